@@ -1,0 +1,67 @@
+"""Every name our format makes, in one place: nothing else builds an output path.
+
+Output names come from split names, numbers and hashes only, never from keys: keys are data.
+"""
+
+from __future__ import annotations
+
+import re
+
+MANIFEST = "manifest.json"
+RUN = "run.json"
+CLASSES = "classes.txt"
+DATASET_INFO = "dataset_info.json"
+FEATURES = "features.json"
+CLASS_LABELS = "class.labels.txt"
+PARTS = "_parts"
+CLAIM = "_parts/CLAIM"
+
+SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
+_REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
+_FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS})
+
+
+def shard_name(split: str, index: int, count: int) -> str:
+    """``train-00000-of-00016.tfrecord``."""
+    return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+def index_name(shard: str) -> str:
+    """Name of a shard's index, one ``offset size`` line a record."""
+    return shard + ".idx"
+
+
+def rejects_name(index: int, count: int) -> str:
+    """``rejects-00000-of-00002.jsonl``."""
+    return f"rejects-{index:05d}-of-{count:05d}.jsonl"
+
+
+def is_ours(name: str) -> bool:
+    """True for a name below the output that our format makes (work in progress included)."""
+    return name in _FIXED or name.startswith(PARTS + "/") or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
+
+
+def is_shard(name: str) -> bool:
+    """True for a shard or the index of one."""
+    return bool(_SHARD.fullmatch(name))
+
+
+def work_folder(fingerprint: str) -> str:
+    """Folder of one build's parts."""
+    return f"{PARTS}/{fingerprint}"
+
+
+def sidecar_name(fingerprint: str, split: str, part: int) -> str:
+    """A part's commit point."""
+    return f"{work_folder(fingerprint)}/{split}/{part:05d}.json"
+
+
+def part_name(fingerprint: str, split: str, part: int, crc32c: int, size: int) -> str:
+    """A part's records; the name says its content."""
+    return f"{work_folder(fingerprint)}/{split}/{part:05d}-{crc32c:08x}-{size}"
+
+
+def outcome_name(run_id: str) -> str:
+    """Where a run that the user made fail says why."""
+    return f"{PARTS}/outcome-{run_id}.json"

@@ -1,0 +1,30 @@
+"""Why an image is not in the dataset: a closed list, so that every image is either written or has exactly one reason."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Reason(str, enum.Enum):
+    """Reason of a reject. The values are part of the format (rejects files, manifest)."""
+
+    EMPTY = "EMPTY"  # zero bytes
+    FORMAT = "FORMAT"  # not JPEG, PNG, WebP, GIF or BMP, by content
+    TRUNCATED = "TRUNCATED"  # the data ends before the image does
+    CORRUPT = "CORRUPT"  # the decoder refuses the data
+    TOO_LARGE = "TOO_LARGE"  # file above 64 MB
+    PIXELS = "PIXELS"  # source above 64 Mpx
+    ASPECT = "ASPECT"  # sides above 100 : 1
+    OUTPUT = "OUTPUT"  # the resized image would have more than 4 Mpx
+    NAME = "NAME"  # the file name is not UTF-8
+    CHANGED = "CHANGED"  # overwritten or deleted since the listing
+    CHECKSUM = "CHECKSUM"  # the bytes read differ from the listed crc32c, after retries
+    ENCODE = "ENCODE"  # the encoder refuses the pixels
+
+
+class RejectError(Exception):
+    """One image cannot be used; never leaves the encode step."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason.value}: {detail}")
+        self.reason, self.detail = reason, detail
