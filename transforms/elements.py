@@ -1,0 +1,277 @@
+"""The elements on the arrows of the graph, and their bytes.
+
+Bytes of images are never an element: what crosses a shuffle is a packed reference of about 60-100 bytes. References travel
+in batches because Beam's cost is 20-60 µs an element and step; packed because a NamedTuple takes 900-1,340 B in the
+in-process engine where a packed reference takes 450-550. Elements are frozen, and their coders are ours (``types.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+from shardfeed.storage.base import Stat
+
+_REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, crc known, crc32c
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """One listed image: index of its root, key below the root, and what the listing said of it."""
+
+    root: int
+    key: bytes
+    stat: Stat
+
+
+def pack_ref(ref: ImageRef) -> bytes:
+    """A reference as bytes; concatenations of these are what ``unpack_refs`` reads."""
+    stat = ref.stat
+    known = stat.crc32c is not None
+    return _REF.pack(ref.root, len(ref.key), stat.size, stat.version, known, stat.crc32c or 0) + ref.key
+
+
+def unpack_refs(packed: bytes) -> Iterator[ImageRef]:
+    """The references in a batch."""
+    for root, key, size, version, known, crc, _ in _walk(packed):
+        yield ImageRef(root, key, Stat(size, version, crc if known else None))
+
+
+def unpack_keys(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(key, the packed reference) of a batch: what assigning needs, without building objects."""
+    for _, key, _, _, _, _, piece in _walk(packed):
+        yield key, piece
+
+
+def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes]]:
+    at, end, head = 0, len(packed), _REF.size
+    while at < end:
+        root, length, size, version, known, crc = _REF.unpack_from(packed, at)
+        stop = at + head + length
+        yield root, packed[at + head : stop], size, version, known, crc, packed[at:stop]
+        at = stop
+
+
+_E = TypeVar("_E", bound="Element")
+
+
+@dataclass(frozen=True)
+class Element:
+    """A small element whose bytes are JSON; subclasses list only JSON's own types, tuples and other elements."""
+
+    def to_bytes(self) -> bytes:
+        """Deterministic bytes."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls: type[_E], data: bytes) -> _E:
+        """The element whose ``to_bytes`` gave ``data``."""
+        return cls.from_raw(json.loads(data))
+
+    @classmethod
+    def from_raw(cls: type[_E], raw: Mapping[str, Any]) -> _E:
+        """The element from its parsed JSON."""
+        return cls(**{f.name: cls._restore(f.name, raw[f.name]) for f in fields(cls)})
+
+    _nested: ClassVar[Mapping[str, type[Element]]] = {}
+
+    @classmethod
+    def _restore(cls, name: str, value: Any) -> Any:
+        inner = cls._nested.get(name)
+        if inner is not None:
+            if isinstance(value, dict) and set(value) != {f.name for f in fields(inner)}:
+                return {key: inner.from_raw(item) for key, item in value.items()}
+            return tuple(map(inner.from_raw, value)) if isinstance(value, list) else inner.from_raw(value)
+        return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RefBatch:
+    """References of one split (``""`` before labelling), and what the listing skipped by reason."""
+
+    split: str
+    refs: bytes
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Length-prefixed head, then the references as they are."""
+        head = json.dumps([self.split, self.skipped], sort_keys=True).encode()
+        return struct.pack("<I", len(head)) + head + self.refs
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RefBatch:
+        """The batch whose ``to_bytes`` gave ``data``."""
+        (size,) = struct.unpack_from("<I", data)
+        split, skipped = json.loads(data[4 : 4 + size])
+        return cls(split, data[4 + size :], skipped)
+
+
+@dataclass(frozen=True)
+class SplitTotals(Element):
+    """Sums over a split's candidates; ``by_class``: {name: (images, bytes)}; ``estimate``: encoded bytes."""
+
+    images: int = 0
+    bytes: int = 0
+    estimate: int = 0
+    key_sum: int = 0
+    by_class: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Totals(Element):
+    """What the listing adds up to. ``digest`` and key sums are mod 2**128, so order and batches do not matter.
+
+    ``faults``: {what: (count, a few examples)} of keys that no label can be derived from.
+    """
+
+    splits: Mapping[str, SplitTotals] = field(default_factory=dict)
+    digest: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    _nested: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitTotals}
+
+    @property
+    def candidates(self) -> int:
+        """Images that must be written or rejected."""
+        return sum(split.images for split in self.splits.values())
+
+
+@dataclass(frozen=True)
+class SplitPlan(Element):
+    """A split's number of parts, and of shards where ``--num_shards`` fixes it (else None: from exact bytes)."""
+
+    parts: int
+    shards: int | None
+    images: int
+
+
+@dataclass(frozen=True)
+class Plan(Element):
+    """What every later step needs to know of the whole: made once, after the listing, by ClaimOutput."""
+
+    fingerprint: str
+    classes: tuple[str, ...]
+    versions: Mapping[str, str]
+    candidates: int
+    splits: Mapping[str, SplitPlan]
+
+    _nested: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitPlan}
+
+
+@dataclass(frozen=True)
+class PartResult(Element):
+    """A finished part. ``key_sum`` covers written and rejected keys; ``stats``: (pixels, sums, sums of squares) a channel."""
+
+    split: str
+    part: int
+    bytes: int
+    records: int
+    crc32c: int
+    key_sum: int
+    rejected: Mapping[str, int]
+    fixes: Mapping[str, int]
+    class_counts: Mapping[str, int]
+    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None
+
+
+@dataclass(frozen=True)
+class Counts(Element):
+    """Sums over all parts. ``images``: written + rejected by split; ``class_counts``: {split: {class: records}}."""
+
+    images: Mapping[str, int] = field(default_factory=dict)
+    key_sums: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    fixes: Mapping[str, int] = field(default_factory=dict)
+    class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    rejects_by_part: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict(Element):
+    """Whether the parts may become a dataset; ``code`` 0 = yes, else the exit code and why."""
+
+    code: int
+    message: str
+    counts: Counts
+
+    _nested: ClassVar[Mapping[str, type[Element]]] = {"counts": Counts}
+
+
+@dataclass(frozen=True)
+class PartFile(Element):
+    """A part as packing sees it."""
+
+    part: int
+    bytes: int
+    records: int
+    crc32c: int
+
+
+@dataclass(frozen=True)
+class ShardPlan(Element):
+    """The parts of one shard, in part order."""
+
+    split: str
+    index: int
+    count: int
+    parts: tuple[PartFile, ...]
+
+    _nested: ClassVar[Mapping[str, type[Element]]] = {"parts": PartFile}
+
+
+@dataclass(frozen=True)
+class ShardResult(Element):
+    """A published shard and its index."""
+
+    split: str
+    file: str
+    records: int
+    bytes: int
+    crc32c: int
+    blocks: tuple[tuple[int, int], ...]
+    index_bytes: int
+    index_crc32c: int
+
+
+@dataclass(frozen=True)
+class RejectsPlan(Element):
+    """The slice of one rejects file: (split, part, rejects to skip, rejects to take) in order."""
+
+    file: str
+    slices: tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class FileResult(Element):
+    """A published file that is not a shard."""
+
+    file: str
+    bytes: int
+    crc32c: int
+
+
+def add_counts(*many: Mapping[str, int]) -> dict[str, int]:
+    """Sum of counts by name."""
+    total: dict[str, int] = {}
+    for counts in many:
+        for name, count in counts.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def total(counts: Iterable[int]) -> int:
+    """Sum mod 2**128, as key sums are kept."""
+    return sum(counts) & ((1 << 128) - 1)

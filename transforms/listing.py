@@ -1,0 +1,139 @@
+"""Which listed files are candidates, and how ``--input`` names roots.
+
+A file is skipped by a closed rule on names alone (hidden, another suffix, a folder marker) or because it is not a plain file
+of the tree; everything else is a candidate, and a candidate is written or rejected, never dropped. A name without a suffix is
+a candidate: many buckets hold such images.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shardfeed import storage
+from shardfeed.errors import UsageError, clip
+from shardfeed.storage.base import Listed
+from transforms.elements import ImageRef, RefBatch, add_counts, pack_ref
+from transforms.images.suffixes import IMAGE_SUFFIXES
+from transforms.run_state import RUN
+
+BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
+
+_SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
+_WILDCARDS = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class InputRoot:
+    """A root and the globs (relative to it) of which a file must match one; no globs = everything below it."""
+
+    url: str
+    globs: tuple[str, ...] = ()
+
+
+def parse_inputs(inputs: list[str]) -> tuple[InputRoot, ...]:
+    """Roots of ``--input`` values, equal roots joined, sorted.
+
+    Raises:
+        UsageError: one root lies inside another, or a value is empty.
+    """
+    merged: dict[str, set[str] | None] = {}
+    for text in inputs:
+        root, glob = _split_glob(text)
+        globs = merged.setdefault(root, set())
+        if glob is None or globs is None:
+            merged[root] = None
+        else:
+            globs.add(glob)
+    roots = sorted(merged)
+    for inner in roots:
+        for outer in roots:
+            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
+                raise UsageError(
+                    f"--input {clip(inner)} lies inside --input {clip(outer)}: its images would be listed twice with "
+                    "different classes. Give only one of them, or build two datasets."
+                )
+    return tuple(InputRoot(root, tuple(sorted(merged[root] or ()))) for root in roots)
+
+
+def _split_glob(text: str) -> tuple[str, str | None]:
+    """(root, glob or None): the root is the longest prefix of whole folders without a wildcard."""
+    if not text:
+        raise UsageError("--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg).")
+    remote = storage.is_remote(text)
+    if not remote:
+        text = os.path.expanduser(text)
+    if not _WILDCARDS.search(text) or (not remote and os.path.isdir(text)):
+        return _normal(text, remote), None
+    cut = text.rfind("/", 0, _WILDCARDS.search(text).start())  # type: ignore[union-attr]
+    root = text[: cut + 1] if cut >= 0 else "."
+    return _normal(root, remote), text[cut + 1 :]
+
+
+def _normal(root: str, remote: bool) -> str:
+    return root.rstrip("/") if remote else os.path.realpath(root)
+
+
+def glob_regex(glob: str) -> re.Pattern[bytes]:
+    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets."""
+    out, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            out, at = out + "(?:.*/)?", at + 3
+        elif glob.startswith("**", at):
+            out, at = out + ".*", at + 2
+        elif glob[at] == "*":
+            out, at = out + "[^/]*", at + 1
+        elif glob[at] == "?":
+            out, at = out + "[^/]", at + 1
+        elif glob[at] == "[" and (end := glob.find("]", at + 2)) > 0:
+            inner = glob[at + 1 : end].replace("\\", "\\\\")
+            out, at = out + "[" + ("^" + inner[1:] if inner[0] == "!" else inner) + "]", end + 1
+        else:
+            out, at = out + re.escape(glob[at]), at + 1
+    return re.compile(os.fsencode(out), re.DOTALL)
+
+
+def skip_reason(listed: Listed) -> str | None:
+    """Why a listed entry is not a candidate; None for a candidate."""
+    if listed.kind != "file":
+        return listed.kind
+    name = listed.key.rsplit(b"/", 1)[-1]
+    if listed.key.startswith(b".") or b"/." in listed.key:
+        return "hidden"
+    stem, dot, suffix = name.rpartition(b".")
+    if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
+        return "suffix"
+    return None
+
+
+def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBatch]:
+    """Batches of the candidates in one section of a root, the last with what was skipped."""
+    globs = [glob_regex(glob) for glob in root.globs]
+    packed: list[bytes] = []
+    skipped: dict[str, int] = {}
+    for listed in storage.open_source(root.url).list(section):
+        if globs and not any(glob.fullmatch(listed.key) for glob in globs):
+            continue
+        reason = skip_reason(listed)
+        if reason is not None:
+            skipped = add_counts(skipped, {reason: 1})
+            continue
+        if len(listed.key) > 0xFFFF:
+            raise UsageError(f"{clip(listed.key)}: a key of {len(listed.key)} bytes; at most 65,535 are possible. Rename it.")
+        packed.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
+        if len(packed) == BATCH_REFS:
+            RUN.check()
+            yield RefBatch("", b"".join(packed))
+            packed = []
+    if packed or skipped:
+        yield RefBatch("", b"".join(packed), skipped)
+
+
+def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
+    """The whole listing, one section after another: what the launcher uses to see whether an input changed."""
+    for index, root in enumerate(roots):
+        for section in storage.open_source(root.url).sections():
+            yield from list_section(root, index, section)

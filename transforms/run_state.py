@@ -1,0 +1,33 @@
+"""What a run in this process shares with the program that started it: how far it is, and whether it shall stop.
+
+Only meaningful in process: in another process the numbers stay unread and ``stop`` stays unset, and nothing depends on
+either. Beam's own metrics cannot serve here, since the in-process engine shows none before the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from shardfeed.errors import IncompleteError
+
+
+@dataclass
+class RunState:
+    """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished."""
+
+    step: str = "starting"
+    total: int = 0
+    done: int = 0
+    kept: int = 0
+    rejected: int = 0
+    out_bytes: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Raises IncompleteError when the run was asked to stop; cheap, called between units of work."""
+        if self.stop.is_set():
+            raise IncompleteError("stopped before the dataset was complete; rerun the same command to carry on.")
+
+
+RUN = RunState()
