@@ -63,6 +63,9 @@ def _feature(value: Value) -> bytes:
         return _field(1, b"".join(_field(1, item) for item in items))  # type: ignore[arg-type]
     if isinstance(first, float):
         return _field(2, _field(1, struct.pack(f"<{len(items)}f", *items)))
+    for item in items:
+        if not -(1 << 63) <= item < 1 << 63:  # type: ignore[operator]
+            raise ValueError(f"{item!r} is not an int64")
     return _field(3, _field(1, b"".join(_varint(item) for item in items)))  # type: ignore[arg-type]
 
 
@@ -98,7 +101,11 @@ def _values(feature: bytes) -> list[bytes] | list[int] | list[float]:
         if kind == 1:
             return [item for _, item in _fields(body)]
         packed = b"".join(item for _, item in _fields(body))
+        if kind not in (2, 3):
+            raise ValueError(f"not a tf.train.Example: list of kind {kind}")
         if kind == 2:
+            if len(packed) % 4:
+                raise ValueError("not a tf.train.Example: a float is cut")
             return list(struct.unpack(f"<{len(packed) // 4}f", packed))
         ints, at = [], 0
         while at < len(packed):

@@ -2,15 +2,17 @@
 
 Canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets have equal manifests. It is
 input from outside when a trainer opens it: every field is checked, file names must be names that our format makes, and an
-unknown ``schema_version`` is refused rather than half read.
+unknown ``schema_version`` is refused rather than half read. Damage of any kind ends in a ``DatasetError``.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from shardfeed import naming
 from shardfeed.errors import DatasetError, clip
@@ -18,6 +20,10 @@ from shardfeed.errors import DatasetError, clip
 SCHEMA_VERSION = 1
 MAX_BYTES = 256 << 20  # a manifest above this is not one of ours: 100 M images in 50 k shards need about 60 MB
 BLOCK_BYTES = 1_000_000  # bytes at which a block closes: the reader's unit of shuffling and seeking
+FORMATS = ("jpeg", "png", "webp", "raw")
+
+_CRC32C = re.compile("[0-9a-f]{8}")
+_MAX_INT = (1 << 63) - 1  # sizes and offsets are int64 wherever they go next
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +128,25 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     Raises:
         DatasetError: not JSON, unknown version, or a field that cannot be.
     """
+    remedy = "Restore the file from a copy, or build the dataset again."
+    if len(data) > MAX_BYTES:
+        raise DatasetError(f"{where} is damaged: {len(data)} bytes, at most {MAX_BYTES} are allowed. {remedy}")
     try:
-        raw = json.loads(data)
-    except ValueError as error:
-        raise DatasetError(
-            f"{where} is damaged: not JSON ({error}). Restore the file from a copy, or build the dataset again."
-        ) from None
+        raw = json.loads(data.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{where} is damaged: not JSON ({clip(error)}). {remedy}") from None
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
+        shown = clip(version) if isinstance(version, (int, float, str)) else type(version).__name__
         raise DatasetError(
-            f"{where} has schema_version {clip(version)}; this shardfeed reads version {SCHEMA_VERSION}. "
+            f"{where} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
             "Install the shardfeed that wrote it, or build the dataset again."
         )
     try:
         manifest = _from_raw(raw)
         _check(manifest, raw)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DatasetError(
-            f"{where} is damaged: {clip(repr(error))}. Restore the file from a copy, or build the dataset again."
-        ) from None
+        raise DatasetError(f"{where} is damaged: {clip(repr(error))}. {remedy}") from None
     return manifest
 
 
@@ -149,74 +155,150 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _from_raw(raw: dict[str, Any]) -> Manifest:
-    image = raw["image"]
     return Manifest(
-        fingerprint=str(raw["fingerprint"]),
-        config=dict(raw["config"]),
-        versions=dict(raw["versions"]),
-        classes=tuple(map(str, raw["classes"])),
-        listing=dict(raw["listing"]),
-        listed=int(raw["listed"]),
-        written=int(raw["written"]),
+        fingerprint=_text(raw["fingerprint"]),
+        config=_object(raw["config"]),
+        versions={name: _text(version) for name, version in _object(raw["versions"]).items()},
+        classes=tuple(map(_text, _array(raw["classes"]))),
+        listing=_object(raw["listing"]),
+        listed=_int(raw["listed"]),
+        written=_int(raw["written"]),
         rejected=_counts(raw["rejected"]["by_reason"]),
         skipped=_counts(raw["skipped"]["by_reason"]),
         fixes=_counts(raw["fixes"]),
-        image=ImageInfo(
-            height=image["height"],
-            width=image["width"],
-            channels=int(image["channels"]),
-            format=str(image["format"]),
-            mean=tuple(map(float, image["mean"])),
-            std=tuple(map(float, image["std"])),
+        image=_image(raw["image"]),
+        splits={_text(name): _split(split) for name, split in _object(raw["splits"]).items()},
+        files=tuple(
+            SideFile(_text(file["file"]), _int(file["bytes"]), _crc32c(file["crc32c"])) for file in _array(raw["files"])
         ),
-        splits={name: _split(split) for name, split in raw["splits"].items()},
-        files=tuple(SideFile(str(f["file"]), int(f["bytes"]), str(f["crc32c"])) for f in raw["files"]),
+    )
+
+
+def _image(raw: dict[str, Any]) -> ImageInfo:
+    return ImageInfo(
+        height=None if raw["height"] is None else _int(raw["height"], least=1),
+        width=None if raw["width"] is None else _int(raw["width"], least=1),
+        channels=_int(raw["channels"]),
+        format=_text(raw["format"]),
+        mean=tuple(map(_number, _array(raw["mean"]))),
+        std=tuple(map(_number, _array(raw["std"]))),
     )
 
 
 def _split(raw: dict[str, Any]) -> Split:
     return Split(
-        records=int(raw["records"]),
-        bytes=int(raw["bytes"]),
+        records=_int(raw["records"]),
+        bytes=_int(raw["bytes"]),
         class_counts=_counts(raw["class_counts"]),
         shards=tuple(
             Shard(
-                file=str(shard["file"]),
-                records=int(shard["records"]),
-                bytes=int(shard["bytes"]),
-                crc32c=str(shard["crc32c"]),
-                blocks=tuple((int(records), int(size)) for records, size in shard["blocks"]),
+                file=_text(shard["file"]),
+                records=_int(shard["records"], least=1),
+                bytes=_int(shard["bytes"]),
+                crc32c=_crc32c(shard["crc32c"]),
+                blocks=tuple(
+                    (_int(records, least=1), _int(size, least=1)) for records, size in _array(shard["blocks"])
+                ),
             )
-            for shard in raw["shards"]
+            for shard in _array(raw["shards"])
         ),
     )
 
 
-def _counts(raw: dict[str, Any]) -> dict[str, int]:
-    counts = {str(name): int(count) for name, count in raw.items()}
-    if any(count < 0 for count in counts.values()):
-        raise ValueError("a count is negative")
-    return counts
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} where an object is expected")
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{type(value).__name__} where an array is expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a string is expected")
+    value.encode()  # a lone surrogate is a ValueError here, not a crash in whoever prints it
+    return value
+
+
+def _int(value: Any, *, least: int = 0) -> int:
+    if type(value) is not int:  # JSON's true is an int in Python
+        raise TypeError(f"{type(value).__name__} where an integer is expected")
+    if not least <= value <= _MAX_INT:
+        raise ValueError(f"number {value}, allowed are {least} to 2**63 - 1")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError(f"{clip(value)} where a finite number is expected")
+    return float(value)
+
+
+def _crc32c(value: Any) -> str:
+    if not _CRC32C.fullmatch(_text(value)):
+        raise ValueError(f"crc32c {clip(value)} is not 8 lower-case hex digits")
+    return str(value)
+
+
+def _counts(raw: Any) -> dict[str, int]:
+    return {_text(name): _int(count) for name, count in _object(raw).items()}
 
 
 def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
+    if len(set(manifest.classes)) != len(manifest.classes):
+        raise ValueError("a class is named twice")
+    _check_image(manifest.image)
     for name, split in manifest.splits.items():
-        if not naming.SPLIT_NAME.fullmatch(name):
-            raise ValueError(f"split name {clip(name)}")
-        for shard in split.shards:
-            if not naming.is_shard(shard.file):
-                raise ValueError(f"shard name {clip(shard.file)}")
-            if shard.records < 1 or (
-                (shard.records, shard.bytes) != (sum(r for r, _ in shard.blocks), sum(b for _, b in shard.blocks))
-            ):
-                raise ValueError(f"blocks of {shard.file} do not add up to {shard.records} records, {shard.bytes} bytes")
-        if (split.records, split.bytes) != (sum(s.records for s in split.shards), sum(s.bytes for s in split.shards)):
-            raise ValueError(f"shards of {name} do not add up to {split.records} records, {split.bytes} bytes")
-        if sum(split.class_counts.values()) != split.records or set(split.class_counts) - set(manifest.classes):
-            raise ValueError(f"class_counts of {name} do not add up to {split.records} records of the dataset's classes")
-    for file in manifest.files:
-        if not naming.is_ours(file.file) or "/" in file.file:
-            raise ValueError(f"file name {clip(file.file)}")
+        _check_split(name, split, manifest.classes)
+    names = [file.file for file in manifest.files]
+    for file in names:
+        if not naming.is_ours(file) or "/" in file or file in (naming.MANIFEST, naming.RUN):
+            raise ValueError(f"file name {clip(file)}")
+    if len({*names, *(shard.file for split in manifest.splits.values() for shard in split.shards)}) != len(names) + sum(
+        len(split.shards) for split in manifest.splits.values()
+    ):
+        raise ValueError("a file is named twice")
+    _check_totals(manifest, raw)
+
+
+def _check_image(image: ImageInfo) -> None:
+    if image.format not in FORMATS:
+        raise ValueError(f"image format {clip(image.format)}, allowed are {', '.join(FORMATS)}")
+    if image.channels not in (1, 3) or not len(image.mean) == len(image.std) == image.channels:
+        raise ValueError(
+            f"{image.channels} channels with {len(image.mean)} means and {len(image.std)} deviations; "
+            "allowed are 1 or 3 channels with one of each a channel"
+        )
+
+
+def _check_split(name: str, split: Split, classes: tuple[str, ...]) -> None:
+    if not naming.SPLIT_NAME.fullmatch(name):
+        raise ValueError(f"split name {clip(name)}")
+    for index, shard in enumerate(split.shards):
+        if shard.file != (expected := naming.shard_name(name, index, len(split.shards))):
+            raise ValueError(f"shard name {clip(shard.file)} where {expected} is expected")
+        if (shard.records, shard.bytes) != (sum(r for r, _ in shard.blocks), sum(b for _, b in shard.blocks)):
+            raise ValueError(f"blocks of {shard.file} do not add up to {shard.records} records, {shard.bytes} bytes")
+    if (split.records, split.bytes) != (sum(s.records for s in split.shards), sum(s.bytes for s in split.shards)):
+        raise ValueError(f"shards of {name} do not add up to {split.records} records, {split.bytes} bytes")
+    if sum(split.class_counts.values()) != split.records or set(split.class_counts) != set(classes):
+        raise ValueError(f"class_counts of {name} do not add up to {split.records} records of the dataset's classes")
+
+
+def _check_totals(manifest: Manifest, raw: dict[str, Any]) -> None:
+    for what, counts in (("rejected", manifest.rejected), ("skipped", manifest.skipped)):
+        if _int(raw[what]["total"]) != sum(counts.values()):
+            raise ValueError(f"{what} by reason do not add up to {raw[what]['total']}")
+    if manifest.written != (records := sum(split.records for split in manifest.splits.values())):
+        raise ValueError(f"written {manifest.written} is not the {records} records of the splits")
     total = manifest.written + sum(manifest.rejected.values()) + sum(manifest.skipped.values())
-    if manifest.listed != total or raw["rejected"]["total"] != sum(manifest.rejected.values()):
+    if manifest.listed != total:
         raise ValueError(f"listed {manifest.listed} is not written + rejected + skipped = {total}")
