@@ -1,0 +1,53 @@
+"""What the operating system's errors mean to a user: one place that turns ``errno`` into what to do next.
+
+Full disks are ``StorageError`` (free some space, run the same command again), permissions and wrong paths ``UsageError``
+(another argument is needed), everything else ``StorageError`` with the system's own words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from shardfeed.errors import UsageError, clip
+from shardfeed.storage.base import StorageError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOT_A_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP})
+
+Action = Literal["read", "write", "delete"]
+
+
+@contextlib.contextmanager
+def translated(path: str, action: Action, size: int | None = None) -> Iterator[None]:
+    """Turns an ``OSError`` in the block into an error of ours that names ``path``; ``size`` = bytes that were to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise _translate(error, path, action, size) from error
+
+
+def _translate(error: OSError, path: str, action: Action, size: int | None) -> StorageError | UsageError:
+    shown, reason = clip(path), os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _FULL:
+        needed = "" if size is None else f"{size:,} bytes of "
+        return StorageError(
+            f"disk full: {needed}{shown} cannot be written ({reason}). "
+            "Free some space or choose an --output on another disk, then run the same command again."
+        )
+    if error.errno in _DENIED:
+        verb = {"read": "read from", "write": "write to", "delete": "delete from"}[action]
+        return UsageError(
+            f"cannot {verb} the output: {shown} ({reason}). Allowed is a folder that this user owns or may write to: "
+            "change its permissions (chmod, chown) or choose another --output."
+        )
+    if error.errno in _NOT_A_FOLDER:
+        return UsageError(
+            f"cannot use {shown} ({reason}). Something that is not a folder stands in the way: "
+            "remove it or choose another --output."
+        )
+    return StorageError(f"cannot {action} {shown}: {reason}. Run the same command again; finished parts are kept.")

@@ -1,0 +1,145 @@
+"""An input root on a local or mounted disk.
+
+The one decision: paths are bytes from end to end. A file name on disk is bytes, keys are promised byte for byte, and names
+that are not UTF-8 exist; they are refused later, by name, instead of being lost or bent here. ``os.walk`` is not used:
+it skips folders that it may not read, which loses whole classes without a word.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as stat_module
+import time
+from collections.abc import Iterator
+
+from shardfeed.errors import clip
+from shardfeed.storage.base import ChangedError, Listed, Source, Stat, StorageError, UnreadableError
+
+# O_NONBLOCK: a pipe that took a file's place after the listing must not hang the build; regular files ignore it.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
+_RETRY_SECONDS = (
+    0.1,
+    0.5,
+    2.0,
+)  # network and notebook drives answer EIO or ESTALE now and then, and are fine right after
+
+
+class LocalSource(Source):
+    """A folder of files. Its first-level folders are its sections; section ``b""`` is everything else at the top."""
+
+    def __init__(self, root: str) -> None:
+        self.url = root
+        self._root = os.fsencode(os.path.expanduser(root))
+        self._resolved = os.path.realpath(self._root) if root else b""
+
+    def sections(self) -> list[bytes]:
+        if not self.url:
+            raise UnreadableError('the input is an empty string. Name a folder, for example --input "$HOME/photos".')
+        with self._scan(b"") as entries:
+            return [b"", *sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))]
+
+    def list(self, section: bytes) -> Iterator[Listed]:
+        folders = [section]
+        while folders:
+            folder = folders.pop()
+            with self._scan(folder) as entries:
+                for entry in entries:
+                    key = folder + b"/" + entry.name if folder else entry.name
+                    if not entry.is_dir(follow_symlinks=False):
+                        found = self._listed(key, entry)
+                        if found is not None:
+                            yield found
+                    elif section:
+                        folders.append(key)
+
+    def read(self, key: bytes, stat: Stat) -> bytes:
+        try:
+            return self._read(key, stat)
+        except OSError as error:
+            failure = error
+        for pause in _RETRY_SECONDS:
+            if failure.errno in _GONE:
+                raise ChangedError(f"{clip(key)} is gone since the listing") from failure
+            if failure.errno in (errno.EACCES, errno.EPERM):
+                raise UnreadableError(
+                    f"no permission to read {clip(self._path(key))}. Make it readable "
+                    f"(chmod u+r FILE; for all: chmod -R u+rX {clip(self.url)}) or move it out of the input."
+                ) from failure
+            time.sleep(pause)
+            try:
+                return self._read(key, stat)
+            except OSError as error:
+                failure = error
+        raise StorageError(
+            f"cannot read {clip(self._path(key))}: {failure.strerror}, {len(_RETRY_SECONDS) + 1} times. "
+            "Check the disk or its mount, then run the same command again."
+        ) from failure
+
+    def _read(self, key: bytes, stat: Stat) -> bytes:
+        file = os.open(self._path(key), _FLAGS)
+        try:
+            found = os.fstat(file)
+            same = (found.st_size, found.st_mtime_ns) == (stat.size, stat.version)
+            if not same or not stat_module.S_ISREG(found.st_mode):
+                raise ChangedError(f"{clip(key)} changed since the listing")
+            data = os.read(file, stat.size)
+            while len(data) < stat.size:  # a call gives 2 GiB at most
+                more = os.read(file, stat.size - len(data))
+                if not more:
+                    raise ChangedError(f"{clip(key)} became shorter while it was read")
+                data += more
+            return data
+        finally:
+            os.close(file)
+
+    def _path(self, key: bytes) -> bytes:
+        return self._root + b"/" + key if key else self._root
+
+    def _scan(self, folder: bytes) -> os._ScandirIterator[bytes]:
+        path = self._path(folder)
+        try:
+            return os.scandir(path)
+        except OSError as error:
+            if error.errno == errno.ENOENT and not folder:
+                said = "does not exist. Check the spelling; relative paths start at the current folder."
+            elif error.errno == errno.ENOTDIR and not folder:
+                said = "is not a folder. Name the folder that holds one folder a class."
+            elif error.errno in (errno.EACCES, errno.EPERM):
+                said = (
+                    f"may not be listed. Make it readable (chmod -R u+rX {clip(self.url)}) or move it out of the input."
+                )
+            else:
+                said = f"cannot be listed: {error.strerror}. Check the disk, or that nothing moves folders while they are listed."
+            raise UnreadableError(f"input folder {clip(path)} {said}") from error
+
+    def _listed(self, key: bytes, entry: os.DirEntry[bytes]) -> Listed | None:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # removed while we list: then it is not there
+            return None
+        except PermissionError as error:
+            raise UnreadableError(
+                f"input folder {clip(os.path.dirname(entry.path))} may be listed but not entered. Make it "
+                f"readable (chmod -R u+rX {clip(self.url)}) or move it out of the input."
+            ) from error
+        mode = found.st_mode
+        if stat_module.S_ISLNK(mode):
+            target = self._target(entry.path)
+            return (
+                Listed(key, Stat(found.st_size, found.st_mtime_ns), "symlink")
+                if target is None
+                else Listed(key, target)
+            )
+        return Listed(key, Stat(found.st_size, found.st_mtime_ns), "file" if stat_module.S_ISREG(mode) else "special")
+
+    def _target(self, path: bytes) -> Stat | None:
+        """Size and mtime of the regular file under the root that a link leads to, else None."""
+        if not os.path.realpath(path).startswith(self._resolved.rstrip(b"/") + b"/"):
+            return None
+        try:
+            found = os.stat(path)
+        except OSError:  # dangling, a loop, or on a path that may not be walked
+            return None
+        return Stat(found.st_size, found.st_mtime_ns) if stat_module.S_ISREG(found.st_mode) else None
