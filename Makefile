@@ -1,0 +1,72 @@
+# make demo   build a dataset from the photos in examples/, verify it, read a batch back, draw it
+# make test   lint, then every test: what CI runs
+# make lint   ruff, mypy --strict, shellcheck
+# make clean  remove .venv, demo-out and caches
+#
+# Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PINS := pyproject.toml setup.py constraints.txt
+SHELL_FILES := .ci/run $(wildcard *.sh */*.sh)
+
+help:
+	@sed -n '/^# make/s/^# //p' Makefile
+
+# A shim of a version manager can be on PATH and still not run, so each candidate is run. ensurepip is missing where a
+# distribution packs venv apart.
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3.10 python3 python); do \
+	  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then \
+	    echo "Creating $(VENV) with $$("$$python" --version)"; \
+	    exec "$$python" -m venv --clear $(VENV); \
+	  fi; \
+	done; \
+	echo "make: no Python from 3.10 to 3.13 with its venv module found$(if $(PYTHON), as $(PYTHON))." \
+	  "Install one (Debian, Ubuntu: apt install python3-venv), or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+	exit 1
+
+$(VENV)/.demo: $(PINS) | $(BIN)/python
+	@echo "Installing shardfeed with Apache Beam and TensorFlow into $(VENV) (about 450 MB to download, once)"
+	@$(PIP_INSTALL) --editable '.[beam,tf-cpu]'
+	@touch $@
+
+$(VENV)/.test: $(PINS) | $(BIN)/python
+	@echo "Installing shardfeed, Apache Beam, TensorFlow and the test tools into $(VENV) (about 500 MB to download, once)"
+	@$(PIP_INSTALL) --editable '.[beam,tf-cpu,test,dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	@rm -rf demo-out
+	@echo
+	@echo '$$ shardfeed build --input examples/sample_photos --output demo-out/dataset --image_size 224 --num_shards 4' \
+	  '--splits train=0.8,validation=0.2'
+	@$(BIN)/shardfeed build --input examples/sample_photos --output demo-out/dataset --image_size 224 --num_shards 4 \
+	  --splits train=0.8,validation=0.2
+	@echo
+	@echo '$$ shardfeed verify demo-out/dataset --deep'
+	@$(BIN)/shardfeed verify demo-out/dataset --deep
+	@echo
+	@echo '$$ python examples/demo.py demo-out/dataset demo-out/batch.png'
+	@$(BIN)/python examples/demo.py demo-out/dataset demo-out/batch.png
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/shellcheck $(SHELL_FILES)
+
+test: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
