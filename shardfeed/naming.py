@@ -47,6 +47,11 @@ def is_shard(name: str) -> bool:
     return bool(_SHARD.fullmatch(name))
 
 
+def is_rejects(name: str) -> bool:
+    """True for a file of rejects."""
+    return bool(_REJECTS.fullmatch(name))
+
+
 def work_folder(fingerprint: str) -> str:
     """Folder of one build's parts."""
     return f"{PARTS}/{fingerprint}"

@@ -1,0 +1,112 @@
+"""Deep verification of one record: the columns, their types, and that the image is the one they describe."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, cast
+
+from shardfeed.errors import UsageError, clip
+from shardfeed.example import Value, decode_example, encode_example
+from shardfeed.manifest import ImageInfo, Manifest
+
+COLUMNS: dict[str, tuple[type, int]] = {
+    "class": (int, 1),
+    "image": (bytes, 1),
+    "key": (bytes, 1),
+    "label": (bytes, 1),
+    "size": (int, 2),
+}
+"""Columns of every record: type and number of values."""
+
+
+class RecordProblem(Exception):
+    """What is wrong with a record."""
+
+    def __init__(self, what: str, expected: str, found: str) -> None:
+        super().__init__(f"{what}: expected {expected}, found {found}")
+        self.what, self.expected, self.found = what, expected, found
+
+
+class RecordCheck:
+    """Checks records of one dataset; safe to share between threads.
+
+    Raises:
+        UsageError: the images are compressed and Pillow is not installed.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._classes, self._image = [name.encode() for name in manifest.classes], manifest.image
+        if manifest.image.format != "raw":
+            try:
+                from PIL import Image
+            except ImportError:
+                raise UsageError(
+                    "deep verification decodes every image and needs Pillow, which is not installed. "
+                    "Install it with: pip install Pillow"
+                ) from None
+            self._pillow: Any = Image
+
+    def __call__(self, data: bytes) -> tuple[bytes, int]:
+        """(key, class index) of a record that is in order.
+
+        Raises:
+            RecordProblem: it is not.
+        """
+        columns = _columns(data)
+        (index,), (label,), (key,) = columns["class"], columns["label"], columns["key"]
+        if not 0 <= index < len(self._classes):
+            raise RecordProblem("class", f"0 to {len(self._classes) - 1}", str(index))
+        if label != self._classes[index]:
+            raise RecordProblem("label", f"{clip(self._classes[index])}, the name of class {index}", clip(label))
+        if not key:
+            raise RecordProblem("key", "a key", "none")
+        height, width = columns["size"]
+        _check_size(height, width, self._image)
+        self._check_image(columns["image"][0], height, width)
+        return key, index
+
+    def _check_image(self, image: bytes, height: int, width: int) -> None:
+        info = self._image
+        if info.format == "raw":
+            if len(image) != height * width * info.channels:
+                expected = f"{height} x {width} x {info.channels} bytes of pixels"
+                raise RecordProblem("image", expected, f"{len(image)} bytes")
+            return
+        try:
+            with self._pillow.open(io.BytesIO(image), formats=[info.format.upper()]) as picture:
+                found = (picture.height, picture.width)
+                if found == (height, width):
+                    picture.load()
+                mode = picture.mode
+        except Exception as error:  # Pillow raises nearly anything on damaged data, and all of it is a finding
+            raise RecordProblem("image", f"a {info.format} image that decodes", repr(error)) from None
+        if found != (height, width):
+            raise RecordProblem(
+                "image", f"{height} x {width} pixels as in its size column", f"{found[0]} x {found[1]} pixels"
+            )
+        allowed = ("L",) if info.channels == 1 and info.format != "webp" else ("RGB", "L")  # WebP has no gray
+        if mode not in allowed:
+            raise RecordProblem("image", f"{info.channels} channels", f"mode {mode}")
+
+
+def _columns(data: bytes) -> dict[str, Any]:
+    try:
+        columns = decode_example(data)
+    except ValueError as error:
+        raise RecordProblem("record", "a tf.train.Example", str(error)) from None
+    if columns.keys() != COLUMNS.keys():
+        raise RecordProblem("columns", ", ".join(COLUMNS), ", ".join(sorted(columns)))
+    for name, (kind, count) in COLUMNS.items():
+        values = columns[name]
+        if len(values) != count or type(values[0]) is not kind:
+            found = f"{len(values)} of {type(values[0]).__name__}" if values else "none"
+            raise RecordProblem(f"column {name}", f"{count} of {kind.__name__}", found)
+    if encode_example(cast(dict[str, Value], columns)) != data:
+        raise RecordProblem("record", "the canonical encoding of its columns", "another encoding")
+    return columns
+
+
+def _check_size(height: int, width: int, info: ImageInfo) -> None:
+    if height < 1 or width < 1 or height != (info.height or height) or width != (info.width or width):
+        expected = f"{info.height or 'any height'} x {info.width or 'any width'} pixels"
+        raise RecordProblem("size", expected, f"{height} x {width} pixels")
