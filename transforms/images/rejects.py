@@ -1,4 +1,4 @@
-"""Why an image is not in the dataset: a closed list, so that every image is either written or has exactly one reason."""
+"""Why an image is not in the dataset: a closed list, so that every image is written or has exactly one reason."""
 
 from __future__ import annotations
 

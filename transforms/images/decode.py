@@ -1,0 +1,142 @@
+"""Bytes to pixels: open, scale while decoding, load; every failure of the decoder becomes one closed reason.
+
+One decision: Pillow's plugin classes are called directly, chosen by our own look at the signature. ``Image.open`` would
+try plugins one after another, turn their reasons into "cannot identify image file", warn about large images through the
+process-wide warnings filter, and parse the index of multi-picture JPEGs, of which we want the first picture only.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+from transforms.images.limits import MAX_SCANS
+from transforms.images.rejects import Reason, RejectError
+from transforms.images.sniff import Header, Kind
+
+# What Pillow's decoders raise on foreign bytes: its own fuzz tests' list, and TypeError, LookupError, AttributeError
+# and struct.error, which chunks with lying names and lengths bring about. Not MemoryError: sizes were checked.
+_DECODER_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+_UNSUPPORTED = ("cannot handle", "unsupported", "unknown")
+# Bytes a source pixel at the peak (decoder's canvases, pixels and one conversion), upper bounds.
+_PEAK_BYTES: dict[Kind, int] = {"JPEG": 4, "PNG": 13, "GIF": 9, "BMP": 13, "WEBP": 25}
+
+
+class Jpeg(JpegImagePlugin.JpegImageFile):
+    """Pillow's JPEG reader without its search for a resolution in EXIF, which parses and warns about all of it."""
+
+    def _read_dpi_from_exif(self) -> None:
+        pass
+
+
+_PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
+    "PNG": PngImagePlugin.PngImageFile,
+    "WEBP": WebPImagePlugin.WebPImageFile,
+    "GIF": GifImagePlugin.GifImageFile,
+    "BMP": BmpImagePlugin.BmpImageFile,
+}
+
+
+def open_jpeg(data: bytes) -> Jpeg:
+    """The markers of a JPEG; allocates no pixels.
+
+    Raises:
+        RejectError: TRUNCATED, CORRUPT, or FORMAT for kinds of JPEG that cannot be decoded.
+    """
+    stream = io.BytesIO(data)
+    with _closed_reasons("JPEG", stream, len(data)):
+        image = Jpeg(stream)
+    if "progressive" in image.info and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
+        raise RejectError(Reason.CORRUPT, f"progressive JPEG of {scans} scans; at most {MAX_SCANS}")
+    return image
+
+
+def scale_jpeg(image: Jpeg, content: tuple[int, int], gray: bool) -> int:
+    """Let the decoder scale by 2, 4 or 8, never below ``content`` (width, height); returns the factor.
+
+    ``gray`` decodes the luma plane alone, where no colour profile has to be applied first.
+    """
+    mode = "L" if gray and image.mode == "RGB" and not image.info.get("icc_profile") else None
+    factor = min(image.width // content[0], image.height // content[1])
+    if factor < 2 and mode is None:
+        return 1
+    image.draft(mode, content if factor >= 2 else None)
+    return image.decoderconfig[0] if image.decoderconfig else 1
+
+
+def jpeg_peak(image: Jpeg, full: tuple[int, int]) -> int:
+    """Bytes that loading takes: pixels, and for progressive files the coefficients of the full size."""
+    size = image.width * image.height * (1 if image.mode == "L" else _PEAK_BYTES["JPEG"])
+    if image.mode == "CMYK":
+        size *= 2
+    if "progressive" in image.info:
+        size += 2 * image.layers * full[0] * full[1]
+    return size
+
+
+def peak(header: Header) -> int:
+    """Bytes that opening and loading takes, at most."""
+    return header.width * header.height * _PEAK_BYTES[header.kind]
+
+
+def load_jpeg(image: Jpeg, size: int) -> None:
+    """Decode; ``size`` = bytes of the file.
+
+    Raises:
+        RejectError: TRUNCATED or CORRUPT.
+    """
+    with _closed_reasons("JPEG", None, size):
+        image.load()
+
+
+def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:
+    """Open and decode the first frame; also Pillow's raw mode, which tells the bit depth.
+
+    Raises:
+        RejectError: TRUNCATED, CORRUPT or FORMAT.
+    """
+    stream = io.BytesIO(data)
+    short = header.kind == "WEBP" and len(data) < int.from_bytes(data[4:8], "little") + 8
+    with _closed_reasons(header.kind, stream, len(data), short):
+        image = _PLUGINS[header.kind](stream)
+        if image.size != (header.width, header.height):
+            raise RejectError(Reason.CORRUPT, f"{header.kind} says {header.width} x {header.height} and {image.size}")
+        args = image.tile[0].args if image.tile else ""
+        raw_mode = args if isinstance(args, str) else ""
+    with _closed_reasons(header.kind, None, len(data), short):
+        image.load()
+    return image, raw_mode
+
+
+@contextmanager
+def _closed_reasons(kind: Kind, stream: io.BytesIO | None, size: int, short: bool = False) -> Iterator[None]:
+    """Map what the decoder raises; ``stream`` while opening, when its position tells that the data ran out."""
+    try:
+        yield
+    except _DECODER_ERRORS as error:
+        text = str(error) or type(error).__name__
+        if any(word in text.lower() for word in _UNSUPPORTED):
+            reason = Reason.FORMAT
+        elif short or "truncated" in text.lower() or (stream is not None and stream.tell() >= size):
+            reason = Reason.TRUNCATED
+        else:
+            reason = Reason.CORRUPT
+        raise RejectError(reason, f"{kind}: {text}") from error

@@ -1,0 +1,24 @@
+"""Names of what was changed about an image beyond resizing: counted in the report, one row each in the user's manual.
+
+One decision: a fix is counted only if it changed this image. An RGBA image without one transparent pixel is not
+"composited", an embedded profile that is sRGB is not "converted": a count that fires on everything says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FIXES: Final[dict[str, str]] = {
+    "exif_orientation": "turned or mirrored upright, as its EXIF or XMP orientation says",
+    "first_frame": "animated; the first frame was taken",
+    "cmyk_to_rgb": "CMYK or YCCK, converted to RGB (by its profile if it has a sound one)",
+    "sixteen_bit_scaled": "16 bits a sample, scaled to 8",
+    "palette_expanded": "palette colours, expanded to RGB",
+    "alpha_composited": "had transparent pixels, composited on the background colour",
+    "icc_to_srgb": "converted from its embedded colour profile to sRGB",
+    "icc_broken": "embedded colour profile unusable; the pixels were taken as sRGB",
+    "gray_to_rgb": "grayscale, stored as RGB",
+    "upscaled": "smaller than the target, enlarged",
+    "kept_original": "stored without re-encoding; only metadata was dropped",
+}
+"""Fix -> what it means. The order is the order in ``EncodedImage.fixes``."""

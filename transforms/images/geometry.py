@@ -1,0 +1,81 @@
+"""Which part of a source becomes which pixels of the result, in numbers alone.
+
+One decision: the plan is made in the frame in which the pixels are *stored*, and the image is turned upright after
+resizing, when it is small. The box is kept in floats of the full-size source, so that a decoder that scales (JPEG
+draft) only divides it: the same rectangle of the scene to a fraction of a pixel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transforms.images.options import ImageOptions
+
+Size = tuple[int, int]  # width, height
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to take and what to make of it.
+
+    ``box``: left, top, width, height of the source that is used, in stored pixels. ``content``: (width, height) that it
+    is resized to, still in the stored frame. ``output``: the upright result; larger than the content only for ``pad``.
+    """
+
+    box: tuple[float, float, float, float]
+    content: Size
+    output: Size
+
+    @property
+    def upscales(self) -> bool:
+        """True if a result pixel covers less than one source pixel."""
+        return self.content[0] > self.box[2] or self.content[1] > self.box[3]
+
+
+def plan(source: Size, transposed: bool, options: ImageOptions) -> Plan:
+    """Plan for a source of ``source`` stored pixels; ``transposed`` if its upright form swaps the sides.
+
+    With ``keep_original``, ``shortest`` and ``longest`` never enlarge: an image that is small enough stays as it is.
+    """
+    width, height = source
+    full = (0.0, 0.0, float(width), float(height))
+    mode = options.resize
+    if mode in ("shortest", "longest"):
+        content = _by_side(source, options)
+        return Plan(full, content, content[::-1] if transposed else content)
+    output = (options.width, options.height)
+    target = output[::-1] if transposed else output
+    if mode == "squash":
+        return Plan(full, target, output)
+    if mode == "pad":
+        return Plan(full, _contained(source, target), output)
+    return Plan(_centred(source, target), target, output)
+
+
+def _by_side(source: Size, options: ImageOptions) -> Size:
+    width, height = source
+    known = min(source) if options.resize == "shortest" else max(source)
+    if options.keep_original and known <= options.width:
+        return source
+    return _scaled(width, options.width, known), _scaled(height, options.width, known)
+
+
+def _contained(source: Size, target: Size) -> Size:
+    (width, height), (into_width, into_height) = source, target
+    if width * into_height >= into_width * height:
+        return into_width, min(into_height, _scaled(height, into_width, width))
+    return min(into_width, _scaled(width, into_height, height)), into_height
+
+
+def _centred(source: Size, target: Size) -> tuple[float, float, float, float]:
+    (width, height), (over_width, over_height) = source, target
+    if width * over_height > over_width * height:
+        used = height * over_width / over_height
+        return (width - used) / 2, 0.0, used, float(height)
+    used = width * over_height / over_width
+    return 0.0, (height - used) / 2, float(width), used
+
+
+def _scaled(length: int, target: int, known: int) -> int:
+    """Value of length * target / known, halves up, in integers; never 0."""
+    return max(1, (2 * length * target + known) // (2 * known))

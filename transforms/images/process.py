@@ -1,0 +1,151 @@
+"""One image, from the bytes in the bucket to the bytes in the dataset: ``bytes -> EncodedImage``, or a reject.
+
+One decision: a fixed order in which nothing is spent before it is allowed. Size of the file, signature, size in the
+header and size of the result are checked before a pixel is allocated; JPEGs are scaled while decoding; turning upright
+and applying a colour profile come after resizing, on the small image. Any input ends in an ``EncodedImage`` or a
+``RejectError``; every other exception is a bug, or a machine out of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from PIL import Image, ImageFile
+
+from transforms.images import decode
+from transforms.images.colour import fill_colour, to_channels, to_plain, to_srgb
+from transforms.images.encode import PixelStats as PixelStats
+from transforms.images.encode import encode, pixel_stats
+from transforms.images.fixes import FIXES
+from transforms.images.geometry import Plan, plan
+from transforms.images.limits import check_output, check_source
+from transforms.images.limits import check_size as check_size
+from transforms.images.options import ImageOptions
+from transforms.images.orientation import SWAPS_SIDES, upright_turn
+from transforms.images.resize import resize
+from transforms.images.sniff import Header, read_header, sniff
+from transforms.images.suffixes import IMAGE_SUFFIXES as IMAGE_SUFFIXES
+from transforms.images.versions import ENCODER_REVISION as ENCODER_REVISION
+from transforms.images.versions import codec_versions as codec_versions
+
+Reserve = Callable[[int], AbstractContextManager[None]]
+
+
+def _unlimited(_: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedImage:
+    """One stored image: ``height`` and ``width`` of its pixels, ``fixes`` by the names in ``FIXES``."""
+
+    data: bytes
+    height: int
+    width: int
+    fixes: tuple[str, ...]
+    stats: PixelStats | None
+
+
+def process_image(
+    data: bytes, options: ImageOptions, *, with_stats: bool = False, reserve: Reserve | None = None
+) -> EncodedImage:
+    """Decode, correct, resize and encode one image.
+
+    Args:
+        data: a whole file of any format; what it is, its content decides.
+        options: what the stored image shall be.
+        with_stats: also sum the pixels that were stored.
+        reserve: gives a context manager that is held while the given number of bytes of pixels are in memory.
+
+    Raises:
+        RejectError: the image cannot be used.
+    """
+    check_size(len(data))
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise RuntimeError(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True: truncated images would pass as whole ones. "
+            "Something else in this process set it; set it back to False."
+        )
+    kind = sniff(data)
+    if kind == "JPEG":
+        return _process_jpeg(data, options, with_stats, reserve or _unlimited)
+    return _process_other(data, read_header(data, kind), options, with_stats, reserve or _unlimited)
+
+
+def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve) -> EncodedImage:
+    image = decode.open_jpeg(data)
+    full = image.size
+    check_source(*full)
+    fixes: set[str] = set()
+    turn = upright_turn(image.info)
+    if turn is not None:
+        fixes.add("exif_orientation")
+    planned = plan(full, turn in SWAPS_SIDES, options)
+    check_output(*planned.output)
+    factor = decode.scale_jpeg(image, planned.content, options.channels == "gray")
+    with reserve(decode.jpeg_peak(image, full)):
+        decode.load_jpeg(image, len(data))
+        result = _render(image, "", planned, factor, turn, options, fixes)
+    return _stored(result, options, fixes, with_stats)
+
+
+def _process_other(
+    data: bytes, header: Header, options: ImageOptions, with_stats: bool, reserve: Reserve
+) -> EncodedImage:
+    full = header.width, header.height
+    check_source(*full)
+    check_output(*plan(full, False, options).output)
+    fixes: set[str] = set()
+    with reserve(decode.peak(header)):
+        image, raw_mode = decode.load_other(data, header)
+        if header.animated or getattr(image, "is_animated", False) is True:
+            fixes.add("first_frame")
+        turn = upright_turn(image.info)  # known only now: a PNG may say it behind its pixels
+        if turn is not None:
+            fixes.add("exif_orientation")
+        result = _render(image, raw_mode, plan(full, turn in SWAPS_SIDES, options), 1, turn, options, fixes)
+    return _stored(result, options, fixes, with_stats)
+
+
+def _render(
+    image: Image.Image,
+    raw_mode: str,
+    planned: Plan,
+    factor: int,
+    turn: Image.Transpose | None,
+    options: ImageOptions,
+    fixes: set[str],
+) -> Image.Image:
+    """Loaded pixels, decoded at 1 / ``factor``, to the final ones."""
+    plain, profile = to_plain(image, raw_mode, options.background, fixes)
+    if planned.upscales:
+        fixes.add("upscaled")
+    box = planned.box if factor == 1 else tuple(side / factor for side in planned.box)
+    small = resize(plain, box, planned.content, options.resizer)  # type: ignore[arg-type]
+    if profile:
+        small = to_srgb(small, profile, fixes)
+    if turn is not None:
+        small = small.transpose(turn)
+    small = to_channels(small, options, fixes)
+    if small.size != planned.output:
+        small = _padded(small, planned.output, options.background)
+    small.info = {}
+    return small
+
+
+def _padded(image: Image.Image, size: tuple[int, int], background: tuple[int, int, int]) -> Image.Image:
+    canvas = Image.new(image.mode, size, fill_colour(image.mode, background))
+    canvas.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
+    return canvas
+
+
+def _stored(image: Image.Image, options: ImageOptions, fixes: set[str], with_stats: bool) -> EncodedImage:
+    return EncodedImage(
+        data=encode(image, options),
+        height=image.height,
+        width=image.width,
+        fixes=tuple(name for name in FIXES if name in fixes) if fixes else (),
+        stats=pixel_stats(image) if with_stats else None,
+    )

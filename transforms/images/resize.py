@@ -1,0 +1,39 @@
+"""Resampling: SIMD by default, Pillow's own filter as the reference.
+
+One decision: Catmull-Rom convolution from ``fast_image_resize``. It gives equal bytes with and without AVX2 (measured
+over SSE4.1, AVX2 and plain code), stays within a few levels of Pillow's bicubic, which is the same kernel, and takes a
+fifth of its time; both release the GIL. The crop is part of the resampling, so no pixel is copied for it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from cykooz_resizer import CropBox, FilterType, ResizeAlg, ResizeOptions, Resizer  # type: ignore[import-untyped]
+from PIL import Image
+
+from transforms.images.options import Resizer as ResizerName
+
+_FILTER = ResizeAlg.convolution(FilterType.catmull_rom)
+_thread = threading.local()  # a Resizer keeps its buffers between images, and is not to be shared
+
+
+def resize(
+    image: Image.Image, box: tuple[float, float, float, float], size: tuple[int, int], resizer: ResizerName
+) -> Image.Image:
+    """``box`` (left, top, width, height) of an ``L`` or ``RGB`` image, as a new image of ``size`` without metadata."""
+    left, top, width, height = box
+    if (width, height) == size:  # only a crop: keep the pixels, at whole positions
+        result = image.crop((int(left), int(top), int(left) + size[0], int(top) + size[1]))
+        result.info = {}
+        return result
+    if resizer == "pillow":
+        result = image.resize(size, Image.Resampling.BICUBIC, box=(left, top, left + width, top + height))
+        result.info = {}
+        return result
+    result = Image.new(image.mode, size)
+    engine = getattr(_thread, "resizer", None)
+    if engine is None:
+        engine = _thread.resizer = Resizer()
+    engine.resize_pil(image, result, ResizeOptions(_FILTER, crop_box=CropBox(left, top, width, height)))
+    return result

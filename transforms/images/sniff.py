@@ -1,0 +1,136 @@
+"""What a file is, by its first bytes, and how large its picture says it is, before Pillow sees it.
+
+One decision: the size is read here, not asked of Pillow, because several of its plugins allocate pixels while they
+*open* a file (WebP two canvases, APNG and GIF a disposal frame): a limit checked after ``open`` is checked too late.
+JPEG is the exception: its plugin only reads markers on opening. It also means that no global of Pillow's
+(``MAX_IMAGE_PIXELS``, the warnings filter) has to be touched.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Literal
+
+from transforms.images.rejects import Reason, RejectError
+
+Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """``width`` and ``height`` in stored pixels. ``animated`` is settled here for GIF only; the others say it later."""
+
+    kind: Kind
+    width: int
+    height: int
+    animated: bool = False
+
+
+def sniff(data: bytes) -> Kind:
+    """The format of ``data`` by its signature.
+
+    Raises:
+        RejectError: FORMAT.
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        return "JPEG"
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "PNG"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "WEBP"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "GIF"
+    if data.startswith(b"BM") and len(data) > 14:
+        return "BMP"
+    if any(magic.startswith(data) for magic in (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"GIF87a", b"BM")):
+        raise RejectError(Reason.TRUNCATED, f"only {len(data)} bytes")
+    raise RejectError(Reason.FORMAT, f"not JPEG, PNG, WebP, GIF or BMP; starts with {data[:12].hex(' ')}")
+
+
+def read_header(data: bytes, kind: Kind) -> Header:
+    """Size of a PNG, WebP, GIF or BMP.
+
+    Raises:
+        RejectError: TRUNCATED or CORRUPT.
+    """
+    reader = {"PNG": _png, "WEBP": _webp, "GIF": _gif, "BMP": _bmp}[kind]
+    try:
+        header = reader(data)
+    except (struct.error, IndexError):
+        raise RejectError(Reason.TRUNCATED, f"{kind} header ends after {len(data)} bytes") from None
+    if header.width <= 0 or header.height <= 0:
+        raise RejectError(Reason.CORRUPT, f"{kind} header says {header.width} x {header.height} pixels")
+    return header
+
+
+def _png(data: bytes) -> Header:
+    width = height = position = 0
+    position = 8
+    while True:
+        length, name = struct.unpack_from(">I4s", data, position)
+        if name == b"IHDR":
+            if position != 8:  # a second one would change the size after it was checked
+                raise RejectError(Reason.CORRUPT, "PNG header twice")
+            width, height = struct.unpack_from(">II", data, 16)
+        elif position == 8:
+            raise RejectError(Reason.CORRUPT, "PNG does not start with its header")
+        elif name in (b"IDAT", b"IEND", b"fdAT"):
+            return Header("PNG", width, height)
+        position += 12 + length
+
+
+def _webp(data: bytes) -> Header:
+    chunk = data[12:16]
+    if chunk == b"VP8X":
+        low_width, high_width, low_height, high_height = struct.unpack_from("<HBHB", data, 24)
+        return Header("WEBP", low_width + (high_width << 16) + 1, low_height + (high_height << 16) + 1)
+    if chunk == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return Header("WEBP", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    if chunk == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return Header("WEBP", width & 0x3FFF, height & 0x3FFF)
+    raise RejectError(Reason.CORRUPT, f"WebP without a picture: first chunk {chunk.hex(' ')}")
+
+
+def _gif(data: bytes) -> Header:
+    """The screen, enlarged to the first frame as Pillow does; animated if a second frame begins."""
+    width, height, flags = struct.unpack_from("<HHB", data, 6)
+    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    position = _gif_frame(data, position)
+    if position < 0:
+        raise RejectError(Reason.CORRUPT, "GIF without a frame")
+    left, top, frame_width, frame_height, flags = struct.unpack_from("<HHHHB", data, position + 1)
+    width, height = max(width, left + frame_width), max(height, top + frame_height)
+    position += 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    try:
+        animated = _gif_frame(data, _gif_skip(data, position)) >= 0
+    except IndexError:  # the file ends early; decoding will say whether the first frame is whole
+        animated = False
+    return Header("GIF", width, height, animated)
+
+
+def _gif_frame(data: bytes, position: int) -> int:
+    """Position of the next image descriptor, or -1 at the end of the stream."""
+    while (mark := data[position]) != 0x2C:
+        if mark == 0x3B:
+            return -1
+        position = _gif_skip(data, position + 2) if mark == 0x21 else position + 1
+    return position
+
+
+def _gif_skip(data: bytes, position: int) -> int:
+    """Position behind a chain of sub-blocks."""
+    while length := data[position]:
+        position += 1 + length
+    return position + 1
+
+
+def _bmp(data: bytes) -> Header:
+    (header_size,) = struct.unpack_from("<I", data, 14)
+    if header_size == 12:
+        width, height = struct.unpack_from("<HH", data, 18)
+    else:
+        width, height = struct.unpack_from("<Ii", data, 18)
+    return Header("BMP", width, abs(height))

@@ -1,0 +1,22 @@
+"""Which file names are candidates: a suffix list, free of Pillow and Beam, so that listing can use it anywhere.
+
+One decision: image formats that we do not decode (TIFF, HEIC, AVIF ...) are candidates too. They become rejects with
+the reason FORMAT, where a user sees them, and are not skipped by name, where nobody looks. The content decides what a
+candidate is; the name only says whether to look.
+"""
+
+from __future__ import annotations
+
+SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
+    {".apng", ".bmp", ".dib", ".gif", ".jfif", ".jfi", ".jif", ".jpe", ".jpeg", ".jpg", ".mpo", ".png", ".webp"}
+)
+REFUSED_SUFFIXES: frozenset[str] = frozenset(
+    {
+        *(".avif", ".avifs", ".heic", ".heics", ".heif", ".heifs", ".hif"),
+        *(".j2c", ".j2k", ".jp2", ".jpc", ".jpf", ".jpx", ".jxl"),
+        *(".tif", ".tiff", ".ico", ".svg", ".eps", ".psd", ".tga", ".ppm", ".pgm", ".pbm", ".pnm"),
+        *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
+    }
+)
+IMAGE_SUFFIXES: frozenset[str] = SUPPORTED_SUFFIXES | REFUSED_SUFFIXES
+"""Lower-case suffixes, dot included."""
