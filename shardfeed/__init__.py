@@ -1,0 +1,75 @@
+"""Verified TFRecord shards of images, and the reader that feeds them to Keras.
+
+    info = shardfeed.info("gs://bucket/flowers")
+    train = shardfeed.load(info, "train", batch_size=128)
+    model.fit(train, steps_per_epoch=info.steps_per_epoch("train", 128), epochs=10)
+
+Importing this costs nothing: every name is loaded when it is first used, and TensorFlow only by ``load``.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from shardfeed._version import __version__
+
+if TYPE_CHECKING:
+    from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
+    from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
+    from shardfeed.load import load
+    from shardfeed.storage.base import StorageError
+    from shardfeed.verify import verify
+
+__all__ = [
+    "DatasetError",
+    "DatasetInfo",
+    "IncompleteError",
+    "ShardfeedError",
+    "SplitInfo",
+    "StorageError",
+    "UsageError",
+    "__version__",
+    "info",
+    "load",
+    "verify",
+]
+
+_HOMES = {
+    "DatasetError": "errors",
+    "DatasetInfo": "dataset_info",
+    "IncompleteError": "errors",
+    "ShardfeedError": "errors",
+    "SplitInfo": "dataset_info",
+    "StorageError": "storage.base",
+    "UsageError": "errors",
+    "info": "dataset_info",
+    "load": "load",
+    "verify": "verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps ``shardfeed.load`` the function: importing the submodule ``shardfeed.load`` would put the module there."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,155 @@
+"""What a dataset is, from its manifest alone: one file is read, nothing is listed, no shard is opened.
+
+A dataset exists if and only if ``manifest.json`` does. Where it is absent, work in progress beside it tells a build that
+stopped from a wrong path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shardfeed import naming, storage
+from shardfeed.arguments import positive
+from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """One split. ``class_counts``: records by class name, zeros included; ``shards``: in reading order."""
+
+    name: str
+    num_records: int
+    bytes: int
+    class_counts: Mapping[str, int]
+    shards: tuple[Shard, ...]
+
+
+class _Splits(dict[str, SplitInfo]):
+    """A dict whose missing key is an error that lists the splits."""
+
+    def __init__(self, url: str, splits: Mapping[str, SplitInfo]) -> None:
+        super().__init__(splits)
+        self._url = url
+
+    def __missing__(self, name: object) -> SplitInfo:
+        raise UsageError(
+            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}."
+        )
+
+    def __reduce__(self) -> tuple[type[_Splits], tuple[str, dict[str, SplitInfo]]]:
+        return _Splits, (self._url, dict(self))
+
+
+@dataclass(frozen=True, repr=False)
+class DatasetInfo:
+    """A dataset: ``url`` (an absolute path or ``gs://…``) and its ``manifest``, with the answers a trainer asks for."""
+
+    url: str
+    manifest: Manifest
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names; a record's label is an index into them."""
+        return self.manifest.classes
+
+    @property
+    def splits(self) -> Mapping[str, SplitInfo]:
+        """Splits by name. A name that is not there raises UsageError with the names that are."""
+        return _Splits(
+            self.url,
+            {
+                name: SplitInfo(name, split.records, split.bytes, split.class_counts, split.shards)
+                for name, split in self.manifest.splits.items()
+            },
+        )
+
+    @property
+    def image_shape(self) -> tuple[int | None, int | None, int]:
+        """(height, width, channels) of stored images; height and width are None where sizes vary."""
+        image = self.manifest.image
+        return image.height, image.width, image.channels
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean of stored pixels by channel, 0 to 255, from a sample of the images."""
+        return self.manifest.image.mean
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation of stored pixels by channel, 0 to 255, from the same sample."""
+        return self.manifest.image.std
+
+    @property
+    def fingerprint(self) -> str:
+        """Names input, configuration and codecs: datasets of one fingerprint hold the same records in the same order."""
+        return self.manifest.fingerprint
+
+    def steps_per_epoch(self, split: str, batch_size: int) -> int:
+        """Whole batches in one pass over ``split``, at least 1: ``steps_per_epoch`` of Keras' ``fit``.
+
+        Training batches straddle passes, so the records of the last, incomplete batch open the next pass.
+        """
+        return max(1, self.splits[split].num_records // positive("batch_size", batch_size))
+
+    def class_weight(self, split: str) -> dict[int, float]:
+        """Balanced weights for ``fit(class_weight=…)``: records / (classes present × records of the class).
+
+        Averaged over the records of ``split`` they are 1 (the formula of scikit-learn's "balanced"). A class without a
+        record in ``split`` gets 0.
+        """
+        found = self.splits[split]
+        counts = [found.class_counts[name] for name in self.classes]
+        present = sum(count > 0 for count in counts)
+        return {i: found.num_records / (present * count) if count else 0.0 for i, count in enumerate(counts)}
+
+    def __repr__(self) -> str:
+        height, width, channels = self.image_shape
+        size = f"{height} × {width}" if height and width else "varying size"
+        lines = [
+            f"DatasetInfo({self.url!r})",
+            f"  images   {size} × {channels}, {self.manifest.image.format}",
+            f"  classes  {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
+        ]
+        lines += [
+            f"  split    {name}: {split.num_records:,} records, {split.bytes:,} bytes, {len(split.shards)} shards"
+            for name, split in self.splits.items()
+        ]
+        return "\n".join([*lines, f"  fingerprint {self.fingerprint}"])
+
+
+def info(directory: str | os.PathLike[str]) -> DatasetInfo:
+    """The dataset in ``directory``: a local folder or ``gs://bucket/folder``.
+
+    Raises:
+        DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or of an unknown version.
+        UsageError: an address of another kind.
+        StorageError: the store kept failing.
+    """
+    url = os.fspath(directory)
+    url = url.rstrip("/") if storage.is_remote(url) else os.path.abspath(os.path.expanduser(url))
+    store = storage.open_store(url)
+    where = storage.join_url(url, naming.MANIFEST)
+    found = store.stat(naming.MANIFEST)
+    if found is None:
+        raise _absent(url, store)
+    if found.size > MAX_BYTES:
+        raise DatasetError(
+            f"{clip(where)} has {found.size:,} bytes, expected at most {MAX_BYTES:,}: it is not a manifest of shardfeed. "
+            "Restore the file from a copy, or build the dataset again."
+        )
+    return DatasetInfo(url, parse_manifest(store.read(naming.MANIFEST), where))
+
+
+def _absent(url: str, store: storage.Store) -> DatasetError:
+    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
+        return DatasetError(
+            f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
+            "It carries on from its finished parts."
+        )
+    return DatasetError(
+        f"no dataset at {clip(url)}: {naming.MANIFEST} is not there. "
+        "Correct the path, or build the dataset with `shardfeed build`."
+    )
