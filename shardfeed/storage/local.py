@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +135,7 @@ class LocalStore(Store):
             return False
         folder = self._path(_temporary_folder(name))
         for _ in range(_ATTEMPTS):
-            temp = os.path.join(folder, f"tmp-{os.getpid()}-{secrets.token_hex(8)}")
+            temp = os.path.join(folder, f"tmp-{os.getpid()}-{os.urandom(8).hex()}")
             try:
                 self._mkdir(folder)
                 self._mkdir(os.path.dirname(final))

@@ -1,0 +1,87 @@
+"""What the two GCS clients raise, in three words: try again, tell the user what to change, or give up for now."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import google.api_core.exceptions
+import google.auth.exceptions
+import obstore.exceptions
+import urllib3.exceptions
+from google.cloud.storage.exceptions import DataCorruption
+
+from shardfeed.errors import ShardfeedError, UsageError, clip
+from shardfeed.storage.base import StorageError, UnreadableError
+from shardfeed.storage.retry import ATTEMPTS
+
+Action = Literal["list", "get", "create", "delete"]
+
+# Everything that the clients raise for what happens outside this process. requests' errors are OSErrors.
+FAILURES = (
+    google.api_core.exceptions.GoogleAPICallError,
+    google.auth.exceptions.GoogleAuthError,
+    obstore.exceptions.BaseError,
+    urllib3.exceptions.HTTPError,
+    DataCorruption,
+    OSError,
+)
+
+_OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
+_ROLES = {
+    "list": "roles/storage.objectViewer",
+    "get": "roles/storage.objectViewer",
+    "create": "roles/storage.objectUser",
+    "delete": "roles/storage.objectUser",
+}
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status behind an error of either client; None where there was no answer."""
+    if isinstance(error, google.api_core.exceptions.GoogleAPICallError):
+        return None if error.code is None else int(error.code)
+    if isinstance(error, FileNotFoundError):  # obstore's «not found»
+        return 404
+    if isinstance(error, obstore.exceptions.UnauthenticatedError):
+        return 401
+    if isinstance(error, obstore.exceptions.PermissionDeniedError):
+        return 403
+    if isinstance(error, obstore.exceptions.BaseError):
+        found = _OBSTORE_STATUS.search(str(error))
+        return int(found[1]) if found else None
+    return None
+
+
+def is_transient(error: Exception) -> bool:
+    """True where the same request may succeed later: no answer, a broken one, overload, or a server's fault."""
+    if isinstance(error, google.auth.exceptions.GoogleAuthError):
+        return isinstance(error, google.auth.exceptions.TransportError) or bool(getattr(error, "retryable", False))
+    status = status_of(error)
+    if status is not None:
+        return status in (408, 429) or status >= 500
+    return isinstance(error, FAILURES)
+
+
+def translated(error: Exception, action: Action, bucket: str, name: str) -> ShardfeedError:
+    """The user's error for a failure that was final, or lasted through all attempts."""
+    url, said = f"gs://{bucket}/{clip(name)}", clip(str(error).partition("\n")[0], 300)
+    status = status_of(error)
+    kind = UnreadableError if action in ("list", "get") else UsageError
+    if isinstance(error, google.auth.exceptions.GoogleAuthError) and not is_transient(error):
+        return kind(
+            f"Google did not accept the credentials for {url}: {said}. Log in: gcloud auth application-default login."
+        )
+    if status in (401, 403):
+        return kind(
+            f"permission storage.objects.{action} is missing on bucket {bucket} for {url} ({status}: {said}). "
+            f"Grant it: gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=ACCOUNT --role={_ROLES[action]}"
+        )
+    if status == 404:
+        return kind(
+            f"bucket {bucket} does not exist ({url}). Check the spelling, "
+            f"or create it: gcloud storage buckets create gs://{bucket}"
+        )
+    times = f", {ATTEMPTS} times" if is_transient(error) else ""
+    return StorageError(
+        f"cannot {action} {url}: {said or type(error).__name__}{times}. Run the same command again later."
+    )

@@ -1,0 +1,39 @@
+"""Waiting and trying again, the one way all remote calls do it.
+
+The client libraries' own retries are switched off: three policies on top of each other cannot be counted, tested or
+explained. Ten attempts with doubling, jittered pauses ride out about a minute of «503» or «429», which is what a bucket
+that is being scaled up answers; longer trouble is the user's to know about, and the run can be carried on.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+ATTEMPTS = 10
+FIRST_PAUSE = 0.25  # seconds; doubles up to
+LONGEST_PAUSE = 16.0
+
+sleep = time.sleep  # looked up at every call, so that tests need not wait
+
+T = TypeVar("T")
+
+
+def pauses(attempts: int = ATTEMPTS) -> Iterator[float]:
+    """Seconds to wait between ``attempts`` attempts; jitter keeps many workers from coming back all at once."""
+    for attempt in range(attempts - 1):
+        yield min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+
+
+def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
+    """The result of ``action``, tried again after failures that ``is_transient``; the last failure passes."""
+    for pause in pauses():
+        try:
+            return action()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+        sleep(pause)
+    return action()
