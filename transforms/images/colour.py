@@ -59,6 +59,11 @@ def to_srgb(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:
     return image
 
 
+def is_srgb(profile: Any, mode: str) -> bool:
+    """True if ``profile`` is absent, or changes no colour of an ``L`` or ``RGB`` image by more than 2 levels."""
+    return not profile or (isinstance(profile, bytes) and _transform(profile, mode) == _IDENTITY)
+
+
 def to_channels(image: Image.Image, options: ImageOptions, fixes: set[str]) -> Image.Image:
     """``L`` or ``RGB``, whichever the options ask for."""
     if options.channels == "gray":

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from PIL import Image, ImageFile
 
 from transforms.images import decode
-from transforms.images.colour import fill_colour, to_channels, to_plain, to_srgb
+from transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
 from transforms.images.encode import PixelStats as PixelStats
 from transforms.images.encode import encode, pixel_stats
 from transforms.images.fixes import FIXES
 from transforms.images.geometry import Plan, plan
+from transforms.images.keep import stripped_jpeg
 from transforms.images.limits import check_output, check_source
 from transforms.images.limits import check_size as check_size
 from transforms.images.options import ImageOptions
@@ -84,11 +85,33 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
         fixes.add("exif_orientation")
     planned = plan(full, turn in SWAPS_SIDES, options)
     check_output(*planned.output)
+    if options.keep_original and turn is None and planned.content == planned.output == full:
+        kept = _kept(image, data, options, with_stats, reserve)
+        if kept is not None:
+            return kept
     factor = decode.scale_jpeg(image, planned.content, options.channels == "gray")
     with reserve(decode.jpeg_peak(image, full)):
         decode.load_jpeg(image, len(data))
         result = _render(image, "", planned, factor, turn, options, fixes)
     return _stored(result, options, fixes, with_stats)
+
+
+def _kept(
+    image: decode.Jpeg, data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve
+) -> EncodedImage | None:
+    """The image as it is, proven good by decoding it; None if it has to be encoded again."""
+    if options.format != "jpeg" or image.mode != ("L" if options.channels == "gray" else "RGB"):
+        return None
+    if not is_srgb(image.info.get("icc_profile"), image.mode):
+        return None
+    stripped = stripped_jpeg(data)
+    if stripped is None:
+        return None
+    image = decode.open_jpeg(stripped)
+    with reserve(decode.jpeg_peak(image, image.size)):
+        decode.load_jpeg(image, len(stripped))
+        stats = pixel_stats(image) if with_stats else None
+    return EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
 
 
 def _process_other(
