@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -271,7 +271,3 @@ def add_counts(*many: Mapping[str, int]) -> dict[str, int]:
             total[name] = total.get(name, 0) + count
     return total
 
-
-def total(counts: Iterable[int]) -> int:
-    """Sum mod 2**128, as key sums are kept."""
-    return sum(counts) & ((1 << 128) - 1)

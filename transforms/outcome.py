@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from shardfeed import naming, storage
 from shardfeed.errors import ShardfeedError
-from shardfeed.storage.base import StorageError
+from transforms.run_state import RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ def reported(output: Output, files: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except ShardfeedError as error:
-        with contextlib.suppress(StorageError):  # an unwritable output: the exception itself still says why
+        RUN.error = RUN.error or error
+        with contextlib.suppress(ShardfeedError):  # an unwritable output: the exception itself still says why
             write_outcome(output, Outcome(error.code, str(error), tuple(files)))
         raise
 

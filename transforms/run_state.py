@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from shardfeed.errors import IncompleteError
+from shardfeed.errors import IncompleteError, ShardfeedError
 
 
 @dataclass
 class RunState:
-    """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished."""
+    """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished.
+
+    ``error``: the first failure of the user's kind, before an engine rewrote it.
+    """
 
     step: str = "starting"
     total: int = 0
@@ -22,6 +25,7 @@ class RunState:
     kept: int = 0
     rejected: int = 0
     out_bytes: int = 0
+    error: ShardfeedError | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> None:

@@ -1,0 +1,26 @@
+"""Which flags are Beam's: a flag that neither we nor Beam know is an error, not something to ignore."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from shardfeed.errors import UsageError, clip
+
+
+def refuse_unknown(args: Sequence[str]) -> None:
+    """Raises UsageError for the first argument that no Beam options class knows. Imports Beam (about a second)."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    for cls in PipelineOptions.__subclasses__():
+        cls._add_argparse_args(parser)
+    try:
+        _, unknown = parser.parse_known_args(list(args))
+    except SystemExit:
+        raise UsageError(f"build: Beam refuses {clip(' '.join(args))}; its message is above.") from None
+    if unknown:
+        raise UsageError(
+            f"build: unknown argument {clip(unknown[0])}. It is neither a flag of shardfeed nor of Apache Beam. "
+            "See `shardfeed build --help`."
+        )

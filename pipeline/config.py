@@ -1,0 +1,196 @@
+"""One run's configuration, checked when it is made: every error that the arguments alone can show is raised here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from shardfeed import storage
+from shardfeed.errors import UsageError, clip
+from transforms.images.options import Channels, Format, ImageOptions, ResizeMode, Resizer
+from transforms.labels import FOLDERS, parse_splits
+from transforms.listing import InputRoot, parse_inputs
+from transforms.options import SHARD_BYTES, BuildOptions
+from transforms.reconciling import RejectLimit
+
+MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
+MAX_OUTPUT_PIXELS = 4_000_000
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_IN_PROCESS = {None: True, "DirectRunner": True, "FnApiRunner": True}
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    """A build: where from, where to, what (``options``, in the fingerprint) and how (the rest, not in it)."""
+
+    inputs: tuple[str, ...]
+    output: str
+    options: BuildOptions = field(default_factory=BuildOptions)
+    max_rejected: RejectLimit = field(default_factory=RejectLimit)
+    threads: int = 0
+    runner: str | None = None
+    beam_args: tuple[str, ...] = ()
+    keep_parts: bool = False
+    discard_incomplete: bool = False
+    trust_manifest: bool = False
+    roots: tuple[InputRoot, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Checks and normalises; see the errors for what is allowed."""
+        set_ = object.__setattr__  # the dataclass is frozen for everyone else
+        set_(self, "output", _check_output(self.output))
+        set_(self, "roots", parse_inputs(list(self.inputs)))
+        if self.threads < 0 or self.threads > 512:
+            raise UsageError(f"--threads {self.threads}: give 1 to 512, or leave it out for one a core.")
+        set_(self, "threads", self.threads or (os.cpu_count() or 1))
+        _check_apart(self.roots, self.output)
+        _check_options(self.options)
+        if self.runner is not None and "dask" in self.runner.lower():
+            raise UsageError(
+                f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
+                "last one, and exits 0). Use DirectRunner, PrismRunner, FlinkRunner, SparkRunner or DataflowRunner."
+            )
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the graph runs in this very process."""
+        modes = [arg.partition("=")[2] for arg in self.beam_args if arg.startswith("--direct_running_mode")]
+        return self.runner in _IN_PROCESS and all(mode in ("in_memory", "multi_threading") for mode in modes)
+
+
+def _check_output(output: str) -> str:
+    if not output:
+        raise UsageError("--output is empty. Give a folder (out/) or gs://bucket/folder.")
+    if re.search(r"[*?\[\]]", output):
+        raise UsageError(
+            f"--output {clip(output)} has characters that file globs use (* ? [ ]); engines and readers would misread it. "
+            "Give a plain path."
+        )
+    if storage.is_remote(output):
+        return output.rstrip("/")
+    return os.path.realpath(os.path.expanduser(output))
+
+
+def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
+    for root in roots:
+        inside = (output + "/").startswith(root.url.rstrip("/") + "/")
+        if inside or (root.url + "/").startswith(output + "/"):
+            where = "is" if output == root.url else "lies inside" if inside else "contains"
+            raise UsageError(
+                f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "
+                "input is never written to. Give an --output outside of it."
+            )
+
+
+def _check_options(options: BuildOptions) -> None:
+    image = options.image
+    for side in (image.height, image.width):
+        if not 1 <= side <= MAX_SIDE:
+            raise UsageError(f"--image_size: a side of {side} pixels; allowed are 1 to {MAX_SIDE:,}. Example: --image_size 224")
+    if image.height * image.width > MAX_OUTPUT_PIXELS:
+        raise UsageError(
+            f"--image_size {image.height}x{image.width} is {image.height * image.width:,} pixels; allowed are {MAX_OUTPUT_PIXELS:,}."
+        )
+    if image.resize in ("shortest", "longest") and image.height != image.width:
+        raise UsageError(
+            f"--resize {image.resize} takes one number for --image_size (the length of that side), not "
+            f"{image.height}x{image.width}."
+        )
+    if not 1 <= image.quality <= 100:
+        raise UsageError(f"--quality {image.quality}: allowed are 1 to 100 (95 by default).")
+    for name, value, kind in (
+        ("resize", image.resize, ResizeMode),
+        ("channels", image.channels, Channels),
+        ("image_format", image.format, Format),
+        ("resizer", image.resizer, Resizer),
+    ):
+        if value not in get_args(kind):
+            raise UsageError(f"--{name} {clip(value)}: allowed are {', '.join(get_args(kind))}.")
+    if not -(2**63) <= options.seed < 2**63:
+        raise UsageError(f"--seed {options.seed}: allowed are signed 64-bit integers.")
+    if options.shard_bytes < 1:
+        raise UsageError(f"--shard_bytes {options.shard_bytes}: give at least 1 byte; 100MB is usual.")
+    if options.splits != FOLDERS:
+        parse_splits(options.splits)
+
+
+def parse_image_size(text: str) -> tuple[int, int]:
+    """(height, width) of ``224`` or ``224x320`` (height first).
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"(\d{1,9})(?:[xX](\d{1,9}))?", text)
+    if not match:
+        raise UsageError(f"--image_size {clip(text)}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels.")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in ``100MB``, ``64MiB`` or ``1000000``.
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
+    if not match or match[2].upper() not in _UNITS:
+        raise UsageError(f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB.")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
+    """A count (``16``) or counts by split (``train=16,validation=2``).
+
+    Raises:
+        UsageError: another form, or a count below 1.
+    """
+    try:
+        if "=" not in text:
+            count: int | tuple[tuple[str, int], ...] = int(text)
+            counts = [int(text)]
+        else:
+            pairs = [item.split("=") for item in text.split(",")]
+            count = tuple(sorted((name, int(value)) for name, value in pairs))
+            counts = [value for _, value in count]
+    except ValueError:
+        counts = [0]
+    if min(counts) < 1 or max(counts) > 1_000_000:
+        raise UsageError(f"--num_shards {clip(text)}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2).")
+    return count
+
+
+def parse_colour(text: str) -> tuple[int, int, int]:
+    """RGB of ``#rrggbb``, ``black``, ``gray`` or ``white``.
+
+    Raises:
+        UsageError: another form.
+    """
+    named = {"black": "#000000", "gray": "#808080", "white": "#ffffff"}
+    match = re.fullmatch(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})", named.get(text, text))
+    if not match:
+        raise UsageError(f"--background {clip(text)}: give #rrggbb, black, gray or white.")
+    return int(match[1], 16), int(match[2], 16), int(match[3], 16)
+
+
+def read_class_list(path: str) -> tuple[str, ...]:
+    """Classes of a text file, one a line, in label order; empty lines are skipped.
+
+    Raises:
+        UsageError: no such file, not UTF-8, no classes, or a class twice.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            names = [line.rstrip("\r\n") for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line.") from None
+    names = [name for name in names if name]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if not names or twice:
+        what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
+        raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")
+    return tuple(names)
+
+

@@ -1,0 +1,89 @@
+"""Ctrl-C and dying workers: how a run ends early without lying about it.
+
+In process, a signal only raises a flag; the steps see it between images and the run ends by an exception of ours (inside a
+DoFn a KeyboardInterrupt would leave the engine as a RuntimeError). With workers in other processes the flag cannot reach
+them, so they are ended, and this process with them: the job is built to be killed anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+from shardfeed.errors import IncompleteError
+from transforms.run_state import RUN
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Takes SIGINT and SIGTERM for the length of the block; ``received`` says whether one came."""
+
+    def __init__(self, *, in_process: bool) -> None:
+        self.received = False
+        self._in_process = in_process
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received or not self._in_process:
+            _leave("stopped; rerun the same command to carry on.")
+        self.received = True
+        RUN.stop.set()
+        os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
+
+
+@contextlib.contextmanager
+def watch_workers(*, enabled: bool) -> Iterator[None]:
+    """Ends the run with exit 4 when a worker process of Beam's multi_processing mode dies: Beam itself would wait for ever."""
+    before = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
+            _leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
+        before(args)
+
+    if enabled:
+        threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
+def end_children() -> None:
+    """Ends the processes that this one started and that are still there (an engine's workers)."""
+    for pid in _descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _leave(message: str) -> None:
+    sys.stderr.write(f"\nshardfeed: {message}\n")
+    sys.stderr.flush()
+    end_children()
+    os._exit(IncompleteError.code)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [*_descendants(child), child]
+    return found

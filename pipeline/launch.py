@@ -1,0 +1,134 @@
+"""Runs one build in this process or hands it to an engine, and turns its end into an exit code.
+
+The exit code tells the truth: 0 only after the manifest of this very build has been read back. An engine's exceptions are not
+trusted for the reason (their class and text change on the way); the outcome that the graph wrote is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import secrets
+import sys
+import time
+from typing import TextIO
+
+from pipeline.config import BuildConfig
+from pipeline.existing import find_existing
+from pipeline.interrupt import StopSignals, end_children, watch_workers
+from pipeline.progress import ProgressLine
+from pipeline.summary import Summary
+from shardfeed import naming, storage
+from shardfeed.errors import IncompleteError, ShardfeedError
+from shardfeed.manifest import Manifest, parse_manifest
+from transforms.committing import RunRecord
+from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
+from transforms.run_state import RUN
+
+_EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
+
+
+def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> Summary:
+    """Builds the dataset, or finds it built.
+
+    Raises:
+        ShardfeedError: with the exit code and the message for the user.
+    """
+    began = time.monotonic()
+    manifest = find_existing(config)
+    if manifest is not None:
+        return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+    run = _record(config)
+    output = Output(config.output, run.run_id)
+    with StopSignals(in_process=config.in_process) as signals:
+        try:
+            with ProgressLine(progress if config.in_process else None):
+                _run_graph(config, run)
+        except Exception as error:
+            _raise_outcome(config, output, error, stopped=signals.received)
+        finally:
+            _tidy(config.output, output)
+    manifest = _published(config)
+    return Summary(manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest))
+
+
+def _record(config: BuildConfig) -> RunRecord:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.runner or "DirectRunner")
+
+
+def _run_graph(config: BuildConfig, run: RunRecord) -> None:
+    # The import costs a second; nothing before this line needs it.
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from pipeline.build import build
+
+    if config.in_process:
+        logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    # "FnApiRunner" by name: Beam's "DirectRunner" would look for a Go binary on the network first.
+    runner = "FnApiRunner" if config.runner in (None, "DirectRunner", "FnApiRunner") else config.runner
+    options = PipelineOptions(list(config.beam_args), save_main_session=False)
+    pipeline = beam.Pipeline(runner=runner, options=options)
+    build(pipeline, config, run)
+    with watch_workers(enabled=not config.in_process and runner == "FnApiRunner"):
+        pipeline.run().wait_until_finish()
+
+
+def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:
+    """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
+    if stopped:
+        raise IncompleteError(
+            f"stopped. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
+        ) from None
+    outcome = _outcome_of(output)
+    if outcome is None:
+        if config.in_process:
+            raise error
+        raise IncompleteError(f"the engine gave up: {error}\nRerun the same command to carry on.") from error
+    if outcome.code == AlreadyBuiltError.code:
+        return
+    files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
+    raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(outcome.message + (f"\nRejects: {files}" if files else "")) from None
+
+
+def _outcome_of(output: Output) -> Outcome | None:
+    try:
+        found = read_outcome(output)
+    except ShardfeedError:
+        found = None
+    if found is None and RUN.error is not None:  # the output could not be written
+        return Outcome(RUN.error.code, str(RUN.error))
+    return found
+
+
+def _tidy(url: str, output: Output) -> None:
+    """Removes this run's outcome, and folders that a run which did nothing left empty."""
+    try:
+        store = storage.open_store(url)
+        store.delete(naming.outcome_name(output.run_id))
+        store.prune(naming.PARTS)
+    except ShardfeedError as error:
+        logging.getLogger("shardfeed").warning("could not tidy %s: %s", url, error)
+    end_children()
+
+
+def _published(config: BuildConfig) -> Manifest:
+    store = storage.open_store(config.output)
+    where = f"{config.output}/{naming.MANIFEST}"
+    if store.stat(naming.MANIFEST) is None:
+        raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")
+    return parse_manifest(store.read(naming.MANIFEST), where)
+
+
+def _notes(manifest: Manifest) -> tuple[str, ...]:
+    notes = []
+    wanted = manifest.config["num_shards"]
+    for name, split in manifest.splits.items():
+        asked = wanted.get(name) if isinstance(wanted, dict) else wanted if len(manifest.splits) == 1 else None
+        if asked is not None and asked != len(split.shards):
+            notes.append(f"{name}: {len(split.shards)} shards instead of {asked}: a shard is never empty, and there are no more parts")
+    return tuple(notes)
+
+

@@ -1,0 +1,120 @@
+"""The claim: who builds here.
+
+Create-only ``_parts/CLAIM`` first, and only then a look for the manifest: the other order loses one of six interleavings of
+two builds. The claim records config and listing digest, so that a conflict can name the flag that differs. The same
+fingerprint joins. The claim is the last thing swept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from shardfeed import naming
+from shardfeed.errors import ConflictError, clip
+from shardfeed.manifest import canonical_json, parse_manifest
+from shardfeed.storage.base import NotFoundError, Store
+from transforms.elements import Plan
+from transforms.options import BuildOptions
+from transforms.outcome import AlreadyBuiltError
+
+
+def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> None:
+    """Makes the output this build's, or joins the same build.
+
+    Raises:
+        ConflictError: another build's claim or dataset, or files that are not ours.
+        AlreadyBuiltError: this very dataset is complete.
+    """
+    claim = {
+        "fingerprint": plan.fingerprint,
+        "config": options.config(),
+        "versions": dict(plan.versions),
+        "listing": f"{digest:032x}",
+    }
+    refuse_foreign(store)
+    created = store.create(naming.CLAIM, canonical_json(claim))
+    if not created:
+        _join(store, claim)
+    if store.stat(naming.MANIFEST) is None:
+        return
+    built = parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
+    if created:
+        store.delete(naming.CLAIM)
+    if built.fingerprint == plan.fingerprint:
+        raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
+    raise ConflictError(describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim))
+
+
+def _join(store: Store, claim: Mapping[str, Any]) -> None:
+    try:
+        theirs = json.loads(store.read(naming.CLAIM))
+    except NotFoundError:  # swept between create and read: that build has just finished; the manifest decides
+        return
+    except ValueError:
+        raise ConflictError(
+            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
+        ) from None
+    if theirs["fingerprint"] != claim["fingerprint"]:
+        raise ConflictError(describe_conflict(store.url, "is claimed by another build", theirs, claim))
+
+
+def _identity(config: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    return {"config": config, "listing": digest}
+
+
+def describe_conflict(url: str, what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """A message that names what differs between two builds."""
+    differing = [
+        f"--{name} (there {clip(theirs['config'].get(name), 60)}, here {clip(value, 60)})"
+        for name, value in sorted(ours["config"].items())
+        if theirs["config"].get(name) != value
+    ]
+    if theirs.get("listing") != ours.get("listing"):
+        differing.append("the input's files (names, sizes or versions)")
+    if theirs.get("versions", ours.get("versions")) != ours.get("versions"):
+        differing.append("codec versions")
+    return (
+        f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. Use the same options to join it, give "
+        "another --output, or remove an unfinished build with --discard_incomplete."
+    )
+
+
+def refuse_foreign(store: Store) -> None:
+    """Raises ConflictError when the output holds files that our format does not make, naming some."""
+    foreign = list(islice((name for name, _ in store.list() if not naming.is_ours(name)), 4))
+    if foreign:
+        shown = ", ".join(clip(name, 80) for name in foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise ConflictError(
+            f"--output {store.url} holds files that are not a shardfeed dataset's: {shown}. Give an empty or new folder; "
+            "nothing is ever overwritten."
+        )
+
+
+def own_files(store: Store) -> Iterator[str]:
+    """Every file below the output that our format makes, the claim last."""
+    for name, _ in store.list():
+        if naming.is_ours(name) and name != naming.CLAIM:
+            yield name
+    yield naming.CLAIM
+
+
+def discard_incomplete(store: Store) -> int:
+    """Deletes a broken build's files; returns how many. Refused when there is a manifest.
+
+    Raises:
+        ConflictError: the output is a complete dataset.
+    """
+    if store.stat(naming.MANIFEST) is not None:
+        raise ConflictError(
+            f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
+            "wanted, or give another --output."
+        )
+    count = 0
+    for name in list(own_files(store)):
+        store.delete(name)
+        count += 1
+    store.prune(naming.PARTS)
+    return count

@@ -1,0 +1,40 @@
+"""ClaimOutput: Totals -> the Plan, after the output has been claimed for it."""
+
+from collections.abc import Iterable
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from shardfeed import storage
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.claim import claim_output
+from transforms.elements import Plan, Totals
+from transforms.images.process import codec_versions
+from transforms.options import BuildOptions
+from transforms.outcome import Output, reported
+from transforms.plan import make_plan
+from transforms.run_state import RUN
+
+
+class ClaimOutput(beam.PTransform):
+    """Checks the whole listing, fixes fingerprint and number of parts, and claims the output before any image is read."""
+
+    def __init__(self, options: BuildOptions, *, output: Output) -> None:
+        super().__init__()
+        self._options, self._output = options, output
+
+    def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
+        return totals | "Claim" >> beam.ParDo(_Claim(self._options, self._output))
+
+
+class _Claim(beam.DoFn):
+    def __init__(self, options: BuildOptions, output: Output) -> None:
+        self._options, self._output = options, output
+
+    def process(self, totals: Totals) -> Iterable[Plan]:
+        with reported(self._output):
+            RUN.check()
+            plan = make_plan(totals, self._options, codec_versions())
+            claim_output(storage.open_store(self._output.url), plan, self._options, totals.digest)
+        RUN.total = totals.candidates
+        return [plan]

@@ -1,0 +1,112 @@
+"""Commit: everything -> the manifest, last; then the parts are swept, the claim at the very end."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsIter, AsSingleton, PCollection
+
+from shardfeed import naming, storage
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.committing import RunRecord, commit, leftovers, sweep
+from transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
+from transforms.options import BuildOptions
+from transforms.outcome import Output, reported
+from transforms.run_state import RUN
+
+
+@dataclass(eq=False)
+class Commit(beam.PTransform):
+    """Waits for all shards and rejects files, publishes the manifest, gives its fingerprint."""
+
+    totals: PCollection[Totals]
+    plan: PCollection[Plan]
+    shards: PCollection[ShardResult]
+    rejects: PCollection[FileResult]
+    options: BuildOptions
+    run: RunRecord
+    output: Output
+
+    def expand(self, verdict: PCollection[Verdict]) -> PCollection[str]:
+        return verdict | "PublishManifest" >> beam.ParDo(
+            _Publish(self.options, self.run, self.output),
+            AsSingleton(self.totals),
+            AsSingleton(self.plan),
+            AsIter(self.shards),
+            AsIter(self.rejects),
+        )
+
+
+@dataclass(eq=False)
+class Sweep(beam.PTransform):
+    """Deletes what the build left below ``_parts/``, many files at a time; ``keep_parts`` leaves all but the claim."""
+
+    output: Output
+    keep_parts: bool
+
+    def expand(self, published: PCollection[str]) -> PCollection[int]:
+        swept = (
+            published
+            | "FindLeftovers" >> beam.ParDo(_FindLeftovers(self.output, self.keep_parts))
+            | "SpreadLeftovers" >> beam.Reshuffle()
+            | "DeleteLeftovers" >> beam.ParDo(_Delete(self.output))
+        )
+        return published | "DropClaim" >> beam.ParDo(_DropClaim(self.output), AsIter(swept))
+
+
+class _Publish(beam.DoFn):
+    def __init__(self, options: BuildOptions, run: RunRecord, output: Output) -> None:
+        self._options, self._run, self._output = options, run, output
+
+    def process(
+        self,
+        verdict: Verdict,
+        totals: Totals,
+        plan: Plan,
+        shards: Iterable[ShardResult],
+        rejects: Iterable[FileResult],
+    ) -> Iterable[str]:
+        with reported(self._output):
+            RUN.check()
+            manifest = commit(
+                storage.open_store(self._output.url),
+                plan=plan,
+                totals=totals,
+                counts=verdict.counts,
+                shards=shards,
+                rejects=rejects,
+                options=self._options,
+                run=self._run,
+            )
+        return [manifest.fingerprint]
+
+
+class _FindLeftovers(beam.DoFn):
+    def __init__(self, output: Output, keep_parts: bool) -> None:
+        self._output, self._keep_parts = output, keep_parts
+
+    def process(self, _fingerprint: str) -> Iterable[tuple[str, ...]]:
+        if self._keep_parts:
+            return []
+        RUN.step = "sweeping"
+        store = storage.open_store(self._output.url)
+        return list(leftovers(store, [naming.outcome_name(self._output.run_id)]))
+
+
+class _Delete(beam.DoFn):
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def process(self, names: tuple[str, ...]) -> Iterable[int]:
+        return [sweep(storage.open_store(self._output.url), names)]
+
+
+class _DropClaim(beam.DoFn):
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def process(self, _fingerprint: str, failed: Iterable[int]) -> Iterable[int]:
+        store = storage.open_store(self._output.url)
+        left = sum(failed) + sweep(store, [naming.CLAIM])
+        store.prune(naming.PARTS)
+        return [left]

@@ -1,0 +1,157 @@
+"""The commit: side files, then the manifest, create-only and last; then ``run.json``; then the parts are swept.
+
+Everything here is a function of plan, totals, counts and shards, never of the clock or the machine: a joined or repeated build
+makes the same manifest and finds it there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from shardfeed import naming, storage
+from shardfeed.checksums import crc32c, to_hex
+from shardfeed.errors import ConflictError, ShardfeedError
+from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split, canonical_json
+from shardfeed.storage.base import Store
+from shardfeed.tfds_files import tfds_files
+from transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
+from transforms.options import BuildOptions
+from transforms.totals import listing_of
+
+_SWEEP_BATCH = 200  # names a deletion task; a task a file would cost more in the engine than in the store
+_LOG = logging.getLogger("shardfeed")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What ``run.json`` keeps: the only facts of a dataset that depend on the clock, the machine or a path."""
+
+    run_id: str
+    started: str  # ISO 8601, UTC
+    inputs: tuple[str, ...]
+    runner: str
+
+    def to_json(self) -> bytes:
+        """Bytes of ``run.json``."""
+        raw = {"run_id": self.run_id, "started": self.started, "inputs": self.inputs, "runner": self.runner}
+        return canonical_json(raw)
+
+
+def commit(
+    store: Store,
+    *,
+    plan: Plan,
+    totals: Totals,
+    counts: Counts,
+    shards: Iterable[ShardResult],
+    rejects: Iterable[FileResult],
+    options: BuildOptions,
+    run: RunRecord,
+) -> Manifest:
+    """Publishes what is left and at last the manifest.
+
+    Raises:
+        ConflictError: the output holds a shard that is not this dataset's, or another manifest.
+    """
+    results = sorted(shards, key=lambda shard: (shard.split, shard.file))
+    splits = _splits(plan, counts, results)
+    image = _image_info(counts, options)
+    texts = {
+        naming.CLASSES: "".join(f"{json.dumps(name)[1:-1] if not name.isprintable() else name}\n" for name in plan.classes).encode(),
+        **tfds_files(name="shardfeed", classes=plan.classes, splits=splits, image=image),
+    }
+    files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
+    files += [SideFile(name, len(data), to_hex(crc32c(data))) for name, data in texts.items()]
+    files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in rejects]
+    manifest = Manifest(
+        fingerprint=plan.fingerprint,
+        config=options.config(),
+        versions=plan.versions,
+        classes=plan.classes,
+        listing=listing_of(totals),
+        listed=totals.candidates + sum(totals.skipped.values()),
+        written=sum(split.records for split in splits.values()),
+        rejected=counts.rejected,
+        skipped=totals.skipped,
+        fixes=counts.fixes,
+        image=image,
+        splits=splits,
+        files=tuple(sorted(files, key=lambda file: file.file)),
+    )
+    _refuse_unnamed(store, {shard.file for shard in results} | {file.file for file in files})
+    for name, data in sorted(texts.items()):
+        storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
+    data = manifest.to_json()
+    storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
+    store.create(naming.RUN, run.to_json())
+    return manifest
+
+
+def _splits(plan: Plan, counts: Counts, shards: Iterable[ShardResult]) -> dict[str, Split]:
+    by_split: dict[str, list[ShardResult]] = {name: [] for name in plan.splits}
+    for shard in shards:
+        by_split[shard.split].append(shard)
+    return {
+        name: Split(
+            records=sum(shard.records for shard in own),
+            bytes=sum(shard.bytes for shard in own),
+            class_counts=add_counts(dict.fromkeys(plan.classes, 0), counts.class_counts[name]),
+            shards=tuple(Shard(s.file, s.records, s.bytes, to_hex(s.crc32c), s.blocks) for s in own),
+        )
+        for name, own in by_split.items()
+    }
+
+
+def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
+    image = options.image
+    varies = image.resize in ("shortest", "longest")
+    pixels, sums, squares = counts.stats or (1, (0, 0, 0), (0, 0, 0))
+    means = [value / pixels for value in sums]
+    return ImageInfo(
+        height=None if varies else image.height,
+        width=None if varies else image.width,
+        channels=1 if image.channels == "gray" else 3,
+        format=image.format,
+        mean=tuple(round(mean, 3) for mean in means),
+        std=tuple(
+            round(math.sqrt(max(0.0, square / pixels - mean * mean)), 3)
+            for square, mean in zip(squares, means, strict=True)
+        ),
+    )
+
+
+def _refuse_unnamed(store: Store, named: Iterable[str]) -> None:
+    known = set(named)
+    stray = list(islice((name for name, _ in store.list() if naming.is_shard(name) and name not in known), 4))
+    if stray:
+        raise ConflictError(
+            f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. Remove them "
+            "with --discard_incomplete, or give another --output."
+        )
+
+
+def leftovers(store: Store, keep: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Batches of names below ``_parts/`` that a finished build does not need; the claim is not among them."""
+    kept = {naming.CLAIM, *keep}
+    names = (name for name, _ in store.list(naming.PARTS + "/") if name not in kept)
+    while batch := tuple(islice(names, _SWEEP_BATCH)):
+        yield batch
+
+
+def sweep(store: Store, names: Iterable[str]) -> int:
+    """Deletes names; returns how many could not be. That is a warning: the dataset is complete all the same."""
+    failed = 0
+    for name in names:
+        try:
+            store.delete(name)
+        except ShardfeedError as error:
+            failed += 1
+            _LOG.warning("could not delete %s/%s: %s", store.url, name, error)
+    return failed
+
+

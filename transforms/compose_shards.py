@@ -1,0 +1,35 @@
+"""ComposeShards: ShardPlans -> published shards and indexes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, PCollection
+
+from shardfeed import storage
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.composing import compose_shard
+from transforms.elements import Plan, ShardPlan, ShardResult
+from transforms.outcome import Output, reported
+from transforms.run_state import RUN
+
+
+@dataclass(eq=False)
+class ComposeShards(beam.PTransform):
+    """Concatenates parts in the store; the bytes pass through no worker on object stores."""
+
+    plan: PCollection[Plan]
+    output: Output
+
+    def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
+        return shards | "Compose" >> beam.ParDo(_Compose(self.output), AsSingleton(self.plan))
+
+
+class _Compose(beam.DoFn):
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def process(self, shard: ShardPlan, plan: Plan) -> Iterable[ShardResult]:
+        with reported(self._output):
+            RUN.check()
+            return [compose_shard(storage.open_store(self._output.url), plan.fingerprint, shard)]

@@ -1,0 +1,262 @@
+"""References to a finished part: the job's hot path, without Beam.
+
+A pool of threads takes slices of a part (reading, decoding, resizing and encoding all release the GIL); the caller's thread
+frames nothing and decodes nothing, it only collects slices in order and writes. ``PartEncoder`` keeps the next part's slices
+in flight while one is written, so the pool never idles between parts. What is in flight is bounded twice: by the number of
+slices, and by bytes (sources read and pixels decoded, each under a budget of its own, always taken in that order).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from shardfeed import storage, tfrecord
+from shardfeed.checksums import crc32c
+from shardfeed.errors import UsageError, clip
+from shardfeed.example import encode_example
+from shardfeed.hashing import MASK128, hash64, key_hash
+from shardfeed.storage.base import ChangedError, ChecksumError, Source, Store
+from transforms.elements import ImageRef, PartResult, Plan
+from transforms.images.process import PixelStats, check_size, process_image
+from transforms.images.rejects import Reason, RejectError
+from transforms.labels import FOLDERS, class_of
+from transforms.options import BuildOptions
+from transforms.parts import Sidecar, commit_part, find_part
+from transforms.run_state import RUN
+
+MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
+SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
+PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
+STATS_IMAGES = 10_000  # images sampled for mean and std: a standard error below 0.3 levels for photos
+_SLICE_IMAGES = 6  # images a task: below 4 the pool's overhead shows, above 12 the last slice of a part is waited for
+_SLICE_BYTES = 8 << 20  # bytes of sources a task
+
+
+class Budget:
+    """A semaphore in bytes. A request above the whole budget waits until it is alone."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used, self._free = limit, 0, threading.Condition()
+
+    @contextlib.contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Holds ``size`` bytes for the length of the block."""
+        with self._free:
+            self._free.wait_for(lambda: not self._used or self._used + size <= self._limit)
+            self._used += size
+        try:
+            yield
+        finally:
+            with self._free:
+                self._used -= size
+                self._free.notify_all()
+
+
+@dataclass(slots=True)
+class _Slice:
+    """What one task made: framed records or rejects, in the order of its references.
+
+    ``key_sum`` is summed where a record or a reject is added, not from what was asked for: it has to prove that nothing is lost.
+    """
+
+    records: list[bytes] = field(default_factory=list)
+    rejects: list[tuple[str, str, str]] = field(default_factory=list)
+    fixes: dict[str, int] = field(default_factory=dict)
+    class_counts: dict[str, int] = field(default_factory=dict)
+    stats: list[PixelStats] = field(default_factory=list)
+    key_sum: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A part whose slices are in the pool."""
+
+    split: str
+    part: int
+    slices: deque[Future[_Slice]]
+
+
+class PartEncoder:
+    """Encodes parts, one after the other, with ``threads`` threads.
+
+    Not thread-safe itself: one caller submits and collects. Close it to end its threads.
+    """
+
+    def __init__(self, *, sources: Sequence[str], output: str, plan: Plan, options: BuildOptions, threads: int) -> None:
+        self._sources: list[Source] = [storage.open_source(url) for url in sources]
+        self._store: Store = storage.open_store(output)
+        self._plan, self._options = plan, options
+        self._by_folders = options.splits == FOLDERS
+        self._class_index = {name: index for index, name in enumerate(plan.classes)}
+        share = (STATS_IMAGES << 64) // plan.candidates
+        self._stats_below = min(1 << 64, share)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="encode")
+        self._source_budget, self._pixel_budget = Budget(SOURCE_BUDGET), Budget(PIXEL_BUDGET)
+        self._pending: deque[_Pending] = deque()
+
+    def close(self) -> None:
+        """Ends the threads; parts in flight are dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, split: str, part: int, refs: list[ImageRef]) -> Iterator[PartResult]:
+        """Takes a part on; yields the parts that are finished by then, this one perhaps later (see ``flush``).
+
+        Raises:
+            UsageError: two roots hold the same key.
+        """
+        RUN.check()
+        found = find_part(self._store, self._plan.fingerprint, split, part)
+        if found is not None:
+            RUN.kept += len(refs)
+            yield self._counted(found.result)
+            return
+        self._pending.append(self._start(split, part, refs))
+        while len(self._pending) > 1:
+            yield self._finish(self._pending.popleft())
+
+    def flush(self) -> Iterator[PartResult]:
+        """The parts still in flight."""
+        while self._pending:
+            yield self._finish(self._pending.popleft())
+
+    def _start(self, split: str, part: int, refs: list[ImageRef]) -> _Pending:
+        seed = self._options.seed
+        hashed = sorted((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs)
+        for (_, key, one, _), (_, other, two, _) in zip(hashed, hashed[1:], strict=False):
+            if key == other:
+                raise UsageError(
+                    f"{clip(key)} is in two inputs: {clip(self._sources[one].url)} and {clip(self._sources[two].url)}. "
+                    "A key is a record's name and must be unique: give one --input that holds both as folders, or rename."
+                )
+        ordered = [item[3] for item in hashed]
+        slices = deque(self._pool.submit(self._encode_slice, piece) for piece in _slices(ordered))
+        return _Pending(split, part, slices)
+
+    def _finish(self, pending: _Pending) -> PartResult:
+        merged, sizes, crc, size = _Slice(), [], 0, 0
+        with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
+            while pending.slices:
+                done = pending.slices.popleft().result()
+                RUN.check()  # after the result: a slice ends early only when the flag is up
+                for record in done.records:
+                    spool.write(record)
+                    crc = crc32c(record, crc)
+                    size += len(record)
+                    sizes.append(len(record))
+                merged.key_sum += done.key_sum
+                merged.rejects += done.rejects
+                merged.stats += done.stats
+                _add(merged.fixes, done.fixes)
+                _add(merged.class_counts, done.class_counts)
+            rejected: dict[str, int] = {}
+            for _, reason, _ in merged.rejects:
+                rejected[reason] = rejected.get(reason, 0) + 1
+            result = PartResult(
+                split=pending.split,
+                part=pending.part,
+                bytes=size,
+                records=len(sizes),
+                crc32c=crc,
+                key_sum=merged.key_sum & MASK128,
+                rejected=rejected,
+                fixes=merged.fixes,
+                class_counts=merged.class_counts,
+                stats=_sum_stats(merged.stats),
+            )
+            sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
+            return self._counted(commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool)))
+
+    def _counted(self, result: PartResult) -> PartResult:
+        rejected = sum(result.rejected.values())
+        RUN.done += result.records + rejected
+        RUN.rejected += rejected
+        RUN.out_bytes += result.bytes
+        return result
+
+    def _encode_slice(self, refs: Sequence[ImageRef]) -> _Slice:
+        out = _Slice()
+        for ref in refs:
+            if RUN.stop.is_set():
+                break  # the caller's thread sees the flag too, and drops the part
+            try:
+                self._encode_one(ref, out)
+            except RejectError as error:
+                out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
+                out.key_sum += key_hash(ref.key)
+        return out
+
+    def _encode_one(self, ref: ImageRef, out: _Slice) -> None:
+        try:
+            ref.key.decode("utf-8")
+        except UnicodeDecodeError:
+            raise RejectError(Reason.NAME, "the file name is not UTF-8; rename it") from None
+        check_size(ref.stat.size)
+        label = class_of(ref.key, self._by_folders)
+        sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
+        with self._source_budget.hold(ref.stat.size):
+            data = self._read(ref)
+            image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+        record = encode_example(
+            {
+                "image": image.data,
+                "class": self._class_index[label],
+                "label": label.encode(),
+                "size": [image.height, image.width],
+                "key": ref.key,
+            }
+        )
+        out.records.append(tfrecord.frame(record))
+        out.key_sum += key_hash(ref.key)
+        out.class_counts[label] = out.class_counts.get(label, 0) + 1
+        for fix in image.fixes:
+            out.fixes[fix] = out.fixes.get(fix, 0) + 1
+        if image.stats is not None:
+            out.stats.append(image.stats)
+
+    def _read(self, ref: ImageRef) -> bytes:
+        try:
+            return self._sources[ref.root].read(ref.key, ref.stat)
+        except ChangedError as error:
+            raise RejectError(Reason.CHANGED, str(error)) from None
+        except ChecksumError as error:
+            raise RejectError(Reason.CHECKSUM, str(error)) from None
+
+
+def shown_key(key: bytes) -> str:
+    """A key as rejects files show it: exact where it is UTF-8, else with backslash escapes."""
+    return key.decode("utf-8", "backslashreplace")
+
+
+def _slices(refs: list[ImageRef]) -> Iterator[list[ImageRef]]:
+    piece: list[ImageRef] = []
+    size = 0
+    for ref in refs:
+        piece.append(ref)
+        size += ref.stat.size
+        if len(piece) == _SLICE_IMAGES or size >= _SLICE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _add(into: dict[str, int], counts: dict[str, int]) -> None:
+    for name, count in counts.items():
+        into[name] = into.get(name, 0) + count
+
+
+def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    if not stats:
+        return None
+    return (
+        sum(s.count for s in stats),
+        tuple(map(sum, zip(*(s.sums for s in stats), strict=True))),
+        tuple(map(sum, zip(*(s.squares for s in stats), strict=True))),
+    )

@@ -1,0 +1,30 @@
+"""LabelImages: batches of references -> the same, cut by split."""
+
+from collections.abc import Iterable
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.elements import RefBatch
+from transforms.options import BuildOptions
+from transforms.totals import label_batch
+
+
+class LabelImages(beam.PTransform):
+    """Gives every reference its split; the class follows from the key. What cannot be labelled is counted, then refused."""
+
+    def __init__(self, options: BuildOptions) -> None:
+        super().__init__()
+        self._options = options
+
+    def expand(self, batches: PCollection[RefBatch]) -> PCollection[RefBatch]:
+        return batches | "Label" >> beam.ParDo(_Label(self._options))
+
+
+class _Label(beam.DoFn):
+    def __init__(self, options: BuildOptions) -> None:
+        self._options = options
+
+    def process(self, batch: RefBatch) -> Iterable[RefBatch]:
+        return label_batch(batch, self._options)

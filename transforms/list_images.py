@@ -1,0 +1,52 @@
+"""ListImages: input roots -> batches of references."""
+
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+from apache_beam.pvalue import PBegin, PCollection
+
+from shardfeed import storage
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.elements import RefBatch
+from transforms.listing import InputRoot, list_section
+from transforms.outcome import Output, reported
+from transforms.run_state import RUN
+
+
+class ListImages(beam.PTransform):
+    """Lists every root, its first-level folders side by side; skipped files are counted in the batches."""
+
+    def __init__(self, roots: tuple[InputRoot, ...], *, output: Output) -> None:
+        super().__init__()
+        self._roots, self._output = roots, output
+
+    def expand(self, begin: PBegin) -> PCollection[RefBatch]:
+        return (
+            begin
+            | "NameRoots" >> beam.Create(list(range(len(self._roots)))).with_output_types(int)
+            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output))
+            | "SpreadFolders" >> beam.Reshuffle()
+            | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._output))
+        )
+
+
+class _FindFolders(beam.DoFn):
+    def __init__(self, roots: tuple[InputRoot, ...], output: Output) -> None:
+        self._roots, self._output = roots, output
+
+    def process(self, index: int) -> Iterable[tuple[int, bytes]]:
+        RUN.step = "listing"
+        with reported(self._output):
+            sections = storage.open_source(self._roots[index].url).sections()
+        return [(index, section) for section in sections]
+
+
+class _ListFolders(beam.DoFn):
+    def __init__(self, roots: tuple[InputRoot, ...], output: Output) -> None:
+        self._roots, self._output = roots, output
+
+    def process(self, section: tuple[int, bytes]) -> Iterator[RefBatch]:
+        index, piece = section
+        with reported(self._output):
+            RUN.check()
+            yield from list_section(self._roots[index], index, piece)

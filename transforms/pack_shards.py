@@ -1,0 +1,45 @@
+"""PackShards: part sizes and the verdict -> ShardPlans."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, PCollection
+
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
+from transforms.packing import shard_plans
+from transforms.plan import shards_for_bytes
+
+
+@dataclass(eq=False)
+class PackShards(beam.PTransform):
+    """Packs each split's parts by their exact sizes. It needs the verdict: nothing is packed that may not be published."""
+
+    verdict: PCollection[Verdict]
+    plan: PCollection[Plan]
+    shard_bytes: int
+
+    def expand(self, parts: PCollection[PartResult]) -> PCollection[ShardPlan]:
+        return (
+            parts
+            | "TakeSizes" >> beam.Map(_size_of)
+            | "GroupBySplit" >> beam.GroupByKey()
+            | "Pack" >> beam.ParDo(_Pack(self.shard_bytes), AsSingleton(self.plan), AsSingleton(self.verdict))
+            | "SpreadShards" >> beam.Reshuffle()
+        )
+
+
+def _size_of(part: PartResult) -> tuple[str, PartFile]:
+    return part.split, PartFile(part.part, part.bytes, part.records, part.crc32c)
+
+
+class _Pack(beam.DoFn):
+    def __init__(self, shard_bytes: int) -> None:
+        self._shard_bytes = shard_bytes
+
+    def process(self, grouped: tuple[str, Iterable[PartFile]], plan: Plan, _verdict: Verdict) -> Iterable[ShardPlan]:
+        split, parts = grouped[0], list(grouped[1])
+        size, records = sum(part.bytes for part in parts), sum(part.records for part in parts)
+        count = plan.splits[split].shards or shards_for_bytes(size, records, self._shard_bytes)
+        return shard_plans(split, parts, count)

@@ -1,0 +1,59 @@
+"""Reconcile: all parts and the listing's totals -> one Verdict."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, PCollection
+
+from transforms import types  # noqa: F401 (registers the coders)
+from transforms.elements import Counts, PartResult, Plan, Totals, Verdict
+from transforms.reconciling import RejectLimit, counts_of, judge, sum_counts
+from transforms.run_state import RUN
+
+
+@dataclass(eq=False)
+class Reconcile(beam.PTransform):
+    """Proves that every listed image was written or rejected, and applies the limit on rejects."""
+
+    totals: PCollection[Totals]
+    plan: PCollection[Plan]
+    limit: RejectLimit
+
+    def expand(self, parts: PCollection[PartResult]) -> PCollection[Verdict]:
+        return (
+            parts
+            | "CountParts" >> beam.Map(counts_of)
+            | "AddUp" >> beam.CombineGlobally(_Sum())
+            | "Judge" >> beam.ParDo(_Judge(self.limit), AsSingleton(self.totals), AsSingleton(self.plan))
+        )
+
+
+class _Judge(beam.DoFn):
+    def __init__(self, limit: RejectLimit) -> None:
+        self._limit = limit
+
+    def process(self, counts: Counts, totals: Totals, plan: Plan) -> Iterable[Verdict]:
+        RUN.step = "publishing"
+        return [judge(counts, totals, plan, self._limit)]
+
+
+class _Sum(beam.CombineFn):
+    def create_accumulator(self) -> list[Counts]:
+        return []
+
+    def add_input(self, accumulator: list[Counts], counts: Counts) -> list[Counts]:
+        accumulator.append(counts)
+        return accumulator if len(accumulator) < _COMPACT else [sum_counts(accumulator)]
+
+    def merge_accumulators(self, accumulators: Iterable[list[Counts]]) -> list[Counts]:
+        return [sum_counts(counts for accumulator in accumulators for counts in accumulator)]
+
+    def compact(self, accumulator: list[Counts]) -> list[Counts]:
+        return [sum_counts(accumulator)]
+
+    def extract_output(self, accumulator: list[Counts]) -> Counts:
+        return sum_counts(accumulator)
+
+
+_COMPACT = 256  # summing one by one would copy the growing list of rejects by part each time
