@@ -50,10 +50,12 @@ def verify_deep(
             intact[shard.file] = result
     findings += _class_counts(store, manifest, intact)
     findings += _duplicates(store, manifest, present, keys)
-    sides = [file for file in manifest.files if present.get(file.file) == file.bytes]
-    for result_findings in pool.map(lambda file: _side_file(store, file), sides):
-        findings += result_findings
-    findings += _rejects(store, manifest, sides)
+    named = {finding.file for finding in findings}  # an index with a wrong line needs no second finding
+    sides = [file for file in manifest.files if present.get(file.file) == file.bytes and file.file not in named]
+    for damage in pool.map(lambda file: _side_file(store, file), sides):
+        findings += damage
+        named |= {finding.file for finding in damage}
+    findings += _rejects(store, manifest, [file for file in sides if file.file not in named])
     return findings, records
 
 

@@ -99,10 +99,11 @@ class Tiny:
 
     def _split(self, out: Path, name: str, shards: list[list[dict[str, Any]]]) -> Split:
         made = [self._shard(out, naming.shard_name(name, i, len(shards)), rows) for i, rows in enumerate(shards)]
-        counts = Counter({label: 0 for label in CLASSES})
-        counts.update(row["label"].decode() for rows in shards for row in rows)
-        given = (self.class_counts or {}).get(name)
-        return Split(sum(s.records for s in made), sum(s.bytes for s in made), given or dict(counts), tuple(made))
+        counts = (self.class_counts or {}).get(name)
+        if counts is None:
+            labels = Counter(row["label"].decode() for rows in shards for row in rows)
+            counts = {label: labels[label] for label in CLASSES}
+        return Split(sum(s.records for s in made), sum(s.bytes for s in made), counts, tuple(made))
 
     def _shard(self, out: Path, name: str, rows: list[dict[str, Any]]) -> Shard:
         frames = [frame(row["raw"] if "raw" in row else encode_example(row)) for row in rows]

@@ -1,0 +1,250 @@
+"""Bytes that changed after the dataset was published: found with the file and the byte where the record starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shardfeed import storage
+from shardfeed.findings import Finding
+from shardfeed.storage.base import Stat
+from shardfeed.storage.local import LocalStore
+from shardfeed.verify import verify
+from tests.verify.damage import append, cut, flip, records
+from tests.verify.tiny import Tiny, columns, tiny
+
+SHARD = "train-00001-of-00003.tfrecord"
+OTHER = "train-00002-of-00003.tfrecord"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    tiny().write(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def brief(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str]]:
+    return [(finding.file, finding.offset, finding.what) for finding in findings]
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_an_undamaged_dataset_is_in_order_and_every_record_was_read(out: Path, threads: int) -> None:
+    report = verify(out, deep=True, threads=threads)
+    assert (report.findings, report.records) == ((), 19)
+
+
+@pytest.mark.parametrize("record", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("within", "what"),
+    [
+        (lambda size: 0, "crc of the length"),
+        (lambda size: 7, "crc of the length"),
+        (lambda size: 8, "crc of the length"),
+        (lambda size: 11, "crc of the length"),
+        (lambda size: 12, "crc of the data"),
+        (lambda size: size // 2, "crc of the data"),
+        (lambda size: size - 5, "crc of the data"),
+        (lambda size: size - 4, "crc of the data"),
+        (lambda size: size - 1, "crc of the data"),
+    ],
+    ids=[
+        "first byte of the length",
+        "last byte of the length",
+        "first byte of the length's crc",
+        "last byte of the length's crc",
+        "first byte of the data",
+        "middle of the data",
+        "last byte of the data",
+        "first byte of the data's crc",
+        "last byte of the data's crc",
+    ],
+)
+def test_a_changed_byte_is_found_in_its_record(out: Path, record: int, within: Callable[[int], int], what: str) -> None:
+    offset, size = records(out / SHARD)[record]
+    flip(out / SHARD, offset + within(size))
+    report = verify(out, deep=True)
+    assert brief(report.findings) == [(SHARD, offset, f"record {record}: {what}")]
+    assert report.findings[0].remedy == f"Restore {SHARD} from a copy, or delete {out} and build again."
+    assert report.records == 14 + record
+
+
+@pytest.mark.parametrize("file", ["classes.txt", "features.json", "rejects-00000-of-00001.jsonl"])
+@pytest.mark.parametrize("at", [0, 15, -1], ids=["first byte", "a byte inside", "last byte"])
+def test_a_changed_byte_of_a_side_file_is_found(out: Path, file: str, at: int) -> None:
+    flip(out / file, at)
+    assert brief(verify(out, deep=True).findings) == [(file, None, "crc32c")]
+
+
+@pytest.mark.parametrize("line", [0, 2, 4])
+def test_a_changed_byte_of_an_index_is_found_in_its_line(out: Path, line: int) -> None:
+    lines = (out / (SHARD + ".idx")).read_bytes().splitlines(keepends=True)
+    start = len(b"".join(lines[:line]))
+    flip(out / (SHARD + ".idx"), start + 1)
+    assert brief(verify(out, deep=True).findings) == [(SHARD + ".idx", start, "line")]
+
+
+def test_a_changed_byte_of_the_index_of_a_damaged_shard_is_found_too(out: Path) -> None:
+    flip(out / SHARD, 0)
+    flip(out / (SHARD + ".idx"), 0)
+    assert brief(verify(out, deep=True).findings) == [
+        (SHARD, 0, "record 0: crc of the length"),
+        (SHARD + ".idx", None, "crc32c"),
+    ]
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_changed_byte_anywhere_is_found_in_its_file(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    out = tmp_path_factory.mktemp("any") / "out"
+    tiny().write(out)
+    file = data.draw(st.sampled_from(sorted(file for file in os.listdir(out) if file != "manifest.json")))
+    flip(out / file, data.draw(st.integers(0, (out / file).stat().st_size - 1)))
+    assert {finding.file for finding in verify(out, deep=True).findings} == {file}
+
+
+@pytest.mark.parametrize("record", range(5))
+def test_a_shard_cut_between_two_records_is_found_where_it_ends(out: Path, record: int) -> None:
+    offset, _ = records(out / SHARD)[record]
+    cut(out / SHARD, offset)
+    assert brief(verify(out, deep=True).findings) == [(SHARD, offset, "size")]
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [(1, "header is cut"), (11, "header is cut"), (12, "data is cut"), (40, "data is cut")],
+    ids=["in the length", "in the length's crc", "before the data", "in the data"],
+)
+def test_a_shard_cut_in_a_record_is_found_with_the_record(out: Path, more: int, what: str) -> None:
+    offset, _ = records(out / SHARD)[3]
+    cut(out / SHARD, offset + more)
+    assert brief(verify(out, deep=True).findings) == [
+        (SHARD, offset + more, "size"),
+        (SHARD, offset, f"record 3: {what}"),
+    ]
+
+
+def test_an_emptied_shard_is_found(out: Path) -> None:
+    cut(out / SHARD, 0)
+    assert brief(verify(out, deep=True).findings) == [(SHARD, 0, "size")]
+
+
+def test_a_shard_filled_with_zeros_is_found_at_its_first_record(out: Path) -> None:
+    size = (out / SHARD).stat().st_size
+    (out / SHARD).write_bytes(bytes(size))
+    assert brief(verify(out, deep=True).findings) == [(SHARD, 0, "record 0: crc of the length")]
+
+
+def test_a_hole_of_zeros_is_found_at_its_record(out: Path) -> None:
+    data = bytearray((out / SHARD).read_bytes())
+    offset, size = records(out / SHARD)[1]
+    data[offset : offset + size] = bytes(size)
+    (out / SHARD).write_bytes(data)
+    assert brief(verify(out, deep=True).findings) == [(SHARD, offset, "record 1: crc of the length")]
+
+
+def test_garbage_after_the_last_record_is_found_where_it_starts(out: Path) -> None:
+    size = (out / SHARD).stat().st_size
+    append(out / SHARD, b"garbage, more than a header")
+    assert brief(verify(out, deep=True).findings) == [
+        (SHARD, size, "size"),
+        (SHARD, size, "record 5: crc of the length"),
+    ]
+
+
+def test_a_whole_valid_record_appended_is_found(out: Path) -> None:
+    (offset, length), size = records(out / SHARD)[0], (out / SHARD).stat().st_size
+    append(out / SHARD, (out / SHARD).read_bytes()[offset : offset + length])
+    assert brief(verify(out, deep=True).findings) == [(SHARD, size, "size")]
+
+
+@pytest.fixture
+def equal(tmp_path: Path) -> Path:
+    """A dataset whose train shards have equal sizes, so that sizes alone show nothing."""
+    dataset = tiny()
+    dataset.image = dataset.image.__class__(8, 12, 3, "raw", (0.0,) * 3, (1.0,) * 3)
+    rows = [columns(3 * number, format="raw") for number in range(15)]  # one class: labels of one length
+    dataset.shards = {"train": [rows[0:5], rows[5:10], rows[10:15]]}
+    dataset.write(tmp_path / "equal")
+    assert len({file.stat().st_size for file in (tmp_path / "equal").glob("*.tfrecord")}) == 1
+    assert verify(tmp_path / "equal", deep=True).ok
+    return tmp_path / "equal"
+
+
+def test_two_swapped_shards_of_one_size_are_found_by_their_content(equal: Path) -> None:
+    one, other = (equal / SHARD).read_bytes(), (equal / OTHER).read_bytes()
+    (equal / SHARD).write_bytes(other)
+    (equal / OTHER).write_bytes(one)
+    assert verify(equal).ok
+    assert brief(verify(equal, deep=True).findings) == [(SHARD, None, "crc32c"), (OTHER, None, "crc32c")]
+
+
+def test_a_shard_copied_over_another_of_one_size_is_found_and_only_the_overwritten_one_is_named(equal: Path) -> None:
+    shutil.copyfile(equal / SHARD, equal / OTHER)
+    assert brief(verify(equal, deep=True).findings) == [(OTHER, None, "crc32c")]
+
+
+def test_swapped_records_inside_a_shard_are_found(equal: Path) -> None:
+    data = (equal / SHARD).read_bytes()
+    size = records(equal / SHARD)[0][1]
+    (equal / SHARD).write_bytes(data[size : 2 * size] + data[:size] + data[2 * size :])
+    assert brief(verify(equal, deep=True).findings) == [(SHARD, None, "crc32c")]
+
+
+def test_damage_in_several_files_is_reported_in_the_order_of_the_manifest(out: Path) -> None:
+    flip(out / OTHER, 0)
+    flip(out / SHARD, 0)
+    flip(out / "classes.txt", 0)
+    (out / "test-00000-of-00001.tfrecord.idx").unlink()
+    assert brief(verify(out, deep=True, threads=8).findings) == [
+        ("test-00000-of-00001.tfrecord.idx", None, "file"),
+        (SHARD, 0, "record 0: crc of the length"),
+        (OTHER, 0, "record 0: crc of the length"),
+        ("classes.txt", None, "crc32c"),
+    ]
+
+
+class _Vanishing(LocalStore):
+    """A store in which one file is deleted right after it was listed."""
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url)
+        self._vanishes = name
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        listed = [*super().list(prefix)]
+        self.delete(self._vanishes)
+        yield from listed
+
+
+@pytest.mark.parametrize("file", [SHARD, SHARD + ".idx", "classes.txt"])
+def test_a_file_that_vanishes_while_it_is_verified_is_a_finding(
+    out: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "open_store", lambda url: _Vanishing(url, file))
+    assert {(finding.file, finding.what) for finding in verify(out, deep=True).findings} == {(file, "file")}
+
+
+def test_files_are_read_in_bounded_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Watched(LocalStore):
+        def read_range(self, name: str, offset: int, size: int) -> bytes:
+            asked.append(size)
+            return super().read_range(name, offset, size)
+
+    rows = [columns(number, height=700, width=1000, format="raw") for number in range(6)]
+    dataset = Tiny({"train": [rows]})
+    dataset.image = dataset.image.__class__(700, 1000, 3, "raw", (0.0,) * 3, (1.0,) * 3)
+    dataset.write(tmp_path / "big")
+    monkeypatch.setattr(storage, "open_store", Watched)
+    report = verify(tmp_path / "big", deep=True)
+    assert (report.findings, report.records) == ((), 6)
+    assert max(asked) <= 4 << 20

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shardfeed import storage
+from shardfeed.errors import DatasetError
+from shardfeed.findings import Finding
+from shardfeed.storage.base import Stat
+from shardfeed.storage.local import LocalStore
+from shardfeed.verify import verify
+from tests.verify.damage import append, cut, records
+from tests.verify.tiny import tiny
+
+SHARD = "train-00001-of-00003.tfrecord"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    tiny().write(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def restore(file: str, out: Path) -> str:
+    return f"Restore {file} from a copy, or delete {out} and build again."
+
+
+def test_an_undamaged_dataset_is_in_order_and_the_report_says_what_was_looked_at(out: Path) -> None:
+    report = verify(out)
+    named = [file for file in out.iterdir() if file.name != "manifest.json"]
+    assert report.ok
+    assert (report.findings, report.notes) == ((), ())
+    assert (report.files, report.bytes) == (len(named), sum(file.stat().st_size for file in named))
+    assert report.records == 0
+
+
+def test_a_path_may_be_a_string_or_a_path(out: Path) -> None:
+    assert verify(str(out)) == verify(out)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        SHARD,
+        SHARD + ".idx",
+        "classes.txt",
+        "class.labels.txt",
+        "dataset_info.json",
+        "features.json",
+        "rejects-00000-of-00001.jsonl",
+    ],
+)
+def test_a_missing_file_is_found(out: Path, file: str) -> None:
+    size = (out / file).stat().st_size
+    (out / file).unlink()
+    assert verify(out).findings == (Finding(file, None, "file", f"{size} bytes", "no file", restore(file, out)),)
+
+
+def test_a_finding_is_one_line_with_file_byte_expected_found_and_remedy(out: Path) -> None:
+    size = (out / SHARD).stat().st_size
+    cut(out / SHARD, 100)
+    (finding,) = verify(out).findings
+    assert str(finding) == (
+        f"{SHARD} at byte 100: size: expected {size} bytes, found 100 bytes. "
+        f"Restore {SHARD} from a copy, or delete {out} and build again."
+    )
+
+
+@pytest.mark.parametrize("record", range(5))
+def test_a_shard_cut_between_two_records_is_found_although_it_is_a_valid_tfrecord_file(out: Path, record: int) -> None:
+    size, (offset, _) = (out / SHARD).stat().st_size, records(out / SHARD)[record]
+    cut(out / SHARD, offset)
+    assert verify(out).findings == (
+        Finding(SHARD, offset, "size", f"{size} bytes", f"{offset} bytes", restore(SHARD, out)),
+    )
+
+
+@pytest.mark.parametrize("file", [SHARD, SHARD + ".idx", "classes.txt"])
+def test_bytes_after_the_end_are_found(out: Path, file: str) -> None:
+    size = (out / file).stat().st_size
+    append(out / file, b"x")
+    assert verify(out).findings == (
+        Finding(file, size, "size", f"{size} bytes", f"{size + 1} bytes", restore(file, out)),
+    )
+
+
+def test_two_swapped_shards_of_different_sizes_are_found(out: Path) -> None:
+    one, other = out / "train-00000-of-00003.tfrecord", out / "test-00000-of-00001.tfrecord"
+    sizes = {file.name: file.stat().st_size for file in (one, other)}
+    shutil.move(one, out / "aside")
+    shutil.move(other, one)
+    shutil.move(out / "aside", other)
+    found = [(finding.file, finding.expected, finding.found) for finding in verify(out).findings]
+    assert found == [
+        (other.name, f"{sizes[other.name]} bytes", f"{sizes[one.name]} bytes"),
+        (one.name, f"{sizes[one.name]} bytes", f"{sizes[other.name]} bytes"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["train-00003-of-00004.tfrecord", "old-00000-of-00001.tfrecord.idx", "rejects-00001-of-00002.jsonl"],
+)
+def test_a_file_with_a_name_of_ours_that_the_manifest_does_not_name_is_foreign(out: Path, file: str) -> None:
+    (out / file).write_bytes(b"")
+    (finding,) = verify(out).findings
+    assert (finding.file, finding.what) == (file, "foreign file")
+    assert finding.remedy == f"Readers that glob would take it in: move {file} out of {out}."
+
+
+def test_files_of_others_are_noted_and_are_no_damage(out: Path) -> None:
+    (out / "README.md").write_bytes(b"mine")
+    report = verify(out)
+    assert report.ok
+    assert report.notes == ("1 files are not shardfeed's: README.md",)
+
+
+def test_work_in_progress_is_noted_and_left_alone(out: Path) -> None:
+    part = out / "_parts" / "ab" / "train" / "00000.json"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"{}")
+    report = verify(out, deep=True)
+    assert report.ok
+    assert report.notes == (
+        "_parts/ holds 1 files of a build in progress or stopped after it published; "
+        "they are no part of the dataset, and rerunning the same build sweeps them.",
+    )
+    assert part.read_bytes() == b"{}"
+
+
+def test_run_json_belongs_to_the_dataset(out: Path) -> None:
+    (out / "run.json").write_bytes(b"{}")
+    assert verify(out).findings == ()
+
+
+def test_a_manifest_that_names_no_index_is_found(tmp_path: Path) -> None:
+    manifest = tiny().write(tmp_path / "out")
+    text = manifest.to_json()
+    index = next(file for file in manifest.files if file.file == SHARD + ".idx")
+    entry = b'{"bytes":%d,"crc32c":"%s","file":"%s"},' % (index.bytes, index.crc32c.encode(), index.file.encode())
+    assert entry in text
+    (tmp_path / "out" / "manifest.json").write_bytes(text.replace(entry, b""))
+    findings = verify(tmp_path / "out").findings
+    assert [(finding.file, finding.what, finding.expected) for finding in findings] == [
+        ("manifest.json", "files", f"an entry for {SHARD}.idx"),
+        (f"{SHARD}.idx", "foreign file", "no file that the manifest does not name"),
+    ]
+
+
+def test_several_damages_are_all_reported(out: Path) -> None:
+    (out / SHARD).unlink()
+    (out / "classes.txt").unlink()
+    append(out / "test-00000-of-00001.tfrecord", b"x")
+    (out / "train-00000-of-00001.tfrecord").write_bytes(b"")
+    assert [(finding.file, finding.what) for finding in verify(out).findings] == [
+        ("test-00000-of-00001.tfrecord", "size"),
+        (SHARD, "file"),
+        ("classes.txt", "file"),
+        ("train-00000-of-00001.tfrecord", "foreign file"),
+    ]
+
+
+def test_without_a_manifest_there_is_no_dataset(out: Path) -> None:
+    (out / "manifest.json").unlink()
+    with pytest.raises(DatasetError, match=r"no dataset here: .*manifest\.json does not exist\. Check the path"):
+        verify(out)
+
+
+def test_without_a_folder_there_is_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no dataset here"):
+        verify(tmp_path / "nothing")
+
+
+def test_without_a_manifest_but_with_parts_the_build_is_incomplete_and_the_remedy_is_to_rerun_it(out: Path) -> None:
+    (out / "manifest.json").unlink()
+    (out / "_parts").mkdir()
+    (out / "_parts" / "CLAIM").write_bytes(b"{}")
+    with pytest.raises(DatasetError, match=r"a build is incomplete\. Rerun the command that started it"):
+        verify(out)
+
+
+def test_a_manifest_of_an_unknown_version_is_refused(out: Path) -> None:
+    text = (out / "manifest.json").read_bytes().replace(b'"schema_version":1', b'"schema_version":2')
+    (out / "manifest.json").write_bytes(text)
+    with pytest.raises(DatasetError, match="schema_version 2; this shardfeed reads version 1"):
+        verify(out)
+
+
+def test_read_only_rights_suffice(out: Path) -> None:
+    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()}
+    for file in out.iterdir():
+        file.chmod(0o444)
+    out.chmod(0o555)
+    try:
+        assert verify(out, deep=True).ok
+    finally:
+        out.chmod(0o755)
+    assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()} == before
+
+
+class _Ledger(LocalStore):
+    """A store that notes what is asked of it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked: list[str] = []
+
+    def read(self, name: str) -> bytes:
+        self.asked.append(f"read {name}")
+        return super().read(name)
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        self.asked.append(f"read_range {name}")
+        return super().read_range(name, offset, size)
+
+    def stat(self, name: str) -> Stat | None:
+        self.asked.append(f"stat {name}")
+        return super().stat(name)
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        self.asked.append(f"list {prefix}")
+        return super().list(prefix)
+
+
+def test_fast_verification_reads_the_manifest_and_lists_once_however_many_files(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _Ledger(str(out))
+    monkeypatch.setattr(storage, "open_store", lambda url: store)
+    assert verify(out).ok
+    assert store.asked == ["read manifest.json", "list "]
