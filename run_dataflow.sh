@@ -87,7 +87,7 @@ fi
 python=${PYTHON:-$here/.venv/bin/python}
 [[ -n ${PYTHON:-} || -x $python ]] || python=python3
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("apache_beam") is None)' ||
-  fail "$python has no Apache Beam. Install it with: $python -m pip install '$here[beam]'"
+  fail "$python has no Apache Beam. Install it with: $python -m pip install '${here}[beam]'"
 
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 exec "$python" -m pipeline build --input "$input" --output "$output" "${options[@]}" "$@"

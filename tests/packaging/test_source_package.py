@@ -1,0 +1,120 @@
+"""The source package as a worker gets it: built as Beam builds it, installed without extras, imported with nothing else about.
+
+Dataflow's workers run ``pip install`` on it without extras, so a dependency forgotten in the base list is found here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging import sources
+
+FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+
+
+def run(*command: str | Path, cwd: str | Path = "/") -> str:
+    done = subprocess.run([str(word) for word in command], cwd=cwd, env=CLEAN, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: setuptools writes into the tree, and would read there what an earlier build left."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in FILES:
+        shutil.copy(sources.ROOT / name, copy)
+    for package in (*sources.PACKAGES, "tests"):
+        shutil.copytree(sources.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", out, copy)
+    (archive,) = out.iterdir()
+    return archive
+
+
+@pytest.fixture(scope="module")
+def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Python of an environment that holds the source package and what it asks for."""
+    folder = tmp_path_factory.mktemp("worker")
+    run(sys.executable, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    constraints = sources.ROOT / "constraints.txt"
+    pip = (
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--constraint",
+        constraints,
+    )
+    run(python, *pip, sdist)
+    return python
+
+
+@pytest.fixture(scope="module")
+def worker_with_beam(worker: Path) -> Path:
+    """The same, with Beam visible behind its own packages, as in Beam's worker image. ``.pth`` files there are not read."""
+    site_packages = Path(run(worker, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    (site_packages / "beam.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return worker
+
+
+def modules(*, beam: bool) -> list[str]:
+    """Modules of the transforms that import Beam, or that do not."""
+    return [sources.module_name(p) for p in sources.files("transforms") if sources.imports_beam(p) == beam]
+
+
+def homes(python: Path, names: list[str]) -> set[str]:
+    """The folders from which a fresh interpreter imports the top packages of ``names``, all of which it imports."""
+    code = (
+        "import importlib, sys\n"
+        "from pathlib import Path\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        f"for name in {sorted({sources.top(name) for name in names})!r}:\n"
+        "    print(Path(sys.modules[name].__file__).parent.parent)\n"
+    )
+    return set(run(python, "-c", code).splitlines())
+
+
+def test_it_holds_our_packages_and_nothing_else_of_the_repository(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    expected = {
+        path.relative_to(sources.ROOT).as_posix()
+        for package in sources.PACKAGES
+        for path in (sources.ROOT / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    made = {name for name in names if name.startswith("shardfeed.egg-info/")} | {"PKG-INFO", "setup.cfg"}
+    assert names - made == expected | set(FILES)
+
+
+def test_a_worker_without_extras_imports_all_plain_transforms(worker: Path) -> None:
+    assert len(homes(worker, ["shardfeed", *modules(beam=False)])) == 1
+
+
+def test_a_worker_with_beam_imports_all_of_the_job_from_the_package(worker_with_beam: Path) -> None:
+    launcher = [sources.module_name(p) for p in sources.files("pipeline") if p.name != "__main__.py"]
+    found = homes(worker_with_beam, [*modules(beam=True), *launcher])
+    assert found == homes(worker_with_beam, ["shardfeed"])
+
+
+def test_the_installed_version_is_the_package_version(worker: Path) -> None:
+    code = "import importlib.metadata, shardfeed; print(importlib.metadata.version('shardfeed'), shardfeed.__version__)"
+    installed, said = run(worker, "-c", code).split()
+    assert installed == said
+
+
+def test_the_installed_command_starts_without_extras(worker: Path) -> None:
+    assert "build" in run(worker.with_name("shardfeed"), "--help")
