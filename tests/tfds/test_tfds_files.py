@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shardfeed.manifest import ImageInfo, Shard, Split
+from shardfeed.tfds_files import tfds_files
+
+IMAGE = ImageInfo(224, 224, 3, "jpeg", (0.0,) * 3, (1.0,) * 3)
+
+
+def split(*records: int) -> Split:
+    shards = tuple(
+        Shard(f"train-{i:05d}-of-{len(records):05d}.tfrecord", n, 100 * n, "00000000", ((n, 100 * n),))
+        for i, n in enumerate(records)
+    )
+    return Split(sum(records), 100 * sum(records), {"a": sum(records)}, shards)
+
+
+def test_dataset_info_is_as_tfds_writes_it() -> None:
+    files = tfds_files(name="flowers", classes=["a"], splits={"train": split(3, 4), "test": split(2)}, image=IMAGE)
+    assert json.loads(files["dataset_info.json"]) == {
+        "description": "Written by shardfeed; manifest.json says how.",
+        "fileFormat": "tfrecord",
+        "name": "flowers",
+        "splits": [
+            {
+                "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+                "name": "test",
+                "numBytes": "200",
+                "shardLengths": ["2"],
+            },
+            {
+                "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+                "name": "train",
+                "numBytes": "700",
+                "shardLengths": ["3", "4"],
+            },
+        ],
+        "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "class"}]}},
+        "version": "1.0.0",
+    }
+
+
+def test_the_files_do_not_depend_on_the_order_of_splits() -> None:
+    splits = {"train": split(3), "test": split(2)}
+    other = dict(reversed(splits.items()))
+    assert tfds_files(name="x", classes=["a"], splits=splits, image=IMAGE) == tfds_files(
+        name="x", classes=["a"], splits=other, image=IMAGE
+    )
+
+
+def test_class_labels_are_one_a_line_in_order() -> None:
+    files = tfds_files(name="x", classes=["rose", "a b", "ä"], splits={}, image=IMAGE)
+    assert files["class.labels.txt"] == "rose\na b\nä\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("flowers", "flowers"), ("my flowers-2", "my_flowers_2"), ("3d", "_3d"), ("", "_"), ("ä", "_")]
+)
+def test_a_name_becomes_one_that_tfds_allows(name: str, shown: str) -> None:
+    files = tfds_files(name=name, classes=["a"], splits={}, image=IMAGE)
+    assert json.loads(files["dataset_info.json"])["name"] == shown
