@@ -27,6 +27,7 @@ MAX_COMPOSE = 32  # sources a call; Google's limit
 
 _FIELDS = "items(name,size,generation,crc32c),prefixes,nextPageToken"  # a fifth of the full answer's bytes
 _CHUNK = 32 << 20  # bytes of an upload held in memory; a multiple of 256 KiB, as Google asks
+_TYPE = "application/octet-stream"
 _TIMEOUT = (CONNECT_TIMEOUT, READ_TIMEOUT)
 _NOT_FOR_OBSTORE = re.compile(r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]")  # segments "", ".", ".."; control characters
 
@@ -77,12 +78,13 @@ class Bucket:
 
     def read_version(self, name: str, generation: int) -> bytes:
         """All bytes of one generation, unchecked. Raises ChangedError when it is not there any more."""
-        if _NOT_FOR_OBSTORE.search(name):
-            blob = self._blob(name, generation)
-            action: Callable[[], bytes] = lambda: _download(blob)  # noqa: E731 (two ways to make one request)
-        else:
-            bucket = obstore_bucket(self.name)
-            action = lambda: bytes(obstore.get(bucket, name, options={"version": str(generation)}).bytes())  # noqa: E731
+        bucket = None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
+
+        def action() -> bytes:
+            if bucket is None:
+                return _download(self._blob(name, generation))
+            return bytes(obstore.get(bucket, name, options={"version": str(generation)}).bytes())
+
         try:
             return call_with_retries(action, is_transient)
         except FAILURES as error:
@@ -191,9 +193,6 @@ class Bucket:
             return call_with_retries(action, is_transient)
         except FAILURES as error:
             raise translated(error, action_name, self.name, name) from error
-
-
-_TYPE = "application/octet-stream"
 
 
 def _download(blob: Blob, start: int | None = None, end: int | None = None, checksum: str | None = None) -> bytes:

@@ -4,7 +4,8 @@ obstore (Rust) reads: 0.17 ms of CPU a 28 kB image against 1.3 ms of google-clou
 reads/s a process. google-cloud-storage does the rest: obstore's listing has no generations, and its writes no
 preconditions. Both get the same credentials: the application default ones, or none for an emulator.
 
-Clients are made at the first call, never at import, and never survive a fork: their sockets and threads would be shared.
+Clients are made at the first call, never at import, and never survive a fork: their sockets would be shared, and
+obstore's threads are not there in the child, where a read would wait for ever. Such a child reads with Google's client.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _lock = threading.Lock()
 _google: dict[str, Client] = {}
 _obstore: dict[tuple[str, str], ObstoreBucket] = {}
+_forked_from_obstore = False
 
 
 def google_client() -> Client:
@@ -50,8 +52,10 @@ def google_client() -> Client:
         return _google[endpoint]
 
 
-def obstore_bucket(name: str) -> ObstoreBucket:
-    """This process's obstore client for one bucket."""
+def obstore_bucket(name: str) -> ObstoreBucket | None:
+    """This process's obstore client for one bucket; None in a process forked from one that had used obstore."""
+    if _forked_from_obstore:
+        return None
     endpoint = _emulator()
     credentials = None if endpoint else google_client()._credentials
     with _lock:
@@ -123,8 +127,9 @@ class _CredentialProvider:
 
 
 def _forget_clients() -> None:
-    global _lock
+    global _lock, _forked_from_obstore
     _lock = threading.Lock()
+    _forked_from_obstore = _forked_from_obstore or bool(_obstore)
     _google.clear()
     _obstore.clear()
 

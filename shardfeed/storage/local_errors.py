@@ -15,7 +15,7 @@ from typing import Literal
 from shardfeed.errors import UsageError, clip
 from shardfeed.storage.base import StorageError
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_A_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP})
 
@@ -38,6 +38,11 @@ def _translate(error: OSError, path: str, action: Action, size: int | None) -> S
         return StorageError(
             f"disk full: {needed}{shown} cannot be written ({reason}). "
             "Free some space or choose an --output on another disk, then run the same command again."
+        )
+    if error.errno == errno.EFBIG:
+        return UsageError(
+            f"{shown} is too large for a file on this disk ({reason}). Choose a smaller --shard_bytes, more --num_shards, "
+            "or an --output on another disk."
         )
     if error.errno in _DENIED:
         verb = {"read": "read from", "write": "write to", "delete": "delete from"}[action]

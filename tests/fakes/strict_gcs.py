@@ -1,0 +1,365 @@
+"""A GCS server of our own, in this process: strict about preconditions, counts what it is asked, misbehaves on request.
+
+    with StrictGCS() as server:
+        server.objects.put("photos", "cat/1.jpg", data)
+        server.inject("status", kind="list", status=503)
+
+It speaks the JSON API (list, get, stat, multipart, resumable and media uploads, compose, delete) and obstore's
+``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters that it does not know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import socketserver
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote
+
+from tests.fakes.gcs_objects import Object, Objects, Refusal, encode_crc
+
+Kind = Literal["list", "stat", "get", "upload", "resume", "compose", "delete", "bucket", "unknown"]
+Effect = Literal["status", "drop", "short", "corrupt", "delay", "lost_answer", "call"]
+
+_KNOWN = {
+    "project",
+    "userProject",
+    "projection",
+    "prettyPrint",
+    "fields",
+    "prefix",
+    "delimiter",
+    "pageToken",
+    "maxResults",
+}
+_KNOWN |= {"startOffset", "endOffset", "alt", "generation", "ifGenerationMatch", "ifGenerationNotMatch"}
+_KNOWN |= {"uploadType", "upload_id", "name"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, in terms of what it asks for."""
+
+    method: str
+    kind: Kind
+    bucket: str
+    name: str
+    query: dict[str, str]
+    body: bytes
+    headers: dict[str, str]
+
+
+@dataclass
+class Fault:
+    """Strikes requests that match, after ``skip`` of them, ``times`` times (None: always)."""
+
+    effect: Effect
+    matches: Callable[[Request], bool]
+    skip: int = 0
+    times: int | None = 1
+    status: int = 503
+    seconds: float = 0.0
+    action: Callable[[], object] = lambda: None
+
+
+class StrictGCS:
+    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP connections were made."""
+
+    def __init__(self, page_size: int = 1000) -> None:
+        self.objects = Objects()
+        self.page_size = page_size
+        self.log: list[Request] = []
+        self.connections = 0
+        self._faults: list[Fault] = []
+        self._uploads: dict[str, tuple[Request, bytearray, str | None]] = {}
+        self._open: set[socket.socket] = set()
+        self._lock = threading.RLock()
+        self._server = _Server(self)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> StrictGCS:
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        with self._lock:
+            for connection in list(self._open):
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def inject(
+        self,
+        effect: Effect,
+        kind: Kind | None = None,
+        name: str | None = None,
+        *,
+        matches: Callable[[Request], bool] = lambda request: True,
+        skip: int = 0,
+        times: int | None = 1,
+        status: int = 503,
+        seconds: float = 0.0,
+        action: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Make requests of this kind, for this object and matching fail.
+
+        ``status``: that answer, nothing done. ``drop``: half the body, then the connection ends. ``short``: a body that lacks
+        its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the
+        connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual.
+        """
+
+        def strikes(request: Request) -> bool:
+            return kind in (None, request.kind) and name in (None, request.name) and matches(request)
+
+        with self._lock:
+            self._faults.append(Fault(effect, strikes, skip, times, status, seconds, action))
+
+    def counts(self) -> Counter[Kind]:
+        """Requests by kind."""
+        with self._lock:
+            return Counter(request.kind for request in self.log)
+
+    def fault_for(self, request: Request) -> Fault | None:
+        with self._lock:
+            self.log.append(request)
+            for fault in self._faults:
+                if fault.times == 0 or not fault.matches(request):
+                    continue
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
+                if fault.times is not None:
+                    fault.times -= 1
+                return fault
+        return None
+
+    def answer(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body, without faults."""
+        if unknown := set(request.query) - _KNOWN:
+            raise Refusal(400, f"unknown query parameters {sorted(unknown)}")
+        with self._lock:
+            handler: Callable[[Request], tuple[int, dict[str, str], bytes]] = getattr(self, f"_{request.kind}")
+            return handler(request)
+
+    def opened(self, connection: socket.socket) -> None:
+        with self._lock:
+            self.connections += 1
+            self._open.add(connection)
+
+    def closed(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connection)
+
+    def _unknown(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        raise Refusal(400, f"this server does not know {request.method} {request.name}")
+
+    def _bucket(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        name = json.loads(request.body)["name"] if request.method == "POST" else request.bucket
+        if request.method == "POST":
+            self.objects.buckets.setdefault(name, {})
+        self.objects.bucket(name)
+        return _json({"kind": "storage#bucket", "name": name})
+
+    def _list(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        page = self.objects.page(request.bucket, request.query, self.page_size)
+        return _json(_only(page, request.query.get("fields")))
+
+    def _stat(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        return self._described(request, self.objects.get(request.bucket, request.name, request.query))
+
+    def _get(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        found = self.objects.get(request.bucket, request.name, request.query)
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "ETag": f'"etag-{found.generation}"',
+            "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
+            "x-goog-generation": str(found.generation),
+            "x-goog-hash": f"crc32c={encode_crc(found.crc32c)}",
+        }
+        span = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+        if span is None:
+            return 200, headers, found.data
+        start, end = int(span[1]), int(span[2] or len(found.data) - 1)
+        if start >= len(found.data):
+            raise Refusal(416, "The requested range cannot be satisfied.")
+        body = found.data[start : end + 1]
+        headers["Content-Range"] = f"bytes {start}-{start + len(body) - 1}/{len(found.data)}"
+        return 206, headers, body
+
+    def _upload(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        how = request.query.get("uploadType")
+        if how == "media":
+            return self._stored(request, request.query["name"], request.body, None)
+        if how == "multipart":
+            described, data = _multipart(request)
+            return self._stored(request, described["name"], data, described.get("crc32c"))
+        described = json.loads(request.body)
+        self.objects.check_write(request.bucket, described["name"], request.query)
+        upload_id = f"upload-{len(self._uploads)}"
+        named = Request(**{**vars(request), "name": described["name"]})
+        self._uploads[upload_id] = (named, bytearray(), described.get("crc32c"))
+        where = f"{self.url}/upload/storage/v1/b/{request.bucket}/o?uploadType=resumable&upload_id={upload_id}"
+        return 200, {"Location": where}, b""
+
+    def _resume(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        started, data, claimed = self._uploads[request.query["upload_id"]]
+        span = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", request.headers["content-range"])
+        if span is None or int(span[1]) != len(data):
+            raise Refusal(400, f"unexpected Content-Range {request.headers['content-range']}, have {len(data)} bytes")
+        data += request.body
+        if span[3] == "*" or len(data) < int(span[3]):
+            return 308, {"Range": f"bytes=0-{len(data) - 1}"}, b""
+        sent = re.search(r"crc32c=([^,]+)", request.headers.get("x-goog-hash", ""))
+        return self._stored(started, started.name, bytes(data), sent[1] if sent else claimed)
+
+    def _compose(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        sources = json.loads(request.body)["sourceObjects"]
+        return self._described(request, self.objects.compose(request.bucket, request.name, sources, request.query))
+
+    def _delete(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        self.objects.delete(request.bucket, request.name, request.query)
+        return 204, {}, b""
+
+    def _stored(
+        self, request: Request, name: str, data: bytes, claimed: str | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        made = self.objects.write(request.bucket, name, data, request.query, claimed)
+        status, headers, body = _json(made.resource(request.bucket, name))
+        return status, {**headers, "x-goog-hash": f"crc32c={encode_crc(made.crc32c)}"}, body
+
+    def _described(self, request: Request, found: Object) -> tuple[int, dict[str, str], bytes]:
+        return _json(found.resource(request.bucket, request.name))
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, gcs: StrictGCS) -> None:
+        self.gcs = gcs
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that closes its connection is no error; a bug here shows as a failed request there
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.gcs.opened(self.connection)
+
+    def finish(self) -> None:
+        self.server.gcs.closed(self.connection)
+        super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = _parse(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+        fault = self.server.gcs.fault_for(request)
+        effect = fault.effect if fault else None
+        if fault and effect == "delay":
+            time.sleep(fault.seconds)
+        if fault and effect == "call":
+            fault.action()
+        try:
+            if fault and effect == "status":
+                raise Refusal(fault.status, "injected")
+            status, headers, answer = self.server.gcs.answer(request)
+        except Refusal as refusal:
+            error = {"code": refusal.status, "message": refusal.text, "errors": [{"reason": refusal.text}]}
+            status, headers, answer = refusal.status, {}, json.dumps({"error": error}).encode()
+        if effect == "lost_answer":
+            return self._hang_up()
+        length = len(answer)
+        if effect == "corrupt" and answer:
+            answer = bytes([answer[0] ^ 1]) + answer[1:]
+        if effect == "short":
+            answer, length = answer[: length // 2], length // 2
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        self.wfile.write(answer[: length // 2] if effect == "drop" else answer)
+        self.wfile.flush()
+        if effect == "drop":
+            self._hang_up()
+
+    do_POST = do_PUT = do_DELETE = do_GET
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Request:
+    path, _, rest = target.partition("?")
+    query = dict(parse_qsl(rest, keep_blank_values=True, strict_parsing=bool(rest)))
+
+    def made(kind: Kind, bucket: str = "", name: str = "") -> Request:
+        return Request(method, kind, unquote(bucket), unquote(name), query, body, headers)
+
+    if upload := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", path):
+        return made("resume" if "upload_id" in query else "upload", upload[1])
+    if found := re.fullmatch(r"/(?:download/)?storage/v1/b(?:/([^/]+))?", path):
+        return made("bucket", found[1] or "")
+    if found := re.fullmatch(r"/(?:download/)?storage/v1/b/([^/]+)/o", path):
+        return made("list", found[1])
+    if found := re.fullmatch(r"/(?:download/)?storage/v1/b/([^/]+)/o/([^/]+)(/compose)?", path):
+        if found[3]:
+            return made("compose", found[1], found[2])
+        if method == "DELETE":
+            return made("delete", found[1], found[2])
+        return made("get" if query.get("alt") == "media" else "stat", found[1], found[2])
+    if method == "GET" and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
+        return made("get", found[1], found[2])
+    return made("unknown", name=path)
+
+
+def _multipart(request: Request) -> tuple[dict[str, Any], bytes]:
+    """Metadata and content of a multipart upload; cut by hand, since an e-mail parser changes the ends of binary lines."""
+    found = re.search(r'boundary="?([^";]+)"?', request.headers["content-type"])
+    if found is None:
+        raise Refusal(400, "multipart without a boundary")
+    _, first, second, _ = request.body.split(b"--" + found[1].encode())
+    metadata, data = (piece.split(b"\r\n\r\n", 1)[1][: -len(b"\r\n")] for piece in (first, second))
+    return json.loads(metadata), data
+
+
+def _json(value: Any) -> tuple[int, dict[str, str], bytes]:
+    return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+def _only(page: dict[str, Any], fields: str | None) -> dict[str, Any]:
+    """The page with the fields that were asked for, as ``items(name,size),prefixes,nextPageToken``."""
+    if fields is None:
+        return page
+    wanted = re.fullmatch(r"(?:items\(([a-zA-Z0-9,]+)\),?)?(.*)", fields)
+    assert wanted is not None
+    shown = {key: value for key, value in page.items() if key in wanted[2].split(",")}
+    if wanted[1] and "items" in page:
+        columns = wanted[1].split(",")
+        shown["items"] = [{column: item[column] for column in columns} for item in page["items"]]
+    return shown
