@@ -66,7 +66,8 @@ def _run_graph(config: BuildConfig, run: RunRecord) -> None:
     from pipeline.build import build
 
     if config.in_process:
-        logging.getLogger("apache_beam").setLevel(logging.ERROR)
+        # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     # "FnApiRunner" by name: Beam's "DirectRunner" would look for a Go binary on the network first.
     runner = "FnApiRunner" if config.runner in (None, "DirectRunner", "FnApiRunner") else config.runner
     options = PipelineOptions(list(config.beam_args), save_main_session=False)

@@ -1,8 +1,8 @@
 """Which listed files are candidates, and how ``--input`` names roots.
 
-A file is skipped by a closed rule on names alone (hidden, another suffix, a folder marker) or because it is not a plain file
-of the tree; everything else is a candidate, and a candidate is written or rejected, never dropped. A name without a suffix is
-a candidate: many buckets hold such images.
+A file is skipped by a closed rule on names alone (hidden, another suffix, a well-known document without a suffix, a folder
+marker) or because it is not a plain file of the tree; everything else is a candidate, and a candidate is written or rejected,
+never dropped. Any other name without a suffix is a candidate: many buckets hold such images.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from transforms.run_state import RUN
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 
 _SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
+_DOCUMENTS = frozenset(
+    {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
+    | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
+)
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
@@ -106,6 +110,8 @@ def skip_reason(listed: Listed) -> str | None:
     stem, dot, suffix = name.rpartition(b".")
     if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
         return "suffix"
+    if name.lower() in _DOCUMENTS:
+        return "document"
     return None
 
 

@@ -43,7 +43,8 @@ def to_plain(
     plain = to_srgb(plain, profile, fixes)
     if plain.mode == "L" and len(set(background)) > 1:
         plain = plain.convert("RGB")
-    return Image.composite(plain, Image.new(plain.mode, plain.size, fill_colour(plain.mode, background)), alpha), None
+    plain.paste(fill_colour(plain.mode, background), (0, 0, *plain.size), ImageChops.invert(alpha))
+    return plain, None
 
 
 def to_srgb(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:
@@ -101,7 +102,7 @@ def _split(
         clear = image.convert("RGBA")
         return clear.convert("L" if mode in ("1", "L") else "RGB"), clear.getchannel("A")
     if mode in ("RGBA", "RGBa", "PA"):
-        clear = image.convert("RGBA")
+        clear = image if mode == "RGBA" else image.convert("RGBA")
         return clear.convert("RGB"), clear.getchannel("A")
     return image.convert("L" if mode in ("1", "L") else "RGB"), None
 
