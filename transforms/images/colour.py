@@ -12,7 +12,7 @@ import io
 from functools import lru_cache
 from typing import Any
 
-from PIL import Image, ImageChops, ImageCms, ImageMath
+from PIL import Image, ImageChops, ImageCms
 
 from transforms.images.options import ImageOptions
 
@@ -129,8 +129,9 @@ def _where_not(image: Image.Image, value: Any) -> Image.Image | None:
     """Alpha mask that is transparent where a 16-bit pixel has the transparent value."""
     if not isinstance(value, int):
         return None
-    mask = ImageMath.lambda_eval(lambda names: (names["image"] != value) * 255, image=image.convert("I"))
-    return mask.convert("L")
+    low, high = Image.frombytes("LA", image.size, image.tobytes()).split()  # I;16 is little-endian everywhere
+    other = [[0 if level == part else 255 for level in range(256)] for part in (value & 255, value >> 8 & 255)]
+    return ImageChops.lighter(low.point(other[0]), high.point(other[1]))
 
 
 def _from_inks(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:

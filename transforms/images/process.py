@@ -90,7 +90,7 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
         if kept is not None:
             return kept
     factor = decode.scale_jpeg(image, planned.content, options.channels == "gray")
-    with reserve(decode.jpeg_peak(image, full)):
+    with reserve(decode.jpeg_peak(image, full) + decode.result_bytes(planned.output)):
         decode.load_jpeg(image, len(data))
         result = _render(image, "", planned, factor, turn, options, fixes)
     return _stored(result, options, fixes, with_stats)
@@ -119,9 +119,10 @@ def _process_other(
 ) -> EncodedImage:
     full = header.width, header.height
     check_source(*full)
-    check_output(*plan(full, False, options).output)
+    output = plan(full, False, options).output
+    check_output(*output)
     fixes: set[str] = set()
-    with reserve(decode.peak(header)):
+    with reserve(decode.peak(header) + decode.result_bytes(output)):
         image, raw_mode = decode.load_other(data, header)
         if header.animated or getattr(image, "is_animated", False) is True:
             fixes.add("first_frame")

@@ -14,6 +14,21 @@ from typing import Literal
 
 from transforms.images.rejects import Reason, RejectError
 
+_FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
+    "TIFF or a camera's raw file": ((0, b"II*\0"), (0, b"MM\0*"), (0, b"II+\0")),
+    "AVIF": ((4, b"ftypavif"), (4, b"ftypavis")),
+    "HEIC": ((4, b"ftypheic"), (4, b"ftypheix"), (4, b"ftypmif1"), (4, b"ftyphevc")),
+    "JPEG 2000": ((4, b"jP  "), (0, b"\xff\x4f\xff\x51")),
+    "JPEG XL": ((4, b"JXL "), (0, b"\xff\x0a")),
+    "an icon": ((0, b"\0\0\1\0"),),
+    "a Photoshop file": ((0, b"8BPS"),),
+    "PDF": ((0, b"%PDF"),),
+    "PostScript": ((0, b"%!PS"),),
+    "a ZIP archive": ((0, b"PK\3\4"),),
+    "gzip": ((0, b"\x1f\x8b"),),
+    "a Git LFS pointer, not its file": ((0, b"version https://git-lfs"),),
+    "a text, as of an error page": ((0, b"<"), (0, b"{"), (0, b"\xef\xbb\xbf<")),
+}
 Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
 
 
@@ -45,7 +60,15 @@ def sniff(data: bytes) -> Kind:
         return "BMP"
     if any(magic.startswith(data) for magic in (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"GIF87a", b"BM")):
         raise RejectError(Reason.TRUNCATED, f"only {len(data)} bytes")
-    raise RejectError(Reason.FORMAT, f"not JPEG, PNG, WebP, GIF or BMP; starts with {data[:12].hex(' ')}")
+    raise RejectError(Reason.FORMAT, f"{_foreign(data)}; JPEG, PNG, WebP, GIF and BMP are read")
+
+
+def _foreign(data: bytes) -> str:
+    """A name for what was found instead, so that the remedy (convert it, fix the download) is plain."""
+    for name, magics in _FOREIGN.items():
+        if any(data.startswith(magic, offset) for offset, magic in magics):
+            return f"looks like {name}"
+    return f"unknown signature {data[:12].hex(' ')}"
 
 
 def read_header(data: bytes, kind: Kind) -> Header:
