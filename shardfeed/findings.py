@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 from shardfeed.errors import clip
 
@@ -35,9 +36,10 @@ def restore(file: str, url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``files`` and ``bytes`` that the manifest names and that were found; ``records`` read (0 unless deep).
+    """``files`` and ``bytes`` that the manifest names and that were found; ``records`` read (0 unless ``deep``).
 
-    ``notes`` are remarks that are no damage: work in progress, files that are not ours.
+    ``notes`` are remarks that are no damage: work in progress, files that are not ours. As text: one line a finding, one a
+    note, and the verdict last.
     """
 
     findings: tuple[Finding, ...]
@@ -45,8 +47,20 @@ class Report:
     files: int
     bytes: int
     records: int
+    deep: bool
 
     @property
     def ok(self) -> bool:
         """True when nothing is damaged."""
         return not self.findings
+
+    def __str__(self) -> str:
+        looked = f"{self.files:,} files, {self.bytes:,} bytes; "
+        looked += f"{self.records:,} records read" if self.deep else "names and sizes only (--deep reads the records)"
+        damages = f"{len(self.findings)} damage{'s' * (len(self.findings) != 1)} found"
+        verdict = "in order" if self.ok else damages
+        return "\n".join([*map(str, self.findings), *(f"note: {note}" for note in self.notes), f"{verdict}: {looked}"])
+
+    def to_json(self) -> str:
+        """The same as JSON, for programs."""
+        return json.dumps({"ok": self.ok, **asdict(self)}, ensure_ascii=False, sort_keys=True)

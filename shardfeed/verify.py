@@ -14,10 +14,10 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from shardfeed import naming
+from shardfeed import naming, storage
+from shardfeed.dataset_info import info
 from shardfeed.findings import Finding, Report, rebuild, restore
 from shardfeed.manifest import Manifest
-from shardfeed.published import open_published
 from shardfeed.storage.base import Stat, Store
 
 __all__ = ["Finding", "Report", "verify"]
@@ -35,7 +35,8 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
         DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown version.
         UsageError: ``deep`` without Pillow.
     """
-    store, manifest = open_published(os.fspath(directory))
+    dataset = info(directory)
+    store, manifest = storage.open_store(dataset.url), dataset.manifest
     listed = dict(store.list())
     findings = _names_and_sizes(store, manifest, listed)
     present = {name: listed[name].size for name in _sizes(manifest) if name in listed}
@@ -52,6 +53,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
         files=len(present),
         bytes=sum(present.values()),
         records=records,
+        deep=deep,
     )
 
 

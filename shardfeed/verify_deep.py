@@ -14,8 +14,8 @@ from shardfeed.errors import clip
 from shardfeed.example import decode_example
 from shardfeed.findings import Finding, rebuild, restore
 from shardfeed.manifest import Manifest, SideFile
-from shardfeed.published import open_file
 from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.stored_file import open_file
 from shardfeed.tfrecord import scan
 from shardfeed.verify_record import RecordCheck
 from shardfeed.verify_shard import ENTRY, ShardCheck, check_shard, entry_place

@@ -16,8 +16,8 @@ from shardfeed.errors import clip
 from shardfeed.findings import Finding, restore
 from shardfeed.hashing import key_hash
 from shardfeed.manifest import Shard
-from shardfeed.published import open_file
 from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.stored_file import open_file
 from shardfeed.tfrecord import RecordError, scan
 from shardfeed.verify_record import RecordCheck, RecordProblem
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,37 @@ def test_an_undamaged_dataset_is_in_order_and_the_report_says_what_was_looked_at
     assert (report.findings, report.notes) == ((), ())
     assert (report.files, report.bytes) == (len(named), sum(file.stat().st_size for file in named))
     assert report.records == 0
+
+
+def test_the_report_as_text_ends_with_the_verdict(out: Path) -> None:
+    report = verify(out)
+    assert str(report) == f"in order: 13 files, {report.bytes:,} bytes; names and sizes only (--deep reads the records)"
+    assert str(verify(out, deep=True)) == f"in order: 13 files, {report.bytes:,} bytes; 19 records read"
+    cut(out / SHARD, 100)
+    (out / "mine.txt").write_bytes(b"")
+    damaged = verify(out)
+    assert str(damaged).splitlines() == [
+        str(damaged.findings[0]),
+        "note: 1 files are not shardfeed's: mine.txt",
+        f"1 damage found: 13 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
+    ]
+
+
+def test_the_report_as_json_has_every_field(out: Path) -> None:
+    (out / SHARD).unlink()
+    size = verify(out).findings[0].expected
+    assert json.loads(verify(out).to_json()) == {
+        "ok": False,
+        "deep": False,
+        "files": 12,
+        "bytes": verify(out).bytes,
+        "records": 0,
+        "notes": [],
+        "findings": [
+            {"file": SHARD, "offset": None, "what": "file", "expected": size, "found": "no file",
+             "remedy": restore(SHARD, out)},
+        ],
+    }  # fmt: skip
 
 
 def test_a_path_may_be_a_string_or_a_path(out: Path) -> None:
@@ -165,12 +197,12 @@ def test_several_damages_are_all_reported(out: Path) -> None:
 
 def test_without_a_manifest_there_is_no_dataset(out: Path) -> None:
     (out / "manifest.json").unlink()
-    with pytest.raises(DatasetError, match=r"no dataset here: .*manifest\.json does not exist\. Check the path"):
+    with pytest.raises(DatasetError, match=r"no dataset at .*: manifest\.json is not there\. Correct the path"):
         verify(out)
 
 
 def test_without_a_folder_there_is_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no dataset here"):
+    with pytest.raises(DatasetError, match="no dataset at"):
         verify(tmp_path / "nothing")
 
 
@@ -178,7 +210,7 @@ def test_without_a_manifest_but_with_parts_the_build_is_incomplete_and_the_remed
     (out / "manifest.json").unlink()
     (out / "_parts").mkdir()
     (out / "_parts" / "CLAIM").write_bytes(b"{}")
-    with pytest.raises(DatasetError, match=r"a build is incomplete\. Rerun the command that started it"):
+    with pytest.raises(DatasetError, match=r"build incomplete: rerun the same `shardfeed build` command"):
         verify(out)
 
 
@@ -231,4 +263,4 @@ def test_fast_verification_reads_the_manifest_and_lists_once_however_many_files(
     store = _Ledger(str(out))
     monkeypatch.setattr(storage, "open_store", lambda url: store)
     assert verify(out).ok
-    assert store.asked == ["read manifest.json", "list "]
+    assert store.asked == ["stat manifest.json", "read manifest.json", "list "]
