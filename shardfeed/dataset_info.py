@@ -110,14 +110,14 @@ class DatasetInfo:
         size = f"{height} × {width}" if height and width else "varying size"
         lines = [
             f"DatasetInfo({self.url!r})",
-            f"  images   {size} × {channels}, {self.manifest.image.format}",
-            f"  classes  {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
+            f"  images       {size} × {channels}, {self.manifest.image.format}",
+            f"  classes      {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
         ]
         lines += [
-            f"  split    {name}: {split.num_records:,} records, {split.bytes:,} bytes, {len(split.shards)} shards"
+            f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, {len(split.shards)} shards"
             for name, split in self.splits.items()
         ]
-        return "\n".join([*lines, f"  fingerprint {self.fingerprint}"])
+        return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])
 
 
 def info(directory: str | os.PathLike[str]) -> DatasetInfo:

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from shardfeed.errors import UsageError
 from shardfeed.manifest import ImageInfo
 
 
@@ -38,6 +39,10 @@ def _raw(image: ImageInfo) -> Callable[[Any], Any]:
 
 
 def _each(image: ImageInfo) -> Callable[[Any], Any]:
+    if image.format == "webp" and not hasattr(tf.io, "decode_webp"):
+        raise UsageError(
+            f"the images are WebP, which TensorFlow {tf.__version__} does not decode. Install a newer TensorFlow, 2.21 does."
+        )
     one = {"jpeg": _jpeg, "png": _png, "webp": _webp}[image.format]
     shape = [image.height, image.width, image.channels]
 
@@ -52,7 +57,9 @@ def _each(image: ImageInfo) -> Callable[[Any], Any]:
 
 
 def _jpeg(data: Any, channels: int) -> Any:
-    return tf.io.decode_jpeg(data, channels=channels)
+    # The accurate inverse DCT gives Pillow's pixels exactly, at the same speed (2,829 and 2,799 img/s on one core). The
+    # default is off by 1.2 levels on average and up to 20 (200 photos, 224 × 224, quality 95, TensorFlow 2.21).
+    return tf.io.decode_jpeg(data, channels=channels, dct_method="INTEGER_ACCURATE")
 
 
 def _png(data: Any, channels: int) -> Any:
@@ -60,7 +67,10 @@ def _png(data: Any, channels: int) -> Any:
 
 
 def _webp(data: Any, channels: int) -> Any:
-    # decode_jpeg decodes any format, a WebP as an animation of one frame, [1, height, width, channels], and in colour
-    # only; the channels of a stored gray image are equal.
-    frames = tf.io.decode_jpeg(data, channels=3)
-    return tf.squeeze(frames, axis=0)[..., :channels]
+    pixels = tf.squeeze(tf.io.decode_webp(data, channels=3), axis=0)  # an animation of one frame
+    if channels == 3:
+        return pixels
+    # WebP stores colour only. This is the rounding of Pillow's convert("L").
+    weighted = tf.cast(pixels, tf.int32) * tf.constant([19595, 38470, 7471])
+    gray = tf.bitwise.right_shift(tf.reduce_sum(weighted, axis=2, keepdims=True) + 0x8000, 16)
+    return tf.cast(gray, tf.uint8)

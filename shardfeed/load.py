@@ -71,17 +71,19 @@ def load(
     found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)
-    training = split == "train" if training is None else training
+    if training not in (None, True, False):
+        raise UsageError(f"training={clip(repr(training))}: expected True, False or None.")
+    window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
+    seed = integer("seed", seed)
+    pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     _check_size(found)
     check_split(found, chosen)
-    if training:
-        window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
-        return _training(found, chosen, batch_size, epochs, integer("seed", seed), window_bytes)
+    if split == "train" if training is None else training:
+        return _training(found, chosen, batch_size, epochs, seed, window_bytes)
     if epochs is not None:
         raise UsageError(
             f"epochs={clip(epochs)}: evaluation is one pass over {split}. Leave epochs out, or pass training=True."
         )
-    pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     return _evaluation(found, chosen, batch_size, pad)
 
 

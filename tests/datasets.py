@@ -141,7 +141,7 @@ def _write_split(
     files: list[SideFile],
 ) -> Split:  # fmt: skip
     shards = min(shards, len(records))
-    ends = [len(records) * i // shards for i in range(shards + 1)]
+    ends = [len(records) * i // max(shards, 1) for i in range(shards + 1)]
     out = []
     for index in range(shards):
         framed = [frame(_example(record, classes)) for record in records[ends[index] : ends[index + 1]]]

@@ -114,10 +114,16 @@ def test_a_stream_can_be_entered_at_any_record(written: Written, start: int) -> 
 
 
 @pytest.mark.parametrize("seed", [0, 7, -3], ids=str)
-def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_order(written: Written, seed: int) -> None:
+def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_order(
+    written: Written, seed: int
+) -> None:
     blocks = order.blocks_of(written.manifest.splits["train"].shards)
     ends = blocks.records.cumsum().tolist()
-    found = iter(numbers(shardfeed.load(written.path, "train", 1, seed=seed, shuffle_buffer=THREE_BLOCKS), written, "train", 2 * N))
+    found = iter(
+        numbers(
+            shardfeed.load(written.path, "train", 1, seed=seed, shuffle_buffer=THREE_BLOCKS), written, "train", 2 * N
+        )
+    )
     sorted_windows = []
     for epoch in range(2):
         for window in order.windows(blocks, seed, epoch, 3):
@@ -164,7 +170,9 @@ def test_without_epochs_the_stream_is_infinite(written: Written) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "batch_size", "steps"), [(1, 8, 4), (3, 8, 13), (1, 37, 1), (4, 37, 4), (8, 200, 1), (7, 129, 2)], ids=str
+    ("epochs", "batch_size", "steps"),
+    [(1, 8, 4), (3, 8, 13), (1, 37, 1), (4, 37, 4), (8, 200, 1), (7, 129, 2)],
+    ids=str,
 )
 def test_epochs_end_the_stream_after_the_last_whole_batch(
     written: Written, epochs: int, batch_size: int, steps: int

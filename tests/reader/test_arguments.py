@@ -1,0 +1,87 @@
+"""Arguments of ``load`` that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.arguments import byte_count
+from tests.datasets import write_dataset
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset")).path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1."),
+        ({"batch_size": -8}, "batch_size=-8: expected an integer of at least 1."),
+        ({"batch_size": 8.0}, "batch_size=8.0: expected an integer, found float."),
+        ({"batch_size": "8"}, "batch_size='8': expected an integer, found str."),
+        ({"batch_size": True}, "batch_size=True: expected an integer, found bool."),
+        ({"batch_size": None}, "batch_size=None: expected an integer, found NoneType."),
+        ({"epochs": 0}, "epochs=0: expected an integer of at least 1."),
+        ({"epochs": 1.5}, "epochs=1.5: expected an integer, found float."),
+        (
+            {"epochs": 2, "batch_size": 75},
+            "batch_size=75: 2 × 37 records of train are less than one batch. Use a smaller batch_size or more epochs.",
+        ),
+        (
+            {"epochs": 1, "training": False},
+            "epochs=1: evaluation is one pass over train. Leave epochs out, or pass training=True.",
+        ),
+        ({"seed": 0.5}, "seed=0.5: expected an integer, found float."),
+        ({"training": "yes"}, "training='yes': expected True, False or None."),
+        (
+            {"shuffle_buffer": "many"},
+            "shuffle_buffer='many': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1GB'.",
+        ),
+        (
+            {"shuffle_buffer": "0MB"},
+            "shuffle_buffer='0MB': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1GB'.",
+        ),
+        ({"shuffle_buffer": 0}, "shuffle_buffer=0: expected an integer of at least 1."),
+        ({"eval_remainder": "drop"}, "eval_remainder='drop': expected 'pad' or 'partial'."),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_the_error_names_the_argument(folder: Path, options: dict[str, Any], message: str, training: bool) -> None:
+    options = {"batch_size": 8, "training": training, **options}
+    if "epochs" in options and "training" not in message and not training:
+        return
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.load(folder, "train", **options)
+
+    assert str(found.value) == message
+
+
+@pytest.mark.parametrize("batch_size", [np.int64(5), np.uint8(5)], ids=repr)
+def test_numpy_integers_are_integers(folder: Path, batch_size: Any) -> None:
+    assert len(shardfeed.load(folder, "validation", batch_size)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (7, 7), ("7", 7), ("7B", 7), ("64MB", 64_000_000), ("64 mb", 64_000_000), ("1GB", 10**9),
+        ("2KB", 2000), ("1KiB", 1024), ("64MiB", 64 << 20), ("1GiB", 1 << 30),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bytes_are_spelled_as_people_do(text: int | str, expected: int) -> None:
+    assert byte_count("shuffle_buffer", text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1.5GB", "1TB", "1I", "1 0MB", "١MB"], ids=repr)
+def test_other_spellings_are_refused(text: str) -> None:
+    with pytest.raises(shardfeed.UsageError, match="^shuffle_buffer="):
+        byte_count("shuffle_buffer", text)

@@ -1,0 +1,154 @@
+"""What is wrong with a dataset is said before the first step, with file, expected, found and remedy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from shardfeed.errors import DatasetError, UsageError
+from tests.datasets import write_dataset
+
+SHARD = "train-00001-of-00003.tfrecord"
+COPY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+
+
+def refusal(error: type[Exception], *args: Any, **options: Any) -> str:
+    with pytest.raises(error) as found:
+        shardfeed.load(*args, **options)
+    assert type(found.value) is error
+    return str(found.value)
+
+
+def test_a_cut_shard(tmp_path: Path) -> None:
+    size = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1].bytes
+    (tmp_path / SHARD).write_bytes((tmp_path / SHARD).read_bytes()[:-1])
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"{tmp_path}/{SHARD} is damaged: expected {size:,} bytes, found {size - 1:,} bytes. {COPY}"
+    )
+
+
+def test_a_shard_with_bytes_after_its_end(tmp_path: Path) -> None:
+    size = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1].bytes
+    with open(tmp_path / SHARD, "ab") as file:
+        file.write(b"\0")
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"{tmp_path}/{SHARD} is damaged: expected {size:,} bytes, found {size + 1:,} bytes. {COPY}"
+    )
+
+
+def test_missing_shards(tmp_path: Path) -> None:
+    shard = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1]
+    for name in (SHARD, "train-00002-of-00003.tfrecord"):
+        (tmp_path / name).unlink()
+
+    assert refusal(DatasetError, tmp_path, "train", 4, training=False) == (
+        f"{tmp_path}/{SHARD} is damaged: expected {shard.bytes:,} bytes, found no such file. "
+        f"2 of 3 shards are wrong. {COPY}"
+    )
+
+
+def test_damage_in_another_split_does_not_matter(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    (tmp_path / SHARD).unlink()
+
+    assert len(shardfeed.load(tmp_path, "validation", 5)) == 2
+
+
+def test_a_flipped_bit_stops_the_stream_with_tensorflows_error(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    data = bytearray((tmp_path / SHARD).read_bytes())
+    data[100] ^= 1
+    (tmp_path / SHARD).write_bytes(data)
+
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record"):
+        list(shardfeed.load(tmp_path, "train", 37, epochs=1))
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["empty folder", "no folder"])
+def test_no_dataset(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path if exists else tmp_path / "nothing"
+
+    assert refusal(DatasetError, folder, "train", 4) == (
+        f"no dataset at {folder}: manifest.json is not there. "
+        "Correct the path, or build the dataset with `shardfeed build`."
+    )
+
+
+def test_a_build_that_did_not_finish(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / "_parts").mkdir()
+    (tmp_path / "_parts" / "CLAIM").write_text("{}")
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"no dataset at {tmp_path}: build incomplete: rerun the same `shardfeed build` command. "
+        "It carries on from its finished parts."
+    )
+
+
+def test_an_unknown_version(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    raw = json.loads((tmp_path / "manifest.json").read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps({**raw, "schema_version": 99}))
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"{tmp_path}/manifest.json has schema_version 99; this shardfeed reads version 1. "
+        "Install the shardfeed that wrote it, or build the dataset again."
+    )
+
+
+def test_a_file_too_large_for_a_manifest_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "manifest.json", "wb") as file:
+        file.truncate((256 << 20) + 1)  # sparse: no bytes on disk
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"{tmp_path}/manifest.json has 268,435,457 bytes, expected at most 268,435,456: it is not a manifest of "
+        "shardfeed. Restore the file from a copy, or build the dataset again."
+    )
+
+
+def test_an_unknown_split(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    assert refusal(UsageError, tmp_path, "val", 4) == (
+        f"split 'val' is not in the dataset at {tmp_path}: its splits are train, validation."
+    )
+
+
+def test_a_split_without_records(tmp_path: Path) -> None:
+    write_dataset(tmp_path, splits={"train": 5, "empty": 0})
+
+    assert refusal(DatasetError, tmp_path, "empty", 4) == (
+        f"split empty of the dataset at {tmp_path} has no records. Choose another split or build the dataset again."
+    )
+
+
+@pytest.mark.parametrize("image_format", ["jpeg", "raw"])
+def test_images_of_varying_size(tmp_path: Path, image_format: str) -> None:
+    write_dataset(tmp_path, size=None, image_format=image_format)
+
+    assert refusal(UsageError, tmp_path, "train", 4) == (
+        f"the images of the dataset at {tmp_path} vary in size, and a batch needs one. "
+        "Build the dataset with a fixed size, for example --resize crop --image_size 224."
+    )
+
+
+def test_an_address_of_another_kind() -> None:
+    message = refusal(UsageError, "s3://bucket/flowers", "train", 4)
+
+    assert "s3://" in message and "gs://" in message
+
+
+def test_a_dataset_that_was_moved_opens_where_it_is_now(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "old")
+    shutil.move(tmp_path / "old", tmp_path / "new [1] *")  # no file name is ever taken for a pattern
+
+    assert len(list(shardfeed.load(tmp_path / "new [1] *", "train", 37, epochs=1))) == 1

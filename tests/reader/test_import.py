@@ -1,0 +1,69 @@
+"""``import shardfeed`` is cheap, and its names are functions whatever was imported before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from tests.datasets import write_dataset
+
+HEAVY = ("tensorflow", "keras", "apache_beam", "PIL", "google.cloud.storage", "obstore", "numpy")
+
+
+def run(code: str, *args: str) -> str:
+    """Output of ``code`` in a clean interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=Path(shardfeed.__file__).parents[1]
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_info_pulls_in_no_heavy_package(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    found = run(
+        "import sys, shardfeed\n"
+        "print(shardfeed.info(sys.argv[1]).splits['train'].num_records, shardfeed.__version__)\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])",
+        str(tmp_path),
+    )
+
+    assert found == f"37 {shardfeed.__version__}\n[]"
+
+
+def test_the_bare_import_loads_nothing_but_its_version() -> None:
+    found = run("import sys, shardfeed; print(sorted(name for name in sys.modules if name.startswith('shardfeed')))")
+
+    assert found == "['shardfeed', 'shardfeed._version']"
+
+
+@pytest.mark.parametrize(
+    "first", ["import shardfeed.verify", "from shardfeed.verify import verify", "import shardfeed; shardfeed.verify"]
+)
+def test_a_function_stays_a_function_when_its_module_of_the_same_name_is_imported(first: str) -> None:
+    assert (
+        run(f"{first}\nimport shardfeed; print(callable(shardfeed.verify), shardfeed.verify.__name__)") == "True verify"
+    )
+
+
+def test_every_public_name_is_there() -> None:
+    for name in shardfeed.__all__:
+        assert getattr(shardfeed, name) is not None
+        assert name in dir(shardfeed)
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'shardfeed' has no attribute 'laod'$"):
+        shardfeed.laod  # noqa: B018
+
+
+def test_load_is_the_function_after_its_module_was_imported() -> None:
+    import shardfeed.load as module_or_function
+    from shardfeed.load import load
+
+    assert shardfeed.load is load and module_or_function is load

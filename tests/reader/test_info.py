@@ -1,0 +1,128 @@
+"""``info``: what a trainer asks of a dataset before it reads it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from tests.datasets import write_dataset
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset")).path
+
+
+@pytest.fixture(scope="module")
+def info(folder: Path) -> shardfeed.DatasetInfo:
+    return shardfeed.info(folder)
+
+
+def test_it_says_what_the_manifest_says(info: shardfeed.DatasetInfo, folder: Path) -> None:
+    assert info.url == str(folder)
+    assert info.classes == ("daisy", "rose", "tulip")
+    assert info.image_shape == (8, 12, 3)
+    assert info.mean == (127.5, 127.5, 127.5)
+    assert info.std == (64.25, 64.25, 64.25)
+    assert info.fingerprint == "0123456789abcdef0123456789abcdef"
+    assert list(info.splits) == ["train", "validation"]
+
+
+def test_a_split_says_records_bytes_classes_and_shards(info: shardfeed.DatasetInfo, folder: Path) -> None:
+    train = info.splits["train"]
+
+    files = [f"train-{i:05d}-of-00003.tfrecord" for i in range(3)]
+    assert (train.name, train.num_records) == ("train", 37)
+    assert [(shard.file, shard.records) for shard in train.shards] == list(zip(files, (12, 12, 13), strict=True))
+    assert train.bytes == sum((folder / file).stat().st_size for file in files)
+    assert train.class_counts == {"daisy": 14, "rose": 10, "tulip": 13}
+
+
+def test_height_and_width_are_none_where_sizes_vary(tmp_path: Path) -> None:
+    write_dataset(tmp_path, size=None, channels=1)
+
+    assert shardfeed.info(tmp_path).image_shape == (None, None, 1)
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(1, 37), (8, 4), (37, 1), (38, 1)], ids=str)
+def test_steps_per_epoch_are_whole_batches_and_at_least_one(
+    info: shardfeed.DatasetInfo, batch_size: int, steps: int
+) -> None:
+    assert info.steps_per_epoch("train", batch_size) == steps
+
+
+def test_steps_per_epoch_name_a_wrong_batch_size(info: shardfeed.DatasetInfo) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^batch_size=0: expected an integer of at least 1\.$"):
+        info.steps_per_epoch("train", 0)
+
+
+def test_class_weights_balance_the_classes(info: shardfeed.DatasetInfo) -> None:
+    weights = info.class_weight("train")
+
+    assert weights == {0: 37 / (3 * 14), 1: 37 / (3 * 10), 2: 37 / (3 * 13)}
+    assert sum(weights[i] * count for i, count in enumerate((14, 10, 13))) == pytest.approx(37)
+
+
+def test_a_class_without_records_weighs_nothing(tmp_path: Path) -> None:
+    write_dataset(tmp_path, splits={"train": 4, "validation": 2})
+
+    assert shardfeed.info(tmp_path).class_weight("validation") == {0: 1.0, 1: 1.0, 2: 0.0}
+
+
+@pytest.mark.parametrize("ask", ["splits", "steps_per_epoch", "class_weight"])
+def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.DatasetInfo, ask: str) -> None:
+    with pytest.raises(shardfeed.UsageError) as found:
+        {
+            "splits": lambda: info.splits["test"],
+            "steps_per_epoch": lambda: info.steps_per_epoch("test", 8),
+            "class_weight": lambda: info.class_weight("test"),
+        }[ask]()
+
+    assert str(found.value) == f"split 'test' is not in the dataset at {info.url}: its splits are train, validation."
+    assert "test" not in info.splits and info.splits.get("test") is None
+
+
+def test_its_text_fits_a_notebook_cell(info: shardfeed.DatasetInfo) -> None:
+    train, validation = (f"{info.splits[name].bytes:,} bytes" for name in ("train", "validation"))
+
+    assert repr(info).splitlines() == [
+        f"DatasetInfo({info.url!r})",
+        "  images       8 × 12 × 3, jpeg",
+        "  classes      3: daisy, rose, tulip",
+        f"  split        train: 37 records, {train}, 3 shards",
+        f"  split        validation: 10 records, {validation}, 3 shards",
+        "  fingerprint  0123456789abcdef0123456789abcdef",
+    ]
+
+
+@pytest.mark.parametrize("spelling", ["str", "path", "trailing slash", "relative", "home"])
+def test_the_address_is_absolute_however_the_folder_is_spelled(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("HOME", str(folder.parent))
+
+    found = shardfeed.info(
+        {
+            "str": str(folder),
+            "path": folder,
+            "trailing slash": f"{folder}/",
+            "relative": folder.name,
+            "home": os.path.join("~", folder.name),
+        }[spelling]
+    )
+
+    assert found.url == str(folder)
+
+
+def test_it_travels_to_other_processes(info: shardfeed.DatasetInfo) -> None:
+    assert pickle.loads(pickle.dumps(info)) == info
+    assert pickle.loads(pickle.dumps(info.splits)) == info.splits
+
+
+def test_it_is_what_load_takes(info: shardfeed.DatasetInfo) -> None:
+    assert shardfeed.load(info, "train", 8).element_spec == shardfeed.load(info.url, "train", 8).element_spec
