@@ -1,0 +1,28 @@
+"""Servers that several test packages need."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.fake_gcs_server import running_fake_gcs_server
+
+
+@pytest.fixture(scope="session")
+def fake_gcs_server() -> Iterator[str]:
+    """Address of the real fake-gcs-server, one for the whole run; use ``gcs_bucket`` to have a bucket of your own."""
+    with running_fake_gcs_server() as url:
+        yield url
+
+
+@pytest.fixture
+def gcs_bucket(fake_gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """``gs://…`` of a new, empty bucket on fake-gcs-server, which this process and its children take for Google's."""
+    from shardfeed.storage.gcs_clients import google_client
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", fake_gcs_server)
+    name = f"bucket-{uuid.uuid4().hex}"
+    google_client().create_bucket(name)
+    return f"gs://{name}"

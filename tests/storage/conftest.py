@@ -1,0 +1,73 @@
+"""One store and one source of every kind, so that the same sentences hold for all of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shardfeed import storage
+from shardfeed.storage import retry
+from tests.fakes.strict_gcs import StrictGCS
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    """Our own server with the empty bucket ``bucket``; this process takes it for Google's."""
+    with StrictGCS() as server:
+        server.objects.buckets["bucket"] = {}
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        yield server
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses between attempts, noted instead of waited for."""
+    noted: list[float] = []
+    monkeypatch.setattr(retry, "sleep", noted.append)
+    return noted
+
+
+@pytest.fixture(params=["local folder", "fake-gcs-server", "strict gcs"])
+def output_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "local folder":
+        return str(tmp_path / "out")
+    if request.param == "fake-gcs-server":
+        return f"{request.getfixturevalue('gcs_bucket')}/a/out"
+    request.getfixturevalue("strict_gcs")
+    return "gs://bucket/a/out"
+
+
+@pytest.fixture
+def store(output_url: str) -> storage.Store:
+    return storage.open_store(output_url)
+
+
+@pytest.fixture
+def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
+    """A folder in which permissions count, also where the tests run as root, whom nothing is denied."""
+    folder = Path(tempfile.mkdtemp())
+
+    @contextmanager
+    def ordinary() -> Iterator[Path]:
+        root = os.geteuid() == 0
+        if root:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield folder
+        finally:
+            if root:
+                os.seteuid(0)
+
+    yield ordinary  # type: ignore[misc]
+    for path, _, _ in os.walk(folder):
+        os.chmod(path, 0o700)
+    shutil.rmtree(folder)
