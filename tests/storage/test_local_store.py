@@ -1,0 +1,339 @@
+"""A disk's own troubles: kills, sweeps under our feet, drives without hard links, full disks, permissions."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from shardfeed.errors import UsageError
+from shardfeed.storage import NotFoundError, StorageError
+from shardfeed.storage.local import LocalStore
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path / "out"))
+    assert (list(store.list()), store.stat("manifest.json")) == ([], None)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("manifest.json", "_parts/tmp"),
+        ("_parts/CLAIM", "_parts/tmp"),
+        ("_parts/outcome-1.json", "_parts/tmp"),
+        ("_parts/f00d/train/00001.json", "_parts/f00d/tmp"),
+        ("_parts/f00d/plan", "_parts/f00d/tmp"),
+    ],
+)
+def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
+    tmp_path: Path, name: str, folder: str
+) -> None:
+    seen = []
+
+    class Watched(LocalStore):
+        def _link(self, temp: str, final: str) -> None:
+            seen.append(os.path.relpath(os.path.dirname(temp), tmp_path))
+            super()._link(temp, final)
+
+    Watched(str(tmp_path)).create(name, b"x")
+    assert seen == [folder]
+    assert files(tmp_path) == {name: b"x"}
+
+
+def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None:
+    class SweptTwice(LocalStore):
+        sweeps = 2
+
+        def _link(self, temp: str, final: str) -> None:
+            if self.sweeps:
+                self.sweeps -= 1
+                shutil.rmtree(tmp_path / "_parts")
+            super()._link(temp, final)
+
+    with open(__file__, "rb") as file:
+        assert SweptTwice(str(tmp_path)).create("_parts/f/train/1", file)
+    assert files(tmp_path) == {"_parts/f/train/1": Path(__file__).read_bytes()}
+
+
+def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    class SweptAlways(LocalStore):
+        def _link(self, temp: str, final: str) -> None:
+            shutil.rmtree(tmp_path / "_parts")
+            super()._link(temp, final)
+
+    with pytest.raises(StorageError, match="Another process is deleting files in this output: stop it"):
+        SweptAlways(str(tmp_path)).create("_parts/f/train/1", b"x")
+
+
+class WithoutHardLinks(LocalStore):
+    stale_marker_seconds = 0.0
+    refusal = errno.EPERM
+
+    def _link(self, temp: str, final: str) -> None:
+        raise OSError(self.refusal, os.strerror(self.refusal))
+
+
+STEPS = ["_mkdir", "_write_temp", "_concatenate_temp", "_link", "_mark", "_replace", "_sync_folder", "_unlink", "_rmdir"]
+
+
+def build(store: LocalStore) -> None:
+    """Two parts, a shard of both, and the sweep: what a build does to a disk."""
+    store.create("_parts/f/a", b"first|")
+    store.create("_parts/f/b", b"second")
+    store.compose("train-0", ["_parts/f/a", "_parts/f/b"], scratch="_parts/f/s", durable=True)
+    for name, _ in list(store.list("_parts/")):
+        store.delete(name)
+    store.prune("_parts")
+
+
+def die_before(steps: int, kind: type[LocalStore]) -> type[LocalStore]:
+    left = [steps]
+
+    def mortal(step: str) -> Callable[..., object]:
+        def method(self: LocalStore, *args: object) -> object:
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return getattr(kind, step)(self, *args)
+
+        return method
+
+    return type("Killed", (kind,), {step: mortal(step) for step in STEPS})
+
+
+def kill_at_every_step(root: str, kind: type[LocalStore]) -> None:
+    """Runs ``build`` in children that are killed before their first, second, … step, each in a folder of its own."""
+    for steps in itertools.count():
+        child = os.fork()
+        if not child:
+            build(die_before(steps, kind)(f"{root}/{steps}"))
+            os._exit(0)
+        if os.waitpid(child, 0)[1] == 0:
+            return
+
+
+@pytest.mark.parametrize("kind", [LocalStore, WithoutHardLinks], ids=["hard links", "no hard links"])
+def test_killed_before_any_step_nothing_is_torn_and_the_same_steps_complete(
+    tmp_path: Path, kind: type[LocalStore]
+) -> None:
+    code = f"from {__name__} import *; kill_at_every_step({str(tmp_path)!r}, {kind.__name__})"  # no threads there to fork
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    complete = {"_parts/f/a": b"first|", "_parts/f/b": b"second", "train-0": b"first|second"}
+    runs = sorted(tmp_path.iterdir(), key=lambda run: int(run.name))
+    for run in runs:
+        torn = {name: data for name, data in files(run).items() if "/tmp/" not in name and data != complete[name]}
+        assert torn == {}, f"killed before step {run.name}"
+        build(kind(str(run)))
+        assert [str(path.relative_to(run)) for path in run.rglob("*")] == ["train-0"], f"killed before step {run.name}"
+        assert files(run) == {"train-0": b"first|second"}
+    assert len(runs) >= 20
+
+
+@pytest.mark.parametrize("refusal", ["EPERM", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "ENOSYS"])
+def test_without_hard_links_a_name_is_still_created_once(tmp_path: Path, refusal: str) -> None:
+    store = WithoutHardLinks(str(tmp_path))
+    store.refusal = getattr(errno, refusal)
+    assert [store.create("manifest.json", b"first"), store.create("manifest.json", b"second")] == [True, False]
+    assert files(tmp_path) == {"manifest.json": b"first"}
+
+
+def test_without_hard_links_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
+    class Overtaken(WithoutHardLinks):
+        def _mark(self, marker: str, owner: bytes) -> bool:
+            LocalStore(str(tmp_path)).create("manifest.json", b"theirs")
+            return super()._mark(marker, owner)
+
+    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
+    assert files(tmp_path) == {"manifest.json": b"theirs"}
+
+
+def test_a_living_writer_s_marker_is_waited_for(tmp_path: Path) -> None:
+    class Waiting(WithoutHardLinks):
+        stale_marker_seconds = 60.0
+        asked = 0
+
+        def _mark(self, marker: str, owner: bytes) -> bool:
+            self.asked += 1
+            if self.asked == 1:
+                Path(marker).write_bytes(b"theirs")  # another writer is between its marker and its replace
+            if self.asked == 3:
+                (tmp_path / "manifest.json").write_bytes(b"theirs")
+                os.unlink(marker)
+            return super()._mark(marker, owner)
+
+    store = Waiting(str(tmp_path))
+    assert not store.create("manifest.json", b"ours")
+    assert (store.asked, files(tmp_path)) == (3, {"manifest.json": b"theirs"})
+
+
+def test_a_dead_writer_s_marker_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "_parts/tmp").mkdir(parents=True)
+    (tmp_path / "_parts/tmp/manifest.json.marker").write_bytes(b"tmp-1-dead")
+    assert WithoutHardLinks(str(tmp_path)).create("manifest.json", b"ours")
+    assert files(tmp_path) == {"manifest.json": b"ours"}
+
+
+@pytest.mark.parametrize("refusal", ["EXDEV", "ENOSYS", "EOPNOTSUPP", "EINVAL"])
+def test_composing_copies_by_hand_where_the_kernel_will_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(getattr(errno, refusal), refusal)
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"a" * 3_000_000)
+    store.create("_parts/f/b", b"b")
+    assert store.compose("whole", ["_parts/f/a", "_parts/f/b", "_parts/f/a"], scratch="_parts/f/s")
+    assert store.read("whole") == b"a" * 3_000_000 + b"b" + b"a" * 3_000_000
+
+
+def test_composing_copies_by_hand_where_the_system_has_no_such_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/s")
+    assert store.read("whole") == b"abab"
+
+
+def test_composing_goes_on_after_the_kernel_copied_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.copy_file_range
+    monkeypatch.setattr(os, "copy_file_range", lambda source, target, count: whole(source, target, min(count, 7)))
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", bytes(range(256)))
+    assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/s")
+    assert store.read("whole") == bytes(range(256)) * 2
+
+
+def test_composing_a_missing_part_names_it_and_leaves_nothing(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    with pytest.raises(NotFoundError, match="_parts/f/gone is not there"):
+        store.compose("whole", ["_parts/f/a", "_parts/f/gone"], scratch="_parts/f/s")
+    assert files(tmp_path) == {"_parts/f/a": b"ab"}
+
+
+@pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Path, full: str) -> None:
+    class Full(LocalStore):
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data[: len(data) // 2], durable)
+            raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
+
+    with pytest.raises(StorageError) as raised:
+        Full(str(tmp_path)).create("_parts/f/train/1", bytes(1_234_567))
+    assert str(raised.value) == (
+        f"disk full: 1,234,567 bytes of {tmp_path}/_parts/f/train/1 cannot be written "
+        f"({os.strerror(getattr(errno, full))}). Free some space or choose an --output on another disk, then run the "
+        "same command again."
+    )
+    assert files(tmp_path) == {}
+
+
+def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    code = (
+        "import resource; from shardfeed.storage.local import LocalStore\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"LocalStore({str(tmp_path)!r}).create('train-0', bytes(5000))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert ended.stderr.splitlines()[-1] == (
+        f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large for a file on this disk (File too large). Choose a "
+        "smaller --shard_bytes, more --num_shards, or an --output on another disk."
+    )
+    assert files(tmp_path) == {}
+
+
+OrdinaryUser = Callable[[], AbstractContextManager[Path]]
+
+
+def test_an_output_without_permission_to_write_is_named(as_ordinary_user: OrdinaryUser) -> None:
+    with as_ordinary_user() as folder:
+        folder.chmod(0o500)
+        with pytest.raises(UsageError) as raised:
+            LocalStore(str(folder)).create("manifest.json", b"x")
+    assert str(raised.value) == (
+        f"cannot write to the output: {folder}/manifest.json (Permission denied). Allowed is a folder that this user owns "
+        "or may write to: change its permissions (chmod, chown) or choose another --output."
+    )
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    class ReadOnly(LocalStore):
+        def _mkdir(self, path: str) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with pytest.raises(UsageError, match=r"manifest\.json \(Read-only file system\)"):
+        ReadOnly(str(tmp_path)).create("manifest.json", b"x")
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(UsageError, match="Something that is not a folder stands in the way"):
+        LocalStore(str(tmp_path / output)).create("manifest.json", b"x")
+    assert files(tmp_path) == {"file": b"precious"}
+
+
+def test_listing_an_output_without_permission_is_an_error_not_an_empty_list(as_ordinary_user: OrdinaryUser) -> None:
+    with as_ordinary_user() as folder:
+        (folder / "_parts").mkdir()
+        (folder / "_parts").chmod(0)
+        with pytest.raises(UsageError, match="cannot read from the output"):
+            list(LocalStore(str(folder)).list())
+
+
+def test_foreign_files_and_links_are_listed_too(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "read me.txt").write_bytes(b"12")
+    (tmp_path / "link").symlink_to("/nowhere")
+    assert sorted(name for name, _ in LocalStore(str(tmp_path)).list()) == ["link", "notes/read me.txt"]
+
+
+def test_pruning_removes_empty_folders_bottom_up_and_only_those(tmp_path: Path) -> None:
+    (tmp_path / "_parts/f/train/deep").mkdir(parents=True)
+    (tmp_path / "_parts/g/train").mkdir(parents=True)
+    (tmp_path / "_parts/g/train/00000.json").write_bytes(b"")
+    LocalStore(str(tmp_path)).prune("_parts")
+    LocalStore(str(tmp_path)).prune("never was")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        "_parts",
+        "_parts/g",
+        "_parts/g/train",
+        "_parts/g/train/00000.json",
+    ]
+
+
+def test_files_obey_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        LocalStore(str(tmp_path)).create("manifest.json", b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "manifest.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_relative_output_and_a_home_folder_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    LocalStore("out").create("a", b"relative", durable=True)
+    LocalStore("~/out").create("a", b"home", durable=True)
+    assert files(tmp_path) == {"out/a": b"relative", "home/out/a": b"home"}
