@@ -39,18 +39,19 @@ def draw(images: np.ndarray, captions: list[str]) -> Image.Image:
 def main(dataset: str, picture: str) -> None:
     info = shardfeed.info(dataset)
     for name, split in sorted(info.splits.items()):
-        print(f"{name}: {split.num_records} images in {len(split.shards)} shards")
+        print(f"{name}: {split.num_records} images, shards: {', '.join(shard.file for shard in split.shards)}")
     images, labels = next(iter(shardfeed.load(info, "train", COLUMNS * ROWS)))
     print(f"first training batch: images {images.dtype.name} {images.shape}, labels {labels.dtype.name} {labels.shape}")
     draw(images.numpy(), [info.classes[label] for label in labels.numpy()]).save(picture)
+    command = os.path.relpath(os.path.join(os.path.dirname(sys.executable), "shardfeed"))
     print(
         f"""drawn to {picture}: look at it.
 
 Next:
-  your own photos, one folder a class       {sys.executable} -m pipeline build --input PHOTOS --output DATASET
-  what a build would cost, writing nothing  {sys.executable} -m pipeline plan --input PHOTOS --output DATASET
-  in a training script                      train = shardfeed.load("{dataset}", "train", batch_size=32)
-  on Dataflow                               ./run_dataflow.sh"""
+  your own photos, one folder a class   {command} build --input PHOTOS --output DATASET
+  what is in a dataset                  {command} inspect {dataset}
+  in a training script                  train = shardfeed.load("{dataset}", "train", batch_size=32)
+  on Dataflow                           ./run_dataflow.sh"""
     )
 
 
