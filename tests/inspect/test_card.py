@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardfeed.card import card
+from shardfeed.errors import DatasetError
+from shardfeed.manifest import ImageInfo, Manifest, Shard, Split
+from tests.verify.tiny import tiny
+
+IMAGE = ImageInfo(224, 224, 3, "jpeg", (118.06, 109.94, 83.2), (70.1, 65.2, 66.0))
+
+
+def split(name: str, counts: dict[str, int], shards: int) -> Split:
+    total = sum(counts.values())
+    records = [total // shards + (i < total % shards) for i in range(shards)]
+    made = tuple(
+        Shard(f"{name}-{i:05d}-of-{shards:05d}.tfrecord", n, 20_000 * n, "00000000", ((n, 20_000 * n),))
+        for i, n in enumerate(records)
+    )
+    return Split(total, 20_000 * total, counts, made)
+
+
+def manifest(splits: dict[str, Split], classes: tuple[str, ...]) -> Manifest:
+    written = sum(of.records for of in splits.values())
+    return Manifest(
+        fingerprint="5f" * 16,
+        config={"channels": "rgb", "class_list": None, "image_size": [224, 224], "seed": 0},
+        versions={"encoder": "1", "pillow": "12.1.1"},
+        classes=classes,
+        listing={"digest": "00", "by_class": {}},
+        listed=written + 8,
+        written=written,
+        rejected={"CORRUPT": 2, "TRUNCATED": 4},
+        skipped={"HIDDEN": 2},
+        fixes={"orientation": 3, "alpha": 14, "icc": 0},
+        image=IMAGE,
+        splits=splits,
+        files=(),
+    )
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Callable[[Manifest], str]:
+    """The card of a dataset in which only the manifest is there."""
+
+    def shown(of: Manifest) -> str:
+        (tmp_path / "manifest.json").write_bytes(of.to_json())
+        return card(tmp_path).replace(str(tmp_path), "/data/flowers")
+
+    return shown
+
+
+def test_the_card_is_complete_and_aligned(show: Callable[[Manifest], str]) -> None:
+    classes = ("daisy", "rose", "向日葵")
+    train = split("train", {"daisy": 1_200, "rose": 999, "向日葵": 1}, 4)
+    test = split("test", {"daisy": 60, "rose": 0, "向日葵": 40}, 1)
+    assert show(manifest({"train": train, "test": test}, classes)) == (
+        """\
+/data/flowers
+  images       224 × 224 × 3 rgb, jpeg
+  pixels       mean 118.1 109.9 83.2, std 70.1 65.2 66.0
+  totals       2,308 listed = 2,300 written + 6 (TRUNCATED 4, CORRUPT 2) rejected + 2 (HIDDEN 2)
+               skipped
+  fixes        alpha 14, orientation 3
+  fingerprint  5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f
+
+  split  records  shards    bytes      min     mean      max
+  test       100       1   2.0 MB   2.0 MB   2.0 MB   2.0 MB
+  train    2,200       4  44.0 MB  11.0 MB  11.0 MB  11.0 MB
+
+  class      #  test  train    all
+  daisy      0    60  1,200  1,260
+  rose       1     0    999    999
+  向日葵     2    40      1     41
+  3 classes      100  2,200  2,300
+
+  config       channels rgb, image_size [224, 224], seed 0
+  versions     encoder 1, pillow 12.1.1"""
+    )
+
+
+def test_a_dataset_of_ten_classes_fits_a_screen(show: Callable[[Manifest], str]) -> None:
+    classes = tuple(f"class {i}" for i in range(10))
+    text = show(manifest({"train": split("train", dict.fromkeys(classes, 500), 4)}, classes))
+    assert len(text.splitlines()) <= 30
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_of_a_thousand_classes_the_largest_and_the_smallest_are_shown(show: Callable[[Manifest], str]) -> None:
+    classes = tuple(f"n{i:04d}" for i in range(1000))
+    counts = {name: 1 + (i * 37) % 1000 for i, name in enumerate(classes)}
+    lines = show(manifest({"train": split("train", counts, 4)}, classes)).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  class "))
+    ordered = sorted(classes, key=lambda name: -counts[name])
+    rows = [line.split() for line in lines[start + 1 : start + 22]]
+    assert [row[0] for row in rows] == [*ordered[:10], "…", *ordered[-10:]]
+    assert lines[start + 11] == "  … 980 classes of sizes between …"
+    assert [int(row[-1].replace(",", "")) for row in (rows[0], rows[-1])] == [1000, 1]
+    assert len(lines) <= 45
+
+
+def test_names_with_control_characters_cannot_steer_the_terminal(show: Callable[[Manifest], str]) -> None:
+    classes = ("\x1b[31mred", "two\nlines", "x" * 100)
+    text = show(manifest({"train": split("train", dict.fromkeys(classes, 1), 1)}, classes))
+    assert [line for line in text.splitlines() if " 1      1    1" in line] == [
+        "  two\\nlines                        1      1    1"
+    ]
+    assert "\\x1b[31mred" in text
+    assert "x" * 31 + "…" in text
+    assert text.replace("\n", "").isprintable()
+
+
+def test_varying_sizes_and_gray_are_said(show: Callable[[Manifest], str]) -> None:
+    of = manifest({"train": split("train", {"a": 1}, 1)}, ("a",))
+    of = dataclasses.replace(of, image=ImageInfo(None, None, 1, "png", (1.0,), (2.0,)), rejected={}, listed=3, fixes={})
+    lines = show(of).splitlines()
+    assert lines[1:4] == [
+        "  images       varying size × 1 gray, png",
+        "  pixels       mean 1.0, std 2.0",
+        "  totals       3 listed = 1 written + 0 rejected + 2 (HIDDEN 2) skipped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [(1, "20.0 kB"), (49, "980.0 kB"), (50, "1.0 MB"), (50_000, "1.0 GB"), (50_000_000, "1.0 TB")],
+)
+def test_bytes_have_a_unit(records: int, shown: str, show: Callable[[Manifest], str]) -> None:
+    text = show(manifest({"train": split("train", {"a": records}, 1)}, ("a",)))
+    assert f" {shown}  {shown}  {shown}  {shown}\n" in text
+
+
+def test_the_card_reads_the_manifest_alone(tmp_path: Path) -> None:
+    tiny().write(tmp_path / "out")
+    before = card(tmp_path / "out")
+    for file in (tmp_path / "out").iterdir():
+        if file.name != "manifest.json":
+            file.unlink()
+    assert card(tmp_path / "out") == before
+
+
+def test_without_a_dataset_there_is_no_card(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no dataset at"):
+        card(tmp_path)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardfeed.errors import DatasetError, UsageError
+from shardfeed.records import StoredRecord, first_records
+from tests.verify.damage import cut, flip, records
+from tests.verify.tiny import CLASSES, columns, tiny
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    tiny().write(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def expected(out: Path, number: int) -> StoredRecord:
+    row, file = columns(number), f"train-{number // 5:05d}-of-00003.tfrecord"
+    return StoredRecord(
+        file=file,
+        offset=records(out / file)[number % 5][0],
+        key=row["key"],
+        class_index=row["class"],
+        label=CLASSES[row["class"]],
+        height=8,
+        width=12,
+        image=row["image"],
+    )
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 7, 15])
+def test_the_first_records_come_in_order_across_shards(out: Path, n: int) -> None:
+    assert first_records(out, "train", n) == [expected(out, number) for number in range(n)]
+
+
+def test_asking_for_more_gives_all(out: Path) -> None:
+    assert len(first_records(out, "train", 1000)) == 15
+
+
+def test_an_unknown_split_is_named_with_those_that_are_there(out: Path) -> None:
+    with pytest.raises(UsageError, match=r"split 'dev' is not in the dataset at .*: its splits are test, train"):
+        first_records(out, "dev", 1)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_fewer_than_one_record_is_refused(out: Path, n: int) -> None:
+    with pytest.raises(UsageError, match=f"n={n}: expected an integer of at least 1"):
+        first_records(out, "train", n)
+
+
+def test_damage_is_named_with_file_and_byte_and_how_to_find_the_rest(out: Path) -> None:
+    file = out / "train-00001-of-00003.tfrecord"
+    offset, _ = records(file)[2]
+    flip(file, offset + 20)
+    assert len(first_records(out, "train", 7)) == 7
+    with pytest.raises(DatasetError) as caught:
+        first_records(out, "train", 8)
+    assert str(caught.value).startswith(f"{file} is damaged: record 2 at byte {offset}: crc of the data: expected ")
+    assert str(caught.value).endswith(f". shardfeed verify {out} --deep names all damage.")
+
+
+def test_a_cut_shard_does_not_pass_for_a_shorter_one(out: Path) -> None:
+    file = out / "train-00001-of-00003.tfrecord"
+    cut(file, records(file)[2][0])
+    with pytest.raises(DatasetError, match=r"train-00001-of-00003\.tfrecord is damaged: \d+ bytes, expected \d+"):
+        first_records(out, "train", 15)
+
+
+def test_a_missing_shard_is_named(out: Path) -> None:
+    (out / "train-00000-of-00003.tfrecord").unlink()
+    with pytest.raises(DatasetError, match=r"train-00000-of-00003\.tfrecord is not there"):
+        first_records(out, "train", 1)
