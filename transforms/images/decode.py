@@ -35,7 +35,7 @@ _DECODER_ERRORS = (
     zlib.error,
     Image.DecompressionBombError,
 )
-_UNSUPPORTED = ("cannot handle", "unsupported", "unknown")
+_UNSUPPORTED = ("cannot handle", "unsupported")
 # Bytes a source pixel at the peak (decoder's canvases, pixels, conversions), rounded up from the largest seen resident
 # over all modes: PNG 13 (alpha and a profile), GIF 7, BMP 5, WebP 18 (two canvases, alpha).
 _PEAK_BYTES: dict[Kind, int] = {"JPEG": 5, "PNG": 14, "GIF": 10, "BMP": 10, "WEBP": 20}
@@ -150,7 +150,7 @@ def _closed_reasons(kind: Kind, stream: io.BytesIO | None, size: int, short: boo
 
 def _words(error: BaseException) -> str:
     """What Pillow says, where it says it for people."""
-    cause = error.__cause__ or error
+    cause = error.__cause__ if isinstance(error, SyntaxError) and error.__cause__ else error  # as ImageFile wraps them
     if isinstance(cause, (struct.error, LookupError, TypeError, AttributeError)):
         return "malformed header or chunk"
     text = str(error) or type(error).__name__

@@ -32,6 +32,8 @@ def stripped_jpeg(data: bytes) -> bytes | None:
         (length,) = struct.unpack_from(">H", data, position + 2)
         end = position + 2 + length
         segment = data[position:end]
+        if end > len(data):
+            return None
         if marker == _SCAN:
             match = _MARKER.search(data, end)
             if frames != 1 or match is None:
@@ -39,7 +41,7 @@ def stripped_jpeg(data: bytes) -> bytes | None:
             end = match.start()
             kept.append(data[position:end])
         elif marker in _BASELINE:
-            if length < 8 or segment[4] != 8:
+            if segment[4:5] != b"\x08":
                 return None
             frames += 1
             kept.append(segment)

@@ -1,7 +1,8 @@
 """Everything besides the options that decides what bytes an image becomes. Part of the fingerprint.
 
-One decision: two lists. ``codec_versions`` is asked of the libraries that are really loaded (a wheel bundles its own
-libjpeg-turbo and zlib, a distribution's Pillow uses the system's). ``ENCODER_REVISION`` stands for our own code: the
+One decision: two lists. ``codec_versions`` is asked of the libraries that are really loaded, and only of those that can
+change a byte under the given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for
+JPEG output would refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` stands for our own code: the
 golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
 """
 
@@ -13,12 +14,19 @@ from importlib.metadata import version
 import PIL
 from PIL import features
 
+from transforms.images.options import ImageOptions
+
 ENCODER_REVISION = 1
 
 
-def codec_versions() -> dict[str, str]:
-    """Library -> version of everything that can change a stored byte."""
-    return dict(_versions())
+def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:
+    """Library -> version of everything that can change a stored byte under ``options`` (None: under any)."""
+    versions = dict(_versions())
+    if options is not None and options.format != "png":
+        del versions["zlib"]  # inflating is exact, deflating is not
+    if options is not None and options.resizer != "simd":
+        del versions["cykooz_resizer"]
+    return versions
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +35,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
         ("pillow", PIL.__version__),
         ("libjpeg_turbo", str(features.version_feature("libjpeg_turbo"))),
         ("zlib", str(features.version_codec("zlib"))),
-        ("zlib_ng", str(features.version_feature("zlib_ng"))),
         ("webp", str(features.version_module("webp"))),
         ("littlecms2", str(features.version_module("littlecms2"))),
         ("cykooz_resizer", version("cykooz-resizer")),

@@ -1,0 +1,90 @@
+"""Digests of encoded images: what our own code does to bytes, pinned.
+
+``python -m tests.transforms.images.golden`` prints the table anew for the codecs that are installed. If digests of codecs
+that were in the table change, our code changed a byte: raise ``ENCODER_REVISION``. For new codecs add them.
+PNG is digested with its pixel data inflated, because zlib comes from the system and its bytes are not ours to pin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from tests.corpus import makers as m
+from tests.corpus.cases import CASES
+from transforms.images.options import ImageOptions
+from transforms.images.process import process_image
+from transforms.images.versions import ENCODER_REVISION, codec_versions
+
+TABLE = Path(__file__).with_name("golden.json")
+DEFAULT = ImageOptions(height=48, width=64)
+VARIANTS = {
+    "default": DEFAULT,
+    "squash": replace(DEFAULT, resize="squash"),
+    "pad": replace(DEFAULT, resize="pad", background=(10, 20, 30)),
+    "shortest": replace(DEFAULT, resize="shortest", height=48, width=48),
+    "longest": replace(DEFAULT, resize="longest", height=48, width=48),
+    "gray": replace(DEFAULT, channels="gray"),
+    "quality-75": replace(DEFAULT, quality=75),
+    "pillow": replace(DEFAULT, resizer="pillow"),
+    "png": replace(DEFAULT, format="png"),
+    "webp": replace(DEFAULT, format="webp"),
+    "raw": replace(DEFAULT, format="raw"),
+    "kept": replace(DEFAULT, height=300, width=400, keep_original=True),
+}
+SOURCES = (
+    "90-ycck.jpg",
+    "92-gray-16-transparent.png",
+    "95-palette-transparent.png",
+    "96-rgba.webp",
+    "97-animated.gif",
+    "101-adobe-rgb.jpg",
+    "103-exif-6.jpg",
+    "108-progressive.jpg",
+    "109-sixteen-bit.bmp",
+)
+
+
+def codecs() -> str:
+    """The codecs that every digest here depends on, as a key of the table."""
+    versions = codec_versions()
+    del versions["zlib"]
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+def digests() -> dict[str, str]:
+    """Case -> digest, with the installed codecs."""
+    # Drawn by arithmetic and stored as BMP, so that only what is tested has a codec in it.
+    pixels = bytes(
+        (x * y + 80 * channel + x * 3) // 7 & 255 for y in range(300) for x in range(400) for channel in range(3)
+    )
+    photo = m.bmp(400, 300, 24, 0, b"", pixels)
+    jpeg = process_image(photo, replace(DEFAULT, height=300, width=400)).data
+    sources = {case.name: case.make for case in CASES}
+    found = {f"photo {name}": _digest(jpeg, options) for name, options in VARIANTS.items()}
+    found["bitmap default"] = _digest(photo, DEFAULT)
+    found.update({f"{name} default": _digest(sources[name](), DEFAULT) for name in SOURCES})
+    return found
+
+
+def _digest(data: bytes, options: ImageOptions) -> str:
+    stored = process_image(data, options).data
+    if options.format == "png":
+        start = stored.index(b"IDAT")
+        size = int.from_bytes(stored[start - 4 : start], "big")
+        stored = stored[:start] + zlib.decompress(stored[start + 4 : start + 4 + size])
+    return hashlib.sha256(stored).hexdigest()[:16]
+
+
+def main() -> None:
+    """Print the table with the installed codecs' digests put in."""
+    table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    table[f"revision {ENCODER_REVISION}: {codecs()}"] = digests()
+    print(json.dumps(table, indent=1, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()

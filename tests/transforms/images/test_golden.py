@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import json
+
+from tests.transforms.images.golden import TABLE, codecs, digests
+from transforms.images.options import ImageOptions
+from transforms.images.versions import ENCODER_REVISION, codec_versions
+
+REMEDY = "python -m tests.transforms.images.golden > new.json && mv new.json tests/transforms/images/golden.json"
+
+
+def test_no_stored_byte_changes_without_a_new_encoder_revision() -> None:
+    key = f"revision {ENCODER_REVISION}: {codecs()}"
+    table = json.loads(TABLE.read_text())
+    assert key in table, f"No digests for {key}. If revision or codecs are new, add them: {REMEDY}"
+    assert digests() == table[key], f"Our code changed stored bytes: raise ENCODER_REVISION, then {REMEDY}"
+
+
+def test_only_codecs_that_can_change_a_byte_are_named() -> None:
+    everything = codec_versions()
+    assert sorted(everything) == ["cykooz_resizer", "libjpeg_turbo", "littlecms2", "pillow", "webp", "zlib"]
+    assert set(everything) - set(codec_versions(ImageOptions())) == {"zlib"}
+    assert set(everything) - set(codec_versions(ImageOptions(format="png", resizer="pillow"))) == {"cykooz_resizer"}

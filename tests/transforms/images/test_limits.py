@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageFile
+
+from tests.corpus import makers as m
+from transforms.images import limits
+from transforms.images.options import ImageOptions
+from transforms.images.process import check_size, process_image
+from transforms.images.rejects import Reason, RejectError
+
+ROOT = Path(__file__).parents[3]
+
+
+def reason(data: bytes, options: ImageOptions) -> str:
+    with pytest.raises(RejectError) as caught:
+        process_image(data, options)
+    return caught.value.reason.value
+
+
+def test_a_file_of_64_mib_is_the_largest() -> None:
+    check_size(limits.MAX_FILE_BYTES)
+    with pytest.raises(RejectError, match="TOO_LARGE: 67108865 bytes; at most 67108864"):
+        check_size(limits.MAX_FILE_BYTES + 1)
+
+
+def test_an_empty_file_is_refused_by_its_size() -> None:
+    with pytest.raises(RejectError, match="EMPTY: zero bytes"):
+        check_size(0)
+
+
+def test_a_long_thin_image_is_refused_where_its_result_would_be_huge() -> None:
+    thin = m.saved(Image.new("L", (2, 200)), "PNG")
+    assert reason(thin, ImageOptions(resize="shortest")) == Reason.OUTPUT.value
+    assert process_image(thin, ImageOptions(resize="longest")).width == 2
+
+
+def test_sides_of_100_to_1_are_the_longest() -> None:
+    assert process_image(m.saved(Image.new("L", (200, 2)), "PNG"), ImageOptions()).height == 224
+    assert reason(m.saved(Image.new("L", (201, 2)), "PNG"), ImageOptions()) == Reason.ASPECT.value
+
+
+def test_tolerating_truncation_anywhere_in_the_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(RuntimeError, match="LOAD_TRUNCATED_IMAGES is True"):
+        process_image(m.saved(m.photo(), "JPEG"), ImageOptions())
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (m.saved(m.photo((448, 448)), "JPEG"), 5 * 224 * 224),
+        (m.saved(m.photo((100, 100), "L"), "JPEG"), 100 * 100),
+        (m.saved(m.photo((100, 100)), "PNG"), 14 * 100 * 100),
+        (m.saved(m.photo((100, 100)), "WEBP"), 20 * 100 * 100),
+    ],
+    ids=["jpeg-scaled", "jpeg-gray", "png", "webp"],
+)
+def test_memory_is_reserved_once_and_given_back(data: bytes, expected: int) -> None:
+    held: list[str] = []
+
+    @contextlib.contextmanager
+    def reserve(size: int) -> Iterator[None]:
+        held.append(f"took {size}")
+        yield
+        held.append("gave back")
+
+    process_image(data, ImageOptions(), reserve=reserve)
+    assert held == [f"took {expected + 2 * 4 * 224 * 224}", "gave back"]
+
+
+def test_memory_is_given_back_for_a_reject() -> None:
+    held: list[str] = []
+
+    @contextlib.contextmanager
+    def reserve(_: int) -> Iterator[None]:
+        held.append("took")
+        try:
+            yield
+        finally:
+            held.append("gave back")
+
+    with pytest.raises(RejectError):
+        process_image(m.saved(m.photo(), "JPEG")[:-100], ImageOptions(), reserve=reserve)
+    assert held == ["took", "gave back"]
+
+
+def test_bombs_are_refused_in_little_memory() -> None:
+    """Every case that announces too much, in a process that can have 48 MiB more than it starts with."""
+    script = """
+import resource
+from tests.corpus.cases import CASES
+from transforms.images.options import ImageOptions
+from transforms.images.process import process_image
+from transforms.images.rejects import RejectError
+
+bombs = {case.name: case.make() for case in CASES if case.outcome in ("PIXELS", "ASPECT", "CORRUPT")}
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (48 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for name, data in bombs.items():
+    try:
+        process_image(data, ImageOptions())
+    except RejectError as error:
+        print(name, error.reason.value)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    from tests.corpus.cases import CASES
+
+    expected = [f"{case.name} {case.outcome}" for case in CASES if case.outcome in ("PIXELS", "ASPECT", "CORRUPT")]
+    assert (done.stdout.splitlines(), done.returncode) == (expected, 0), done.stderr
+
+
+def test_the_largest_picture_fits_in_what_is_reserved_for_it() -> None:
+    """64 Mpx of 1-bit PNG, a file of 8 kB: stored, within the bytes that were reserved for it."""
+    data = m.png(m.header(8192, 8192, 1, 0), m.rows([bytes(1024)] * 8192), m.END)
+    reserved: list[int] = []
+
+    def reserve(size: int) -> contextlib.AbstractContextManager[None]:
+        reserved.append(size)
+        return contextlib.nullcontext()
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert process_image(data, ImageOptions(), reserve=reserve).fixes == ("gray_to_rgb",)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 <= reserved[0]
