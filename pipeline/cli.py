@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from shardfeed._version import __version__
-from shardfeed.errors import ShardfeedError, UsageError
+from shardfeed.errors import DatasetError, ShardfeedError, UsageError, clip
 
 _BUILD_EXAMPLES = """\
 examples:
@@ -109,6 +109,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
     parser.add_argument("--deep", action="store_true", help="read everything: crc, records, keys, images")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.epilog = "exit codes: 0 in order, 2 bad arguments, 4 damaged, incomplete or no dataset."
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
@@ -157,9 +158,34 @@ def _verify(args: argparse.Namespace, _rest: list[str]) -> int:
     from shardfeed.verify import verify
 
     report = verify(args.dir, deep=args.deep)
-    print(report)
-    return 0 if report.ok else ShardfeedError.code
+    print(report.to_json() if args.json else report)
+    return 0 if report.ok else DatasetError.code
 
 
 def _inspect(args: argparse.Namespace, _rest: list[str]) -> int:
+    import shardfeed
+    from shardfeed.card import card
+    from shardfeed.records import first_records
+
+    split = args.split or next(iter(shardfeed.info(args.dir).splits))
+    records = first_records(args.dir, split, args.n)
+    print(card(args.dir))
+    print(f"\nfirst {len(records)} records of {split}:")
+    for record in records:
+        key = clip(record.key, 80)
+        print(f"  {record.class_index:>4} {clip(record.label, 24):<24} {record.height}x{record.width}  {len(record.image):>9,} B  {key}")
+    if args.sheet:
+        _write_sheet(args.dir, split, args.n, args.sheet)
     return 0
+
+
+def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
+    from shardfeed.contact_sheet import contact_sheet
+
+    data = contact_sheet(directory, split, n=count)
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"--sheet {clip(path)} cannot be written: {error}. Give a file in a folder that exists.") from None
+    print(f"\ncontact sheet: {path}")

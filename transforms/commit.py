@@ -85,19 +85,19 @@ class _FindLeftovers(beam.DoFn):
     def __init__(self, output: Output, keep_parts: bool) -> None:
         self._output, self._keep_parts = output, keep_parts
 
-    def process(self, _fingerprint: str) -> Iterable[tuple[str, ...]]:
+    def process(self, _fingerprint: str) -> Iterable[list[str]]:
         if self._keep_parts:
             return []
         RUN.step = "sweeping"
         store = storage.open_store(self._output.url)
-        return list(leftovers(store, [naming.outcome_name(self._output.run_id)]))
+        return [list(names) for names in leftovers(store, [naming.outcome_name(self._output.run_id)])]
 
 
 class _Delete(beam.DoFn):
     def __init__(self, output: Output) -> None:
         self._output = output
 
-    def process(self, names: tuple[str, ...]) -> Iterable[int]:
+    def process(self, names: list[str]) -> Iterable[int]:
         return [sweep(storage.open_store(self._output.url), names)]
 
 

@@ -76,14 +76,14 @@ class Element:
         """The element from its parsed JSON."""
         return cls(**{f.name: cls._restore(f.name, raw[f.name]) for f in fields(cls)})
 
-    _nested: ClassVar[Mapping[str, type[Element]]] = {}
+    _nested: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are an element, or a tuple of them
+    _by_name: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are {name: element}
 
     @classmethod
     def _restore(cls, name: str, value: Any) -> Any:
-        inner = cls._nested.get(name)
-        if inner is not None:
-            if isinstance(value, dict) and set(value) != {f.name for f in fields(inner)}:
-                return {key: inner.from_raw(item) for key, item in value.items()}
+        if inner := cls._by_name.get(name):
+            return {key: inner.from_raw(item) for key, item in value.items()}
+        if inner := cls._nested.get(name):
             return tuple(map(inner.from_raw, value)) if isinstance(value, list) else inner.from_raw(value)
         return _tuples(value)
 
@@ -140,7 +140,7 @@ class Totals(Element):
     skipped: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
-    _nested: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitTotals}
+    _by_name: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitTotals}
 
     @property
     def candidates(self) -> int:
@@ -167,7 +167,7 @@ class Plan(Element):
     candidates: int
     splits: Mapping[str, SplitPlan]
 
-    _nested: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitPlan}
+    _by_name: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitPlan}
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def skip_reason(listed: Listed) -> str | None:
 
 
 def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBatch]:
-    """Batches of the candidates in one section of a root, the last with what was skipped."""
+    """Batches of the candidates in one section of a root, the last (always there) with what was skipped."""
     globs = [glob_regex(glob) for glob in root.globs]
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
@@ -134,8 +134,7 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
             RUN.check()
             yield RefBatch("", b"".join(packed))
             packed = []
-    if packed or skipped:
-        yield RefBatch("", b"".join(packed), skipped)
+    yield RefBatch("", b"".join(packed), skipped)
 
 
 def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:

@@ -23,8 +23,8 @@ class Reconcile(beam.PTransform):
     def expand(self, parts: PCollection[PartResult]) -> PCollection[Verdict]:
         return (
             parts
-            | "CountParts" >> beam.Map(counts_of)
-            | "AddUp" >> beam.CombineGlobally(_Sum())
+            | "CountParts" >> beam.Map(counts_of).with_output_types(Counts)
+            | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
             | "Judge" >> beam.ParDo(_Judge(self.limit), AsSingleton(self.totals), AsSingleton(self.plan))
         )
 
@@ -38,7 +38,12 @@ class _Judge(beam.DoFn):
         return [judge(counts, totals, plan, self._limit)]
 
 
+@beam.typehints.with_input_types(Counts)
+@beam.typehints.with_output_types(Counts)
 class _Sum(beam.CombineFn):
+    def get_accumulator_coder(self) -> beam.coders.Coder:
+        return beam.coders.registry.get_coder(list[Counts])
+
     def create_accumulator(self) -> list[Counts]:
         return []
 

@@ -43,7 +43,7 @@ def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
             split = Faulty.split(error.what)
         pieces.setdefault(split, []).append(pack_ref(ref))
     labelled = [RefBatch(split, b"".join(refs)) for split, refs in sorted(pieces.items())]
-    return [*labelled, RefBatch("", b"", batch.skipped)] if batch.skipped else labelled
+    return [*labelled, RefBatch("", b"", batch.skipped)]
 
 
 def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:

@@ -22,9 +22,12 @@ class WriteRejects(beam.PTransform):
     output: Output
 
     def expand(self, verdict: PCollection[Verdict]) -> PCollection[FileResult]:
-        plans = verdict | "CutFiles" >> beam.FlatMap(_cut).with_output_types(RejectsPlan) | beam.Reshuffle()
-        write = _Write(self.output)
-        return plans | "Write" >> beam.ParDo(write, AsSingleton(self.plan), AsSingleton(verdict))
+        return (
+            verdict
+            | "CutFiles" >> beam.FlatMap(_cut).with_output_types(RejectsPlan)
+            | "SpreadFiles" >> beam.Reshuffle()
+            | "Write" >> beam.ParDo(_Write(self.output), AsSingleton(self.plan), AsSingleton(verdict))
+        )
 
 
 @dataclass(eq=False)
