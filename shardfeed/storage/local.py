@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from shardfeed import naming
 from shardfeed.checksums import crc32c_path
+from shardfeed.storage import retry
 from shardfeed.storage.base import NotFoundError, Stat, StorageError, Store
 from shardfeed.storage.local_errors import translated
 from shardfeed.storage.local_source import LocalSource
@@ -185,7 +186,7 @@ class LocalStore(Store):
             elif time.monotonic() - since >= self.stale_marker_seconds:
                 self._unlink(marker)  # its writer was killed between two system calls
             else:
-                time.sleep(0.01)
+                retry.sleep(0.01)
         return True
 
     # One step on the disk each: where a test kills the process.

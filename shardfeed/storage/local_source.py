@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import stat as stat_module
-import time
 from collections.abc import Iterator
 
 from shardfeed.errors import clip
+from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, Listed, Source, Stat, StorageError, UnreadableError
 
 # O_NONBLOCK: a pipe that took a file's place after the listing must not hang the build; regular files ignore it.
@@ -67,7 +67,7 @@ class LocalSource(Source):
                     f"no permission to read {clip(self._path(key))}. Make it readable "
                     f"(chmod u+r FILE; for all: chmod -R u+rX {clip(self.url)}) or move it out of the input."
                 ) from failure
-            time.sleep(pause)
+            retry.sleep(pause)
             try:
                 return self._read(key, stat)
             except OSError as error:

@@ -88,7 +88,17 @@ class WithoutHardLinks(LocalStore):
         raise OSError(self.refusal, os.strerror(self.refusal))
 
 
-STEPS = ["_mkdir", "_write_temp", "_concatenate_temp", "_link", "_mark", "_replace", "_sync_folder", "_unlink", "_rmdir"]
+STEPS = [
+    "_mkdir",
+    "_write_temp",
+    "_concatenate_temp",
+    "_link",
+    "_mark",
+    "_replace",
+    "_sync_folder",
+    "_unlink",
+    "_rmdir",
+]
 
 
 def build(store: LocalStore) -> None:
@@ -131,7 +141,9 @@ def kill_at_every_step(root: str, kind: type[LocalStore]) -> None:
 def test_killed_before_any_step_nothing_is_torn_and_the_same_steps_complete(
     tmp_path: Path, kind: type[LocalStore]
 ) -> None:
-    code = f"from {__name__} import *; kill_at_every_step({str(tmp_path)!r}, {kind.__name__})"  # no threads there to fork
+    code = (
+        f"from {__name__} import *; kill_at_every_step({str(tmp_path)!r}, {kind.__name__})"  # no threads there to fork
+    )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
     complete = {"_parts/f/a": b"first|", "_parts/f/b": b"second", "train-0": b"first|second"}
     runs = sorted(tmp_path.iterdir(), key=lambda run: int(run.name))

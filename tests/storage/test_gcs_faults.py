@@ -1,0 +1,316 @@
+"""What happens on the way to GCS and back: refusals, silence, broken bodies, lost answers. Nothing waits: pauses are noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from shardfeed import storage
+from shardfeed.checksums import crc32c
+from shardfeed.errors import ConflictError, UsageError
+from shardfeed.storage import Listed, Source, StorageError, UnreadableError
+from tests.fakes.strict_gcs import Effect, Kind, StrictGCS
+
+
+@pytest.fixture
+def source(strict_gcs: StrictGCS) -> Source:
+    strict_gcs.page_size = 2
+    for n in range(14):
+        strict_gcs.objects.put("bucket", f"in/cat/{n:02d}.jpg", b"%d" % n * 1000)
+    return storage.open_source("gs://bucket/in")
+
+
+@pytest.fixture
+def image(source: Source, strict_gcs: StrictGCS) -> Listed:
+    entry = next(iter(source.list(b"cat/")))
+    strict_gcs.log.clear()
+    return entry
+
+
+@pytest.fixture
+def store(strict_gcs: StrictGCS) -> storage.Store:
+    return storage.open_store("gs://bucket/out")
+
+
+# Listing
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_page_that_is_refused_for_now_is_asked_for_again(
+    strict_gcs: StrictGCS, source: Source, waits: list[float], status: int
+) -> None:
+    strict_gcs.inject("status", "list", status=status, skip=2, times=3)
+    assert [entry.key for entry in source.list(b"cat/")] == [b"cat/%02d.jpg" % n for n in range(14)]
+    assert (strict_gcs.counts(), len(waits)) == ({"list": 7 + 3}, 3)
+
+
+@pytest.mark.parametrize("effect", ["drop", "lost_answer"])
+def test_a_page_whose_connection_breaks_is_asked_for_again(
+    strict_gcs: StrictGCS, source: Source, waits: list[float], effect: Effect
+) -> None:
+    strict_gcs.inject(effect, "list", skip=1)
+    assert [entry.key for entry in source.list(b"cat/")] == [b"cat/%02d.jpg" % n for n in range(14)]
+    assert len(waits) == 1
+
+
+def test_a_listing_that_is_refused_for_ever_ends_after_ten_attempts(
+    strict_gcs: StrictGCS, source: Source, waits: list[float]
+) -> None:
+    strict_gcs.inject("status", "list", status=503, times=None)
+    with pytest.raises(StorageError, match=r"cannot list gs://bucket/in/: 503 .*10 times\. Run the same command again"):
+        source.sections()
+    assert (strict_gcs.counts(), len(waits)) == ({"list": 10}, 9)
+
+
+def test_pauses_double_up_to_sixteen_seconds_and_vary(
+    strict_gcs: StrictGCS, source: Source, waits: list[float]
+) -> None:
+    strict_gcs.inject("status", "list", times=None)
+    with pytest.raises(StorageError):
+        source.sections()
+    limits = [0.25, 0.5, 1, 2, 4, 8, 16, 16, 16]
+    assert all(limit / 2 <= wait <= limit for wait, limit in zip(waits, limits, strict=True))
+    assert [wait / limit for wait, limit in zip(waits, limits, strict=True)] != [waits[0] / 0.25] * 9
+
+
+def test_permission_lost_on_page_three_is_an_error_and_not_a_shorter_listing(
+    strict_gcs: StrictGCS, source: Source, waits: list[float]
+) -> None:
+    strict_gcs.inject("status", "list", status=403, skip=2, times=None)
+    with pytest.raises(
+        UnreadableError, match=r"storage\.objects\.list is missing on bucket bucket for gs://bucket/in/cat/"
+    ):
+        list(source.list(b"cat/"))
+    assert (strict_gcs.counts(), waits) == ({"list": 3}, [])
+
+
+# Reading
+
+
+@pytest.mark.parametrize("effect", ["status", "drop", "short", "corrupt", "lost_answer"])
+def test_a_read_that_fails_once_gives_the_same_bytes(
+    strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], effect: Effect
+) -> None:
+    strict_gcs.inject(effect, "get")
+    assert source.read(image.key, image.stat) == b"0" * 1000
+    assert (strict_gcs.counts(), len(waits)) == ({"get": 2}, 1)
+
+
+def test_a_storm_of_429_is_ridden_out(strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float]) -> None:
+    strict_gcs.inject("status", "get", status=429, times=9)
+    assert source.read(image.key, image.stat) == b"0" * 1000
+    assert len(waits) == 9
+
+
+@pytest.mark.parametrize("effect", ["short", "corrupt"])
+def test_a_body_that_is_always_wrong_is_a_checksum_error(
+    strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], effect: Effect
+) -> None:
+    strict_gcs.inject(effect, "get", times=None)
+    with pytest.raises(storage.ChecksumError, match=rf"cat/00\.jpg: read .* the listing says 1,000 bytes"):
+        source.read(image.key, image.stat)
+    assert strict_gcs.counts() == {"get": 4}
+
+
+@pytest.mark.parametrize("effect", ["drop", "status"])
+def test_a_read_that_always_fails_is_a_storage_error_and_not_the_image_s_fault(
+    strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], effect: Effect
+) -> None:
+    strict_gcs.inject(effect, "get", times=None)
+    with pytest.raises(StorageError, match=r"cannot get gs://bucket/in/cat/00\.jpg: .*10 times"):
+        source.read(image.key, image.stat)
+    assert strict_gcs.counts() == {"get": 10}
+
+
+def test_an_object_overwritten_between_two_attempts_is_changed(
+    strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float]
+) -> None:
+    strict_gcs.inject("drop", "get")
+    strict_gcs.inject("call", "get", action=lambda: strict_gcs.objects.put("bucket", "in/cat/00.jpg", b"new"))
+    with pytest.raises(storage.ChangedError):
+        source.read(image.key, image.stat)
+
+
+def test_a_slow_answer_is_waited_for(strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float]) -> None:
+    strict_gcs.inject("delay", "get", seconds=0.05)
+    assert source.read(image.key, image.stat) == b"0" * 1000
+    assert (strict_gcs.counts(), waits) == ({"get": 1}, [])
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_read_without_permission_is_an_error_with_the_command_that_grants_it(
+    strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], status: int
+) -> None:
+    strict_gcs.inject("status", "get", status=status)
+    with pytest.raises(UnreadableError) as raised:
+        source.read(image.key, image.stat)
+    assert str(raised.value).startswith(
+        f"permission storage.objects.get is missing on bucket bucket for gs://bucket/in/cat/00.jpg ({status}: "
+    )
+    assert str(raised.value).endswith(
+        "Grant it: gcloud storage buckets add-iam-policy-binding gs://bucket --member=ACCOUNT --role=roles/storage.objectViewer"
+    )
+    assert waits == []
+
+
+# Writing
+
+BIG = bytes(range(256)) * 4096 * 9  # 9 MiB: above 8 MiB Google's client uploads in a session of two requests
+
+
+@pytest.mark.parametrize("data", [b"small", BIG], ids=["multipart", "resumable"])
+@pytest.mark.parametrize("effect", ["status", "lost_answer"])
+def test_an_upload_that_fails_on_the_way_is_published_once(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], data: bytes, effect: Effect
+) -> None:
+    strict_gcs.inject(effect, matches=lambda request: request.kind == ("resume" if data is BIG else "upload"))
+    storage.publish(store, "train-0", data, crc32c=crc32c(data), size=len(data))
+    made = strict_gcs.objects.buckets["bucket"]["out/train-0"]
+    assert made.data == data
+    assert len(waits) == 1
+
+
+def test_a_lost_answer_does_not_hide_that_another_writer_won(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+) -> None:
+    strict_gcs.inject("status", "upload")
+    strict_gcs.inject("call", "upload", action=lambda: strict_gcs.objects.put("bucket", "out/train-0", b"theirs"))
+    with pytest.raises(ConflictError):
+        storage.publish(store, "train-0", b"ours", crc32c=crc32c(b"ours"), size=4)
+    assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == b"theirs"
+
+
+def test_a_second_writer_of_a_big_file_changes_nothing(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    assert [store.create("train-0", BIG), store.create("train-0", BIG[1:])] == [True, False]
+    assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == BIG
+
+
+def test_of_two_sessions_that_upload_at_the_same_time_the_first_to_end_wins(
+    strict_gcs: StrictGCS, store: storage.Store
+) -> None:
+    strict_gcs.inject("call", "resume", action=lambda: strict_gcs.objects.put("bucket", "out/train-0", b"theirs"))
+    assert not store.create("train-0", BIG)
+    assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == b"theirs"
+
+
+def test_a_broken_upload_leaves_no_object(strict_gcs: StrictGCS, store: storage.Store, waits: list[float]) -> None:
+    strict_gcs.inject("status", "resume", times=None)
+    with pytest.raises(StorageError, match=r"cannot create gs://bucket/out/train-0: .*10 times"):
+        store.create("train-0", BIG)
+    assert strict_gcs.objects.buckets["bucket"] == {}
+
+
+@pytest.mark.parametrize("effect", ["status", "lost_answer"])
+def test_a_compose_that_fails_on_the_way_is_done_once(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], effect: Effect
+) -> None:
+    parts = [f"_parts/f/{n:03d}" for n in range(40)]
+    for n, part in enumerate(parts):
+        strict_gcs.objects.put("bucket", f"out/{part}", b"%d," % n)
+    strict_gcs.inject(effect, "compose")
+    strict_gcs.inject(effect, "compose", "out/whole")
+    created = store.compose("whole", parts, scratch="_parts/f/scratch")
+    assert created is (effect == "status")  # a lost answer comes back as «exists»: callers compare
+    assert strict_gcs.objects.buckets["bucket"]["out/whole"].data == b"".join(b"%d," % n for n in range(40))
+    assert sorted(strict_gcs.objects.buckets["bucket"]) == sorted(f"out/{name}" for name in [*parts, "whole"])
+
+
+def test_composing_over_an_existing_name_changes_nothing(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    strict_gcs.objects.put("bucket", "out/whole", b"theirs")
+    strict_gcs.objects.put("bucket", "out/a", b"ours")
+    assert not store.compose("whole", ["a"], scratch="_parts/f/scratch")
+    assert strict_gcs.objects.buckets["bucket"]["out/whole"].data == b"theirs"
+
+
+def test_more_than_a_thousand_parts_are_composed_in_a_tree(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    parts = [f"_parts/f/{n:04d}" for n in range(1030)]
+    for n, part in enumerate(parts):
+        strict_gcs.objects.put("bucket", f"out/{part}", b"%d," % n)
+    assert store.compose("whole", parts, scratch="_parts/f/scratch")
+    assert store.read("whole") == b"".join(b"%d," % n for n in range(1030))
+    assert strict_gcs.counts() == {"compose": 33 + 2 + 1, "delete": 33 + 2, "get": 1}
+
+
+def test_a_compose_of_a_missing_part_is_an_error_and_leaves_no_intermediates(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+) -> None:
+    for n in range(39):
+        strict_gcs.objects.put("bucket", f"out/{n:03d}", b"x")
+    with pytest.raises(storage.NotFoundError, match="one of its 8 parts, out/032 to out/039, is not there"):
+        store.compose("whole", [f"{n:03d}" for n in range(40)], scratch="_parts/f/scratch")
+    assert sorted(strict_gcs.objects.buckets["bucket"]) == [f"out/{n:03d}" for n in range(39)]
+
+
+def test_without_permission_to_delete_a_compose_still_succeeds(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    for n in range(40):
+        strict_gcs.objects.put("bucket", f"out/{n:03d}", b"x")
+    strict_gcs.inject("status", "delete", status=403, times=None)
+    assert store.compose("whole", [f"{n:03d}" for n in range(40)], scratch="_parts/f/scratch")
+
+
+def test_deleting_a_version_spares_a_newer_one(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    torn = strict_gcs.objects.put("bucket", "out/part", b"torn")
+    strict_gcs.objects.put("bucket", "out/part", b"healed")
+    store.delete("part", torn.generation)
+    assert store.read("part") == b"healed"
+    stat = store.stat("part")
+    assert stat is not None
+    store.delete("part", stat.version)
+    assert store.stat("part") is None
+
+
+@pytest.mark.parametrize("effect", ["status", "lost_answer"])
+def test_a_delete_that_fails_on_the_way_is_done(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], effect: Effect
+) -> None:
+    made = strict_gcs.objects.put("bucket", "out/part", b"x")
+    strict_gcs.inject(effect, "delete")
+    store.delete("part", made.generation)
+    assert strict_gcs.objects.buckets["bucket"] == {}
+
+
+def test_a_corrupted_answer_to_a_plain_read_is_read_again(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+) -> None:
+    store.create("manifest.json", b"content")
+    strict_gcs.inject("corrupt", "get")
+    assert store.read("manifest.json") == b"content"
+    assert strict_gcs.counts()["get"] == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "permission", "ask"),
+    [
+        ("upload", "storage.objects.create", lambda store: store.create("a", b"x")),
+        ("compose", "storage.objects.create", lambda store: store.compose("b", ["a"], scratch="_parts/s")),
+        ("delete", "storage.objects.delete", lambda store: store.delete("a")),
+        ("get", "storage.objects.get", lambda store: store.read("a")),
+        ("stat", "storage.objects.get", lambda store: store.stat("a")),
+        ("list", "storage.objects.list", lambda store: list(store.list())),
+    ],
+    ids=["create", "compose", "delete", "read", "stat", "list"],
+)
+def test_a_missing_permission_is_named_at_once(
+    strict_gcs: StrictGCS,
+    store: storage.Store,
+    waits: list[float],
+    kind: Kind,
+    permission: str,
+    ask: Callable[[storage.Store], object],
+) -> None:
+    strict_gcs.inject("status", kind, status=403, times=None)
+    with pytest.raises(UsageError, match=f"permission {permission} is missing on bucket bucket for gs://bucket/out/"):
+        ask(store)
+    assert (strict_gcs.counts(), waits) == ({kind: 1}, [])
+
+
+def test_writing_to_a_bucket_that_does_not_exist_says_so(strict_gcs: StrictGCS) -> None:
+    with pytest.raises(UsageError, match="bucket buckett does not exist .*gcloud storage buckets create gs://buckett"):
+        storage.open_store("gs://buckett/out").create("_parts/CLAIM", b"x")
+
+
+def test_the_folder_s_own_marker_is_no_file_of_the_output(strict_gcs: StrictGCS, store: storage.Store) -> None:
+    strict_gcs.objects.put("bucket", "out/", b"")
+    store.create("a", b"x")
+    assert [name for name, _ in store.list()] == ["a"]

@@ -1,0 +1,200 @@
+"""``gs://`` as an input: opaque names, one request an image, and only the generation that was listed."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shardfeed import storage
+from shardfeed.checksums import crc32c
+from shardfeed.storage import Listed, Source, Stat
+from shardfeed.storage.gcs_clients import google_client
+from tests.fakes.gcs_objects import Object
+from tests.fakes.strict_gcs import StrictGCS
+
+NAMES = [
+    "cat/a.jpg",
+    "/lead",
+    "//",
+    "a//b.jpg",
+    "a/../b.jpg",
+    "../x",
+    "./x",
+    "a/.",
+    "a/./x",
+    "p/x#1",
+    "x?y=1&z",
+    "x%20y",
+]
+NAMES += [
+    "x%2Fy",
+    "%",
+    " lead",
+    "trail ",
+    "[1].jpg",
+    "{a,b}*",
+    "café",
+    "cafe\u0301",
+    "😀",
+    "a\tb",
+    "a\x7f",
+    "\\\"'",
+    "+a",
+]
+NAMES += ["x.jpg/inside", "~^|`<>:;@$!", "\u202ertl", "n" * 1000, "deep/" * 150 + "x"]
+
+
+def listing(source: Source) -> dict[bytes, Listed]:
+    found = [entry for section in source.sections() for entry in source.list(section)]
+    by_key = {entry.key: entry for entry in found}
+    assert len(by_key) == len(found), "sections overlap"
+    return by_key
+
+
+@pytest.fixture(params=["fake-gcs-server", "strict gcs"])
+def bucket(request: pytest.FixtureRequest) -> str:
+    if request.param == "fake-gcs-server":
+        return str(request.getfixturevalue("gcs_bucket"))
+    request.getfixturevalue("strict_gcs")
+    return "gs://bucket"
+
+
+@pytest.mark.parametrize("root", ["", "in", "o#d?d r%20t//é"])
+def test_any_name_is_listed_and_read_byte_for_byte(bucket: str, root: str) -> None:
+    contents = {name: name.encode() for name in NAMES if len(root) + len(name.encode()) < 1000 or root == ""}
+    for name, data in contents.items():
+        target = google_client().bucket(bucket[len("gs://") :]).blob(f"{root}/{name}" if root else name)
+        target.upload_from_string(data)
+    source = storage.open_source(f"{bucket}/{root}" if root else bucket)
+    read = {key: source.read(key, entry.stat) for key, entry in listing(source).items()}
+    assert read == {name.encode(): data for name, data in contents.items()}
+
+
+def test_size_generation_and_crc_come_with_the_listing(strict_gcs: StrictGCS) -> None:
+    made = strict_gcs.objects.put("bucket", "in/cat/a.jpg", b"pixels")
+    source = storage.open_source("gs://bucket/in/")
+    assert listing(source) == {b"cat/a.jpg": Listed(b"cat/a.jpg", Stat(6, made.generation, crc32c(b"pixels")))}
+
+
+def test_first_level_folders_are_sections_and_pages_are_followed(strict_gcs: StrictGCS) -> None:
+    strict_gcs.page_size = 3
+    names = [f"in/{folder}/{n}.jpg" for folder in ("cat", "dog", "eel", "fox", "gnu") for n in range(7)]
+    names += [f"in/{n}.txt" for n in range(4)]
+    for name in [*names, "in-other/cat/x.jpg", "in"]:
+        strict_gcs.objects.put("bucket", name, b"x")
+    source = storage.open_source("gs://bucket/in")
+    assert source.sections() == [b"", b"cat/", b"dog/", b"eel/", b"fox/", b"gnu/"]
+    assert sorted(listing(source)) == sorted(name[len("in/") :].encode() for name in names)
+
+
+def test_empty_objects_that_end_in_a_slash_are_folder_markers(strict_gcs: StrictGCS) -> None:
+    for name, data in {"in/": b"", "in/cat/": b"", "in/cat/full/": b"image", "in/cat/empty.jpg": b""}.items():
+        strict_gcs.objects.put("bucket", name, data)
+    found = listing(storage.open_source("gs://bucket/in"))
+    assert {key: entry.kind for key, entry in found.items()} == {
+        b"cat/": "folder_marker",
+        b"cat/full/": "file",
+        b"cat/empty.jpg": "file",
+    }
+
+
+def test_reading_costs_one_request_an_image_and_few_connections(strict_gcs: StrictGCS) -> None:
+    for n in range(400):
+        strict_gcs.objects.put("bucket", f"in/cat/{n:03d}.jpg", b"%d" % n * 100)
+    source = storage.open_source("gs://bucket/in")
+    entries = list(source.list(b"cat/"))
+    strict_gcs.log.clear()
+    with ThreadPoolExecutor(8) as threads:
+        read = list(threads.map(lambda entry: source.read(entry.key, entry.stat), entries))
+    assert read == [b"%d" % n * 100 for n in range(400)]
+    assert strict_gcs.counts() == {"get": 400}
+    assert strict_gcs.connections <= 40  # about one a thread; a pool that is raced for opens a few more
+
+
+def test_every_read_names_the_generation_that_was_listed(strict_gcs: StrictGCS) -> None:
+    for name in ("in/a.jpg", "in/a//b.jpg"):  # obstore reads one, Google's client the other
+        strict_gcs.objects.put("bucket", name, b"x")
+    source = storage.open_source("gs://bucket/in")
+    found = listing(source)
+    strict_gcs.log.clear()
+    for key, entry in found.items():
+        source.read(key, entry.stat)
+    assert {r.name: r.query["generation"] for r in strict_gcs.log} == {
+        "in/" + key.decode(): str(entry.stat.version) for key, entry in found.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def test_an_object_overwritten_or_deleted_since_the_listing_is_changed(strict_gcs: StrictGCS, name: str) -> None:
+    strict_gcs.objects.put("bucket", f"in/{name}", b"listed")
+    source = storage.open_source("gs://bucket/in")
+    stat = listing(source)[name.encode()].stat
+    strict_gcs.objects.put("bucket", f"in/{name}", b"LISTED")
+    with pytest.raises(storage.ChangedError, match=name):
+        source.read(name.encode(), stat)
+    del strict_gcs.objects.buckets["bucket"][f"in/{name}"]
+    with pytest.raises(storage.ChangedError, match=name):
+        source.read(name.encode(), stat)
+
+
+def test_an_object_added_after_the_listing_began_breaks_nothing(strict_gcs: StrictGCS) -> None:
+    strict_gcs.page_size = 1
+    for name in ("in/cat/a", "in/cat/b", "in/cat/c"):
+        strict_gcs.objects.put("bucket", name, b"x")
+    entries = storage.open_source("gs://bucket/in").list(b"cat/")
+    first = next(entries)
+    strict_gcs.objects.put("bucket", "in/cat/aa", b"x")
+    assert [first.key, *(entry.key for entry in entries)] == [b"cat/a", b"cat/aa", b"cat/b", b"cat/c"]
+
+
+def test_a_process_forked_after_reading_can_read(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
+    source = storage.open_source("gs://bucket/in")
+    (entry,) = source.list(b"")
+    assert source.read(entry.key, entry.stat) == b"pixels"
+    child = os.fork()
+    if not child:
+        os._exit(0 if source.read(entry.key, entry.stat) == b"pixels" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_listing_without_a_checksum_is_read_by_size(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
+    source = storage.open_source("gs://bucket/in")
+    (entry,) = source.list(b"")
+    assert source.read(entry.key, Stat(6, entry.stat.version)) == b"pixels"
+
+
+def test_an_input_without_objects_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
+    with pytest.raises(storage.UnreadableError) as raised:
+        storage.open_source("gs://bucket/photos").sections()
+    assert str(raised.value) == (
+        "input gs://bucket/photos has no objects. Check the spelling; list what is there with: gcloud storage ls gs://bucket"
+    )
+
+
+def test_a_bucket_that_does_not_exist_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
+    with pytest.raises(storage.UnreadableError) as raised:
+        storage.open_source("gs://buckett/photos").sections()
+    assert str(raised.value) == (
+        "bucket buckett does not exist (gs://buckett/photos/). Check the spelling, "
+        "or create it: gcloud storage buckets create gs://buckett"
+    )
+
+
+def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(
+    strict_gcs: StrictGCS, waits: list[float]
+) -> None:
+    listed = Object(b"pixels", 17, crc32c(b"PIXELS"))
+    strict_gcs.objects.buckets["bucket"]["in/a.jpg"] = listed
+    source = storage.open_source("gs://bucket/in")
+    (entry,) = source.list(b"")
+    with pytest.raises(storage.ChecksumError) as raised:
+        source.read(entry.key, entry.stat)
+    assert str(raised.value) == (
+        f"a.jpg: read 6 bytes with crc32c {crc32c(b'pixels'):08x}, 4 times; the listing says 6 bytes, "
+        f"crc32c {crc32c(b'PIXELS'):08x}"
+    )
+    assert (strict_gcs.counts()["get"], len(waits)) == (4, 3)

@@ -1,0 +1,82 @@
+"""Addresses, and what importing the package costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shardfeed import storage
+from shardfeed.errors import UsageError
+
+
+def test_importing_the_package_loads_no_cloud_client_and_no_framework() -> None:
+    code = (
+        "import sys, shardfeed.storage as storage\n"
+        "storage.open_store('out'), storage.open_source('in')\n"
+        "heavy = ('google.cloud.storage', 'google.auth', 'google.api_core', 'obstore', 'requests', 'urllib3', 'numpy')\n"
+        "heavy += ('tensorflow', 'apache_beam', 'PIL')\n"
+        "print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "remote"),
+    [("gs://bucket/a", True), ("s3://bucket", True), ("/data/gs", False), ("photos", False), ("~/a:b//c", False)],
+)
+def test_an_address_with_a_scheme_is_remote(url: str, remote: bool) -> None:
+    assert storage.is_remote(url) is remote
+
+
+@pytest.mark.parametrize(
+    ("url", "joined"),
+    [
+        ("gs://bucket", "gs://bucket/train-0"),
+        ("gs://bucket/out/", "gs://bucket/out/train-0"),
+        ("/data/out", "/data/out/train-0"),
+        ("/", "/train-0"),
+        ("out/", "out/train-0"),
+    ],
+)
+def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
+    assert storage.join_url(url, "train-0") == joined
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://bucket/a", "s3:// is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one"),
+        (
+            "http://host/a",
+            "http:// is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one",
+        ),
+        (
+            "file:///data",
+            "file:// is not supported; allowed: a local path or gs://bucket/folder. Write the path without",
+        ),
+        ("gs://", "gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
+        ("gs:///folder", "gs:///folder names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
+    ],
+)
+def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> None:
+    for opened in (storage.open_source, storage.open_store):
+        with pytest.raises(UsageError) as raised:
+            opened(url)  # type: ignore[operator]
+        assert said in str(raised.value)
+
+
+def test_missing_credentials_say_how_to_log_in(tmp_path: object) -> None:
+    code = (
+        "from shardfeed import storage\n"
+        "try: storage.open_source('gs://bucket/photos').sections()\n"
+        "except storage.StorageError as error: print('storage', error)\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    env = {"HOME": str(tmp_path), "PATH": "", "PYTHONPATH": ":".join(sys.path), "NO_GCE_CHECK": "true"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert ended.stdout == (
+        "UsageError gs:// needs Google credentials and none were found. Log in with: gcloud auth application-default "
+        "login (or set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file).\n"
+    )
