@@ -15,6 +15,7 @@ from typing import TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.existing import find_existing
+from pipeline.head_start import HeadStart
 from pipeline.interrupt import StopSignals, end_children, watch_workers
 from pipeline.progress import ProgressLine
 from pipeline.summary import Summary
@@ -42,7 +43,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> S
     output = Output(config.output, run.run_id)
     with StopSignals(in_process=config.in_process) as signals:
         try:
-            with ProgressLine(progress if config.in_process else None):
+            with ProgressLine(progress if config.in_process else None), HeadStart(config):
                 _run_graph(config, run)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)

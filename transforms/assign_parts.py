@@ -5,13 +5,13 @@ from collections.abc import Iterable
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
 
-from shardfeed.hashing import hash64
 from transforms import types  # noqa: F401 (registers the coders)
-from transforms.elements import Plan, RefBatch, unpack_keys
+from transforms.assigning import split_by_part
+from transforms.elements import Plan, RefBatch
 
 
 class AssignParts(beam.PTransform):
-    """part = hash64("part", seed, key) * P >> 64. The only shuffle of the job that grows with the data: references only."""
+    """Cuts batches by part and brings each part's references together. The only shuffle of the job that grows with the data: references only."""
 
     def __init__(self, plan: PCollection[Plan], *, seed: int) -> None:
         super().__init__()
@@ -32,8 +32,5 @@ class _HashKeys(beam.DoFn):
     def process(self, batch: RefBatch, plan: Plan) -> Iterable[tuple[tuple[str, int], bytes]]:
         if not batch.refs:
             return []
-        parts = plan.splits[batch.split].parts
-        grouped: dict[int, list[bytes]] = {}
-        for key, packed in unpack_keys(batch.refs):
-            grouped.setdefault(hash64("part", self._seed, key) * parts >> 64, []).append(packed)
-        return [((batch.split, part), b"".join(refs)) for part, refs in grouped.items()]
+        by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, self._seed)
+        return [((batch.split, part), refs) for part, refs in by_part.items()]

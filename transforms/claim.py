@@ -21,8 +21,8 @@ from transforms.options import BuildOptions
 from transforms.outcome import AlreadyBuiltError
 
 
-def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> None:
-    """Makes the output this build's, or joins the same build.
+def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
+    """Makes the output this build's, or joins the same build. True when this call made the claim.
 
     Raises:
         ConflictError: another build's claim or dataset, or files that are not ours.
@@ -39,7 +39,7 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     if not created:
         _join(store, claim)
     if store.stat(naming.MANIFEST) is None:
-        return
+        return created
     built = parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
     if created:
         store.delete(naming.CLAIM)

@@ -40,6 +40,7 @@ class _Encode(beam.DoFn):
     def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, output: Output) -> None:
         self._sources, self._options, self._threads, self._output = sources, options, threads, output
         self._encoder: PartEncoder | None = None
+        self._early: dict[tuple[str, int], PartResult] = {}
         self._written = Metrics.counter("shardfeed", "images_written")
         self._rejected = Metrics.counter("shardfeed", "images_rejected")
         self._bytes = Metrics.counter("shardfeed", "part_bytes")
@@ -49,6 +50,10 @@ class _Encode(beam.DoFn):
         with reported(self._output):
             if self._encoder is None:
                 self._encoder = self._open(plan)
+            early = self._early.pop((split, part), None)
+            if early is not None:
+                yield self._count(early)
+                return
             refs = [ref for batch in packed for ref in unpack_refs(batch)]
             for result in self._encoder.submit(split, part, refs):
                 yield self._count(result)
@@ -67,6 +72,8 @@ class _Encode(beam.DoFn):
             self._encoder = None
 
     def _open(self, plan: Plan) -> PartEncoder:
+        if RUN.head_start is not None:
+            self._early = dict(RUN.head_start.take_over())
         RUN.step = "encoding"
         here = codec_versions()
         if here != dict(plan.versions):

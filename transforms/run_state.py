@@ -7,9 +7,22 @@ either. Beam's own metrics cannot serve here, since the in-process engine shows 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from shardfeed.errors import IncompleteError, ShardfeedError
+from transforms.elements import PartResult
+
+
+class EarlyParts(Protocol):
+    """Parts that this process finishes before the graph runs; see ``pipeline.head_start``."""
+
+    def settle(self, fingerprint: str) -> None:
+        """The graph is about to claim the output for ``fingerprint``."""
+
+    def take_over(self) -> Mapping[tuple[str, int], PartResult]:
+        """The graph is about to encode; the finished parts by (split, part)."""
 
 
 @dataclass
@@ -26,6 +39,7 @@ class RunState:
     rejected: int = 0
     out_bytes: int = 0
     error: ShardfeedError | None = None
+    head_start: EarlyParts | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> None:
