@@ -1,7 +1,8 @@
 """Canonical ``tf.train.Example`` bytes without TensorFlow, and their parser.
 
 Protobuf maps serialise in unspecified order, so the same example could have several encodings; here features are sorted
-by name and int64 lists are packed, which is byte for byte what TensorFlow writes with ``deterministic=True``.
+by name and int64 lists are packed, which is byte for byte what TensorFlow writes with ``deterministic=True`` (but for
+protobuf's upb encoder, which puts a name after the longer ones that begin with it).
 Wire format: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList | 2: FloatList | 3: Int64List}.
 """
 

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed import naming
+
+SPLITS = st.from_regex(naming.SPLIT_NAME, fullmatch=True)
+NUMBERS = st.integers(0, 10**7)
+
+
+def test_names_are_the_same_for_ever() -> None:
+    print_ = "0123456789abcdef"
+    assert [
+        naming.shard_name("train", 0, 16),
+        naming.index_name(naming.shard_name("train", 15, 16)),
+        naming.shard_name("test", 123_456, 200_000),
+        naming.rejects_name(0, 2),
+        naming.work_folder(print_),
+        naming.sidecar_name(print_, "train", 17),
+        naming.part_name(print_, "train", 17, 0xABC, 1234),
+        naming.outcome_name("run-1"),
+        naming.MANIFEST,
+        naming.RUN,
+        naming.CLASSES,
+        naming.DATASET_INFO,
+        naming.FEATURES,
+        naming.CLASS_LABELS,
+        naming.CLAIM,
+    ] == [
+        "train-00000-of-00016.tfrecord",
+        "train-00015-of-00016.tfrecord.idx",
+        "test-123456-of-200000.tfrecord",
+        "rejects-00000-of-00002.jsonl",
+        "_parts/0123456789abcdef",
+        "_parts/0123456789abcdef/train/00017.json",
+        "_parts/0123456789abcdef/train/00017-00000abc-1234",
+        "_parts/outcome-run-1.json",
+        "manifest.json",
+        "run.json",
+        "classes.txt",
+        "dataset_info.json",
+        "features.json",
+        "class.labels.txt",
+        "_parts/CLAIM",
+    ]
+
+
+@given(split=SPLITS, index=NUMBERS, count=NUMBERS)
+def test_every_name_that_we_make_is_ours(split: str, index: int, count: int) -> None:
+    shard = naming.shard_name(split, index, count)
+    for name in (shard, naming.index_name(shard)):
+        assert naming.is_ours(name) and naming.is_shard(name) and not naming.is_rejects(name)
+    rejects = naming.rejects_name(index, count)
+    assert naming.is_ours(rejects) and naming.is_rejects(rejects) and not naming.is_shard(rejects)
+    for name in (
+        naming.sidecar_name("ab", split, index),
+        naming.part_name("ab", split, index, 7, count),
+        naming.outcome_name("x"),
+        naming.CLAIM,
+    ):
+        assert naming.is_ours(name) and not naming.is_shard(name)
+
+
+@given(one=st.tuples(SPLITS, NUMBERS, NUMBERS), other=st.tuples(SPLITS, NUMBERS, NUMBERS))
+def test_different_shards_have_different_names(one: tuple[str, int, int], other: tuple[str, int, int]) -> None:
+    assert (naming.shard_name(*one) == naming.shard_name(*other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "README.md", "manifest.json.bak", "Manifest.json", "train.tfrecord", "train-0-of-1.tfrecord",
+        "train-00000-of-00001.tfrecord.idx.idx", "train-00000-of-00001.tfrecord\n", "-00000-of-00001.tfrecord",
+        "tr-ain-00000-of-00001.tfrecord", "sub/train-00000-of-00001.tfrecord", "../manifest.json", "parts/CLAIM",
+        "rejects-1-of-2.jsonl", "x" * 65 + "-00000-of-00001.tfrecord", "train-٠٠٠٠٠-of-00001.tfrecord.txt", "_parts",
+    ],
+)  # fmt: skip
+def test_names_that_we_do_not_make_are_not_ours(name: str) -> None:
+    assert not naming.is_ours(name)
+
+
+@pytest.mark.parametrize("name", ["train", "t", "Train_2", "a" * 64])
+def test_split_names_that_are_allowed(name: str) -> None:
+    assert naming.SPLIT_NAME.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "2train", "_train", "tr ain", "tr/ain", "tr.ain", "tr-ain", "trän", "a" * 65, "a\n"]
+)
+def test_split_names_that_are_not_allowed(name: str) -> None:
+    assert not naming.SPLIT_NAME.fullmatch(name)
