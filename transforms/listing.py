@@ -27,6 +27,8 @@ _DOCUMENTS = frozenset(
     | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
 )
 _WILDCARDS = re.compile(r"[*?\[]")
+_SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
+_SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # what means something else inside a set of a regular expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +74,29 @@ def _split_glob(text: str) -> tuple[str, str | None]:
     if not _WILDCARDS.search(text) or (not remote and os.path.isdir(text)):
         return _normal(text, remote), None
     cut = text.rfind("/", 0, _WILDCARDS.search(text).start())  # type: ignore[union-attr]
-    root = text[: cut + 1] if cut >= 0 else "."
-    return _normal(root, remote), text[cut + 1 :]
+    root, glob = text[: cut + 1] if cut >= 0 else ".", text[cut + 1 :]
+    try:
+        glob_regex(glob)
+    except re.error as error:
+        raise UsageError(
+            f"--input {clip(text)}: {clip(glob)!r} is not a glob ({error.msg}). Allowed are * ? ** and sets such as [abc], [a-z], "
+            "[!abc]."
+        ) from None
+    return _normal(root, remote), glob
 
 
 def _normal(root: str, remote: bool) -> str:
     return root.rstrip("/") if remote else os.path.realpath(root)
 
 
-def glob_regex(glob: str) -> re.Pattern[bytes]:
-    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets."""
+def glob_regex(glob: str) -> re.Pattern[str]:
+    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets.
+
+    For whole keys as ``os.fsdecode`` gives them, so that ``?`` is a character and not a byte of one.
+
+    Raises:
+        re.error: a set with a range that runs backwards.
+    """
     out, at = "", 0
     while at < len(glob):
         if glob.startswith("**/", at):
@@ -92,12 +107,14 @@ def glob_regex(glob: str) -> re.Pattern[bytes]:
             out, at = out + "[^/]*", at + 1
         elif glob[at] == "?":
             out, at = out + "[^/]", at + 1
-        elif glob[at] == "[" and (end := glob.find("]", at + 2)) > 0:
-            inner = glob[at + 1 : end].replace("\\", "\\\\")
-            out, at = out + "[" + ("^" + inner[1:] if inner[0] == "!" else inner) + "]", end + 1
+        elif match := _SET.match(glob, at):
+            negated, members = match.groups()
+            members = _SET_OPERATORS.sub(r"\\\g<0>", members)
+            out += f"(?!/)[^{members}]" if negated else f"(?!/)[{members}]"
+            at = match.end()
         else:
             out, at = out + re.escape(glob[at]), at + 1
-    return re.compile(os.fsencode(out), re.DOTALL)
+    return re.compile(out, re.DOTALL)
 
 
 def skip_reason(listed: Listed) -> str | None:
@@ -121,7 +138,7 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
     for listed in storage.open_source(root.url).list(section):
-        if globs and not any(glob.fullmatch(listed.key) for glob in globs):
+        if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
         reason = skip_reason(listed)
         if reason is not None:

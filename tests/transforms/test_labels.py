@@ -1,0 +1,212 @@
+"""Class and split of a key: folders, exact shares, look-alikes, locked lists."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.errors import UsageError
+from shardfeed.hashing import hash64
+from transforms.labels import FOLDERS, UnlabelledError, choose_classes, class_of, label_key, parse_splits
+
+TRAIN = parse_splits("train")
+BY_FOLDERS = parse_splits(FOLDERS)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (b"cat/1.jpg", "cat"),
+        (b"cat/deep/er/1.jpg", "cat"),
+        (b"0/1.jpg", "0"),
+        (b"00/1.jpg", "00"),
+        (b" cat /1.jpg", " cat "),
+        (b"%2F/1.jpg", "%2F"),
+        ("Käse/1.jpg".encode(), "Käse"),
+        (b"a,b/1.jpg", "a,b"),
+        (b"../1.jpg", ".."),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, bytes) else "",
+)
+def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -> None:
+    assert label_key(key, False, TRAIN) == ("train", name)
+    assert class_of(key, False) == name
+
+
+@pytest.mark.parametrize(
+    ("folder", "split"),
+    [
+        (b"train", "train"),
+        (b"validation", "validation"),
+        (b"valid", "validation"),
+        (b"val", "validation"),
+        (b"test", "test"),
+    ],
+    ids=repr,
+)
+def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -> None:
+    assert label_key(folder + b"/cat/a/1.jpg", True, BY_FOLDERS) == (split, "cat")
+    assert class_of(folder + b"/cat/a/1.jpg", True) == "cat"
+
+
+@pytest.mark.parametrize(
+    ("key", "by_folders", "what"),
+    [
+        (b"1.jpg", False, "no_class"),
+        (b"/1.jpg", False, "no_class"),
+        (b"caf\xe9/1.jpg", False, "class_not_utf8"),
+        (b"train/1.jpg", True, "no_split"),
+        (b"train//1.jpg", True, "no_split"),
+        (b"Train/cat/1.jpg", True, "no_split"),
+        (b"dev/cat/1.jpg", True, "no_split"),
+        (b"\xff/cat/1.jpg", True, "no_split"),
+        (b"train/caf\xe9/1.jpg", True, "class_not_utf8"),
+    ],
+    ids=repr,
+)
+def test_a_key_without_a_class_is_a_fault_not_a_guess(key: bytes, by_folders: bool, what: str) -> None:
+    with pytest.raises(UnlabelledError) as found:
+        label_key(key, by_folders, BY_FOLDERS if by_folders else TRAIN)
+    assert found.value.what == what
+
+
+def test_bounds_of_shares_are_exact_fractions_of_the_hash_range() -> None:
+    rule = parse_splits("train=0.7,validation=0.2,test=0.1")
+
+    assert rule.bounds == (
+        ("train", int(Fraction(7, 10) * 2**64)),
+        ("validation", int(Fraction(9, 10) * 2**64)),
+        ("test", 2**64),
+    )
+
+
+def test_shares_may_be_fractions_that_no_float_holds() -> None:
+    assert parse_splits("a=1/3,b=1/3,c=1/3").bounds == (("a", 2**64 // 3), ("b", 2 * 2**64 // 3), ("c", 2**64))
+
+
+@given(st.binary(max_size=30), st.integers(1, 99))
+def test_a_key_falls_where_its_hash_does(key: bytes, percent: int) -> None:
+    rule = parse_splits(f"train={percent}/100,test={100 - percent}/100")
+
+    below = Fraction(hash64("split", 0, key), 2**64) < Fraction(percent, 100)
+    assert rule.split_of(key) == ("train" if below else "test")
+
+
+def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = parse_splits("train=0.5,test=0.5")
+
+    for value, split in ((2**63 - 1, "train"), (2**63, "test"), (2**64 - 1, "test"), (0, "train")):
+        monkeypatch.setattr("transforms.labels.hash64", lambda _domain, _seed, _key, value=value: value)
+        assert rule.split_of(b"cat/1.jpg") == split
+
+
+def test_the_split_of_a_key_depends_on_no_other_key() -> None:
+    # No seed, no count, no position goes in: these very keys stay where they are, whatever is added.
+    rule = parse_splits("train=0.8,validation=0.1,test=0.1")
+
+    assert {split: [i for i in range(20) if rule.split_of(b"cat/%d.jpg" % i) == split] for split, _ in rule.bounds} == {
+        "train": [0, 1, 2, 4, 5, 6, *range(8, 19)],
+        "validation": [3, 19],
+        "test": [7],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("train=0.9,validation=0.2", "the shares add up to 1.1"),
+        ("train=0.9", "the shares add up to 0.9"),
+        ("train=1,test=0", "the shares add up to 1"),
+        ("train=1.5,test=-0.5", "the shares add up to 1"),
+        ("train,test", "the shares add up to 2"),
+        ("train=0.5,train=0.5", "a split is named twice"),
+        ("train=half,test=0.5", "'half' is not a number"),
+        ("train=1/0,test=0.5", "'1/0' is not a number"),
+        ("train=nan", "'nan' is not a number"),
+        ("train=", "'' is not a number"),
+        ("", "'' is not a split name"),
+        ("1st", "'1st' is not a split name"),
+        ("a b", "'a b' is not a split name"),
+        ("../x", "'../x' is not a split name"),
+        ("rejects", "'rejects' is not a split name"),
+        ("x" * 65, f"'{'x' * 65}' is not a split name"),
+    ],
+)
+def test_splits_that_cannot_be_are_refused_with_an_example(text: str, problem: str) -> None:
+    with pytest.raises(UsageError) as found:
+        parse_splits(text)
+    assert str(found.value).startswith(f"--splits {text}: {problem}")
+    assert re.search(r"Example: |Name each once", str(found.value))
+
+
+def test_classes_are_sorted_by_their_bytes() -> None:
+    assert choose_classes({"b", "Z", "é", "a", "10", "9"}, None, "train") == ("10", "9", "Z", "a", "b", "é")
+
+
+def test_a_class_list_fixes_the_order() -> None:
+    assert choose_classes({"cat", "dog"}, ("dog", "cat"), "train") == ("dog", "cat")
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("Cat", "cat"), ("cat", "cat "), ("caf\u00e9", "cafe\u0301"), ("a b", "a  b"), ("STRASSE", "straße"), ("ﬁsh", "fish")],
+    ids=ascii,
+)
+def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> None:
+    first, second = sorted((one, two), key=str.encode)
+
+    with pytest.raises(UsageError) as found:
+        choose_classes({one, two, "other"}, None, "train")
+    assert str(found.value) == (
+        f"class folders {ascii(first)} and {ascii(second)} differ only in case, spaces or Unicode form. They would be "
+        "two classes. Rename one, or move its images into the other."
+    )
+
+
+def test_names_that_are_truly_different_are_two_classes() -> None:
+    assert choose_classes({"cat", "cats", "0", "00"}, None, "train") == ("0", "00", "cat", "cats")
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [{"train"}, {"train", "test"}, {"train", "val"}, {"train", "valid", "test"}, {"training", "train"}],
+    ids=lambda folders: "+".join(sorted(folders)),
+)
+def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: set[str]) -> None:
+    with pytest.raises(UsageError) as found:
+        choose_classes(folders, None, "train")
+    assert str(found.value) == (
+        f"the top folders are {', '.join(sorted(folders))}: they look like splits, not classes. Give --splits folders to take "
+        "the split from the first folder and the class from the second."
+    )
+
+
+@pytest.mark.parametrize("folders", [{"train", "tram"}, {"test"}, {"val", "valve"}], ids=lambda f: "+".join(sorted(f)))
+def test_a_class_may_be_called_like_a_split_among_others(folders: set[str]) -> None:
+    assert choose_classes(folders, None, "train") == tuple(sorted(folders))
+
+
+def test_a_folder_outside_of_the_class_list_is_an_error() -> None:
+    with pytest.raises(UsageError) as found:
+        choose_classes({"cat", "dog", "bird"}, ("cat",), "train")
+    assert str(found.value) == (
+        "folders that are not in --class_list: bird, dog. Allowed: cat. Add them to the list, rename them, or leave them out "
+        "of --input."
+    )
+
+
+def test_a_listed_class_without_images_is_an_error() -> None:
+    with pytest.raises(UsageError) as found:
+        choose_classes({"cat"}, ("cat", "dog"), "train")
+    assert str(found.value) == (
+        "classes of --class_list without a single image: dog. Add images, or take them out of the list."
+    )
+
+
+def test_a_long_list_of_names_is_cut_in_a_message() -> None:
+    with pytest.raises(UsageError, match=r"not in --class_list: c00, .*, c09 and 1,990 more\. Allowed: cat\."):
+        choose_classes({f"c{i:02}" for i in range(2000)}, ("cat",), "train")
