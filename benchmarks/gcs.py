@@ -1,0 +1,63 @@
+"""A build from a local GCS server to a local GCS server, against the same build on the local disk.
+
+The server (fake-gcs-server, objects in memory) shares the machine's cores, so the ratio is far from what a bucket would give; it
+guards against more requests, more connections or more client CPU an image.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from common import ROOT, build, command, link_copies, median, photos_parser, where
+
+sys.path.insert(0, str(ROOT))  # the server's starter lives with the tests
+
+
+def upload(photos: Path, bucket: str) -> None:
+    """All photos into a new bucket."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    client = storage.Client(project="p", credentials=AnonymousCredentials())  # type: ignore[no-untyped-call]
+    target = client.create_bucket(bucket)
+    client.create_bucket("datasets")
+    with ThreadPoolExecutor(8) as pool:
+        paths = sorted(photos.rglob("*.jpg"))
+        list(pool.map(lambda path: target.blob(str(path.relative_to(photos))).upload_from_filename(path), paths))
+
+
+def main() -> None:
+    """Prints a line a round and the median ratio."""
+    from tests.fakes.fake_gcs_server import running_fake_gcs_server
+
+    parser = photos_parser(__doc__)
+    parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0, help="of the bucket build (default: the command's own)")
+    args = parser.parse_args()
+    print(where())
+    with running_fake_gcs_server() as url, tempfile.TemporaryDirectory(dir=args.work) as work:
+        os.environ["STORAGE_EMULATOR_HOST"] = url
+        os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"
+        photos = link_copies(args.photos, Path(work) / "photos", args.copies)
+        images = sum(1 for _ in photos.rglob("*.jpg"))
+        upload(photos, "photos")
+        ratios = []
+        for turn in range(args.rounds):
+            local = build(photos, Path(work) / "out")
+            remote = command(
+                "-m", "pipeline", "build", "--input", "gs://photos", "--output", f"gs://datasets/v{turn}", "--resize", "squash",
+                "--quality", "90", "--num_shards", "16", "--threads", str(args.threads),
+            )  # fmt: skip
+            ratios.append(local.seconds / remote.seconds)
+            print(f"{turn + 1}: local {images / local.seconds:,.0f} img/s, bucket to bucket {images / remote.seconds:,.0f} img/s, "
+                  f"ratio {ratios[-1]:.3f}, cpu {remote.cpu:.1f} s", flush=True)  # fmt: skip
+        print(f"{images:,} photos: bucket to bucket {median(ratios):.3f} of the local build")
+
+
+if __name__ == "__main__":
+    main()
