@@ -153,7 +153,14 @@ def test_a_class_list_fixes_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("one", "two"),
-    [("Cat", "cat"), ("cat", "cat "), ("caf\u00e9", "cafe\u0301"), ("a b", "a  b"), ("STRASSE", "straße"), ("ﬁsh", "fish")],
+    [
+        ("Cat", "cat"),
+        ("cat", "cat "),
+        ("caf\u00e9", "cafe\u0301"),
+        ("a b", "a  b"),
+        ("STRASSE", "straße"),
+        ("ﬁsh", "fish"),
+    ],
     ids=ascii,
 )
 def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> None:

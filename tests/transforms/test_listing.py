@@ -247,9 +247,7 @@ def test_references_carry_root_size_and_time_of_the_listing(tmp_path: Path) -> N
     empty.mkdir()
 
     (ref,) = [
-        ref
-        for batch in list_all((InputRoot(str(empty)), InputRoot(str(tmp_path))))
-        for ref in unpack_refs(batch.refs)
+        ref for batch in list_all((InputRoot(str(empty)), InputRoot(str(tmp_path)))) for ref in unpack_refs(batch.refs)
     ]
     assert (ref.root, ref.key, ref.stat) == (1, b"cat/1.jpg", Stat(5, 123_456_789))
 

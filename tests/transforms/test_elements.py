@@ -1,0 +1,116 @@
+"""Every element comes back from its bytes as it was, whatever names a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.storage.base import Stat
+from transforms.elements import (
+    Counts,
+    Element,
+    FileResult,
+    ImageRef,
+    PartFile,
+    PartResult,
+    Plan,
+    RefBatch,
+    RejectsPlan,
+    ShardPlan,
+    ShardResult,
+    SplitPlan,
+    SplitTotals,
+    Totals,
+    Verdict,
+    pack_ref,
+    unpack_keys,
+    unpack_refs,
+)
+
+STATS = st.builds(
+    Stat, st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.none() | st.integers(0, 2**32 - 1)
+)
+REFS = st.lists(st.builds(ImageRef, st.integers(0, 0xFFFF), st.binary(max_size=300), STATS), max_size=8)
+
+
+@given(REFS)
+def test_references_are_packed_without_loss(refs: Sequence[ImageRef]) -> None:
+    packed = [pack_ref(ref) for ref in refs]
+
+    assert list(unpack_refs(b"".join(packed))) == refs
+    assert list(unpack_keys(b"".join(packed))) == [(ref.key, piece) for ref, piece in zip(refs, packed, strict=True)]
+
+
+def test_a_reference_costs_25_bytes_and_its_key() -> None:
+    assert len(pack_ref(ImageRef(0, b"cat/1.jpg", Stat(1, 1, 1)))) == 25 + len(b"cat/1.jpg")
+
+
+def test_a_key_of_64_kib_less_one_byte_fits() -> None:
+    ref = ImageRef(0, b"x" * 0xFFFF, Stat(1, 1))
+
+    assert list(unpack_refs(pack_ref(ref))) == [ref]
+
+
+@given(
+    st.text(max_size=20), st.binary(max_size=100), st.dictionaries(st.text(max_size=9), st.integers(0, 9), max_size=3)
+)
+def test_a_batch_comes_back(split: str, refs: bytes, skipped: dict[str, int]) -> None:
+    batch = RefBatch(split, refs, skipped)
+
+    assert RefBatch.from_bytes(batch.to_bytes()) == batch
+
+
+COUNTS = Counts(
+    images={"train": 3},
+    key_sums={"train": 2**127},
+    rejected={"EMPTY": 1},
+    fixes={"upscaled": 2},
+    class_counts={"train": {"cät\n": 2}},
+    stats=(7, (1, 2, 2**70), (4, 5, 6)),
+    rejects_by_part=(("train", 3, 1),),
+)
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        Totals(),
+        Totals(
+            {"train": SplitTotals(1, 2, 3, 2**128 - 1, {"cat": (1, 2)}), "test": SplitTotals()},
+            2**128 - 1,
+            {"hidden": 4},
+            {"no_class": (9, ("1.jpg", "2.jpg"))},
+        ),
+        Plan(
+            "f" * 32,
+            ("cat", "dög"),
+            {"pillow": "12"},
+            5,
+            {"train": SplitPlan(16, None, 4), "test": SplitPlan(16, 1, 1)},
+        ),
+        # Names of splits that are also names of fields.
+        Plan(
+            "f", (), {}, 3, {"parts": SplitPlan(1, 1, 1), "shards": SplitPlan(2, 2, 2), "images": SplitPlan(3, None, 3)}
+        ),
+        PartResult("train", 3, 100, 2, 2**32 - 1, 2**128 - 1, {"EMPTY": 1}, {}, {"cat": 2}, (4, (1, 2, 3), (4, 5, 6))),
+        PartResult("train", 3, 0, 0, 0, 0, {}, {}, {}, None),
+        Counts(),
+        COUNTS,
+        Verdict(3, "too many", COUNTS),
+        Verdict(0, "", Counts()),
+        PartFile(1, 2, 3, 4),
+        ShardPlan("train", 0, 2, (PartFile(1, 2, 3, 4), PartFile(5, 6, 7, 8))),
+        ShardResult("train", "train-00000-of-00001.tfrecord", 3, 100, 5, ((1, 50), (2, 50)), 9, 6),
+        RejectsPlan("rejects-00000-of-00001.jsonl", (("train", 3, 0, 2), ("test", 1, 4, 9))),
+        FileResult("classes.txt", 3, 4),
+    ],
+    ids=lambda element: type(element).__name__,
+)
+def test_an_element_comes_back_from_its_bytes(element: Element) -> None:
+    back = type(element).from_bytes(element.to_bytes())
+
+    assert back == element
+    assert back.to_bytes() == element.to_bytes()

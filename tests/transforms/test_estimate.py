@@ -1,0 +1,57 @@
+"""The estimate of encoded bytes: exact integers, since the number of parts follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from transforms.estimate import RECORD_OVERHEAD, estimate_record_bytes
+from transforms.images.options import ImageOptions
+
+DEFAULT = ImageOptions()
+AREA = 224 * 224
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (DEFAULT, AREA * 417 // 1000 + 620 + 160),
+        (replace(DEFAULT, quality=75), AREA * 181 // 1000 + 620 + 160),
+        (replace(DEFAULT, quality=92), AREA * (297 + 120 * 2 // 5) // 1000 + 620 + 160),
+        (replace(DEFAULT, quality=1), AREA * 30 // 1000 + 620 + 160),
+        (replace(DEFAULT, quality=100), AREA * 900 // 1000 + 620 + 160),
+        (replace(DEFAULT, channels="gray"), AREA * (417 * 85 // 100) // 1000 + 620 + 160),
+        (replace(DEFAULT, format="webp"), AREA * (417 * 75 // 100) // 1000 + 620 + 160),
+        (replace(DEFAULT, format="png"), AREA * 1430 // 1000 + 160),
+        (replace(DEFAULT, format="png", channels="gray"), AREA * 1430 // 2500 + 160),
+        (replace(DEFAULT, format="raw"), AREA * 3 + 160),
+        (replace(DEFAULT, format="raw", channels="gray"), AREA + 160),
+        (replace(DEFAULT, height=224, width=320), 224 * 320 * 417 // 1000 + 620 + 160),
+        (replace(DEFAULT, resize="shortest"), AREA * 4 // 3 * 417 // 1000 + 620 + 160),
+        (replace(DEFAULT, resize="longest"), AREA * 3 // 4 * 417 // 1000 + 620 + 160),
+    ],
+    ids=lambda value: (
+        f"{value.format}-{value.channels}-{value.resize}-q{value.quality}" if not isinstance(value, int) else ""
+    ),
+)
+def test_it_follows_from_area_format_and_quality(options: ImageOptions, expected: int) -> None:
+    assert estimate_record_bytes(10**6, options) == expected
+
+
+@pytest.mark.parametrize("source_bytes", [0, 100, 64 << 20])
+def test_the_source_does_not_count_where_pixels_are_made_anew(source_bytes: int) -> None:
+    assert estimate_record_bytes(source_bytes, DEFAULT) == estimate_record_bytes(1, DEFAULT)
+
+
+def test_kept_originals_are_at_most_as_large_as_their_source() -> None:
+    keep = replace(DEFAULT, keep_original=True)
+
+    assert estimate_record_bytes(5_000, keep) == 5_000 + RECORD_OVERHEAD
+    assert estimate_record_bytes(10**6, keep) == estimate_record_bytes(10**6, DEFAULT)
+
+
+@pytest.mark.parametrize("quality", range(1, 100))
+def test_a_higher_quality_never_makes_it_smaller(quality: int) -> None:
+    below, above = replace(DEFAULT, quality=quality), replace(DEFAULT, quality=quality + 1)
+    assert estimate_record_bytes(1, below) <= estimate_record_bytes(1, above)

@@ -1,0 +1,79 @@
+"""Parts into shards: balanced, never empty, the same every time."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.elements import PartFile, ShardPlan
+from transforms.packing import pack, shard_plans
+
+PARTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=200).map(
+    lambda sizes: [PartFile(i, size, 1, i) for i, size in enumerate(sizes)]
+)
+
+
+def _loads(packed: list[tuple[PartFile, ...]]) -> list[int]:
+    return [sum(part.bytes for part in shard) for shard in packed]
+
+
+@given(PARTS, st.integers(1, 20))
+def test_no_shard_exceeds_the_mean_by_more_than_the_largest_part(parts: list[PartFile], shards: int) -> None:
+    loads = _loads(pack(parts, shards))
+
+    assert max(loads) * len(loads) <= sum(loads) + len(loads) * max(part.bytes for part in parts)
+
+
+@given(PARTS, st.integers(1, 20))
+def test_every_part_is_in_exactly_one_shard_in_part_order(parts: list[PartFile], shards: int) -> None:
+    packed = pack(parts, shards)
+
+    assert sorted((part for shard in packed for part in shard), key=lambda part: part.part) == parts
+    assert all(list(shard) == sorted(shard, key=lambda part: part.part) for shard in packed)
+
+
+@given(PARTS, st.integers(1, 300))
+def test_a_shard_is_never_empty(parts: list[PartFile], shards: int) -> None:
+    packed = pack(parts, shards)
+
+    assert len(packed) == min(shards, len(parts))
+    assert all(packed)
+
+
+@given(PARTS, st.integers(1, 20), st.randoms(use_true_random=False))
+def test_the_order_in_which_parts_arrive_does_not_matter(
+    parts: list[PartFile], shards: int, rng: random.Random
+) -> None:
+    assert pack(rng.sample(parts, len(parts)), shards) == pack(parts, shards)
+
+
+def test_ties_go_by_part_number_then_by_shard() -> None:
+    parts = [PartFile(i, 10, 1, i) for i in range(5)]
+
+    assert [[part.part for part in shard] for shard in pack(parts, 2)] == [[0, 2, 4], [1, 3]]
+
+
+def test_sizes_from_1_to_1000_are_balanced_within_two_percent() -> None:
+    rng = random.Random(0)
+    parts = [PartFile(i, round(1_000 * 1_000 ** rng.random()), 1, i) for i in range(16 * 16)]
+
+    loads = _loads(pack(parts, 16))
+    assert max(loads) * 16 <= sum(loads) * 1.02
+
+
+def test_parts_without_records_are_left_out() -> None:
+    parts = [PartFile(0, 0, 0, 0), PartFile(1, 10, 1, 1), PartFile(2, 0, 0, 0)]
+
+    assert pack(parts, 3) == [(PartFile(1, 10, 1, 1),)]
+    assert pack(parts[:1], 3) == []
+
+
+def test_shards_know_their_place() -> None:
+    parts = [PartFile(i, 10 - i, 1, i) for i in range(3)]
+
+    assert shard_plans("test", parts, 2) == [
+        ShardPlan("test", 0, 2, (parts[0],)),
+        ShardPlan("test", 1, 2, (parts[1], parts[2])),
+    ]

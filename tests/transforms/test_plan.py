@@ -1,0 +1,212 @@
+"""From totals to a plan: number of parts and shards, and the checks that need the whole listing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.errors import UsageError
+from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.plan import fingerprint, make_plan, shards_for_bytes
+
+VERSIONS = {"pillow": "12.1"}
+
+
+def _totals(**splits: int | tuple[int, int]) -> Totals:
+    """Totals by split: images, or (images, estimated bytes)."""
+    cells = {name: value if isinstance(value, tuple) else (value, value * 21_000) for name, value in splits.items()}
+    return Totals(
+        {name: SplitTotals(n, n * 100, size, 5, {"cat": (n, n * 100)}) for name, (n, size) in cells.items()}, digest=7
+    )
+
+
+def _plan(totals: Totals, **options: object) -> Plan:
+    return make_plan(totals, replace(BuildOptions(), **options), VERSIONS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("images", "estimate", "shards", "expected"),
+    [
+        (100, 2_100_000, 1, 16),  # 16 N
+        (100, 2_100_000, 4, 64),
+        (50_000, 1_050_000_000, 1, 175),  # estimate / 6 MB, exactly
+        (50_000, 1_050_000_001, 1, 176),  # rounded up
+        (50_000, 1_050_000_000, 10, 175),
+        (50_000, 1_050_000_000, 11, 176),  # 16 N overtakes
+        (50_000, 1_050_000_000, None, 256),  # N = 16 by the estimate
+        (1_000_000, 40_000_000_000, None, 6_667),  # N = 400
+    ],
+)
+def test_parts_are_16_a_shard_or_6_mb_each_whichever_gives_more(
+    images: int, estimate: int, shards: int | None, expected: int
+) -> None:
+    plan = _plan(_totals(train=(images, estimate)), num_shards=shards)
+
+    assert plan.splits == {"train": SplitPlan(expected, shards, images)}
+
+
+@pytest.mark.parametrize(
+    ("images", "wanted", "expected"),
+    [
+        ({"train": 900, "validation": 100}, 16, {"train": 16, "validation": 2}),
+        ({"train": 800, "validation": 100, "test": 100}, 8, {"train": 8, "validation": 1, "test": 1}),
+        ({"train": 1000, "validation": 10}, 16, {"train": 16, "validation": 1}),
+        ({"train": 500, "test": 500}, 16, {"train": 16, "test": 16}),
+        ({"test": 900, "train": 300}, 9, {"test": 9, "train": 3}),
+        ({"train": 100, "test": 25}, 2, {"train": 2, "test": 1}),
+        ({"train": 100, "test": 75}, 2, {"train": 2, "test": 2}),
+    ],
+    ids=str,
+)
+def test_a_number_of_shards_is_the_largest_splits_and_the_others_are_in_proportion(
+    images: dict[str, int], wanted: int, expected: dict[str, int]
+) -> None:
+    plan = _plan(_totals(**images), num_shards=wanted, splits="train=0.5,test=0.5")
+
+    assert {name: split.shards for name, split in plan.splits.items()} == expected
+
+
+def test_shards_may_be_given_by_split() -> None:
+    plan = _plan(_totals(train=900, test=100), num_shards=(("test", 3), ("train", 5)))
+
+    assert {name: split.shards for name, split in plan.splits.items()} == {"test": 3, "train": 5}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "odd_one"),
+    [((("test", 1),), "train"), ((("dev", 1), ("test", 1), ("train", 1)), "dev")],
+    ids=["less", "more"],
+)
+def test_shards_by_split_name_each_split(wanted: tuple[tuple[str, int], ...], odd_one: str) -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(_totals(train=900, test=100), num_shards=wanted)
+    assert str(found.value) == (
+        f"--num_shards names {', '.join(name for name, _ in wanted)}, but the dataset has the splits test, train: «{odd_one}» is "
+        "only on one side. Name each split once, or give one number."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "split", "count", "images"),
+    [(11, "train", 11, 10), ((("test", 3), ("train", 10)), "test", 3, 2)],
+    ids=["one number", "by split"],
+)
+def test_more_shards_than_images_are_refused(wanted: object, split: str, count: int, images: int) -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(_totals(train=10, test=2), num_shards=wanted)
+    assert str(found.value) == (
+        f"--num_shards {count} for {split}, which has {images} images: a shard is never empty. Give at most {images}."
+    )
+
+
+def test_as_many_shards_as_images_are_allowed() -> None:
+    assert _plan(_totals(train=10), num_shards=10).splits == {"train": SplitPlan(160, 10, 10)}
+
+
+@given(st.integers(0, 5_000), st.integers(1, 300), st.integers(1, 1_599))
+def test_the_number_of_shards_comes_as_near_to_the_wanted_size_as_possible(
+    total: int, wanted: int, images: int
+) -> None:
+    found = shards_for_bytes(total, images, wanted)
+
+    # |total / n - wanted| compared as integers; of equals the smaller number of shards.
+    best = min(range(1, images + 1), key=lambda n: (abs(total - wanted * n) / n, n))
+    assert abs(total - wanted * found) * best == abs(total - wanted * best) * found
+
+
+@pytest.mark.parametrize(
+    ("total", "images", "expected"),
+    [
+        (0, 1, 1),
+        (10**9, 1_599, 10),
+        (10**9, 1_600, 16),
+        (10**8, 1_599, 1),
+        (10**8, 1_600, 16),
+        (10**12, 5, 5),
+        (1_700_000_000, 10**6, 17),
+        (1_648_000_000, 10**6, 16),
+        (1_649_000_000, 10**6, 17),
+    ],
+)
+def test_there_are_at_least_16_shards_from_1600_images_on(total: int, images: int, expected: int) -> None:
+    assert shards_for_bytes(total, images, 10**8) == expected
+
+
+def test_classes_and_versions_are_in_the_plan() -> None:
+    plan = _plan(_totals(train=4))
+
+    assert (plan.classes, plan.versions, plan.candidates) == (("cat",), VERSIONS, 4)
+    assert plan.fingerprint == fingerprint(7, BuildOptions(), VERSIONS)
+
+
+def test_the_fingerprint_is_fixed_for_ever() -> None:
+    # A golden value: a change of it ends every unfinished build. Only a new ENCODER_REVISION may change it.
+    assert fingerprint(7, BuildOptions(), VERSIONS) == "b68ef9a447ae0df80ae8a9dc5dd58053"
+
+
+def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
+    image, options = ImageOptions(), BuildOptions()
+    variants = [
+        fingerprint(7, options, VERSIONS),
+        fingerprint(8, options, VERSIONS),
+        fingerprint(7, options, {"pillow": "12.2"}),
+        *(
+            fingerprint(7, replace(options, **change), VERSIONS)  # type: ignore[arg-type]
+            for change in (
+                {"seed": 1},
+                {"splits": "test"},
+                {"class_list": ("cat",)},
+                {"num_shards": 3},
+                {"num_shards": (("train", 3),)},
+                {"shard_bytes": 5},
+            )
+        ),
+        *(
+            fingerprint(7, replace(options, image=replace(image, **change)), VERSIONS)  # type: ignore[arg-type]
+            for change in (
+                {"height": 1},
+                {"width": 1},
+                {"resize": "pad"},
+                {"channels": "gray"},
+                {"format": "webp"},
+                {"format": "raw"},
+                {"quality": 94},
+                {"resizer": "pillow"},
+                {"keep_original": True},
+                {"background": (0, 0, 1)},
+            )
+        ),
+    ]
+    assert len(set(variants)) == len(variants)
+
+
+def test_options_that_decide_nothing_are_not_in_the_fingerprint() -> None:
+    raw, shards = BuildOptions(image=ImageOptions(format="raw")), BuildOptions(num_shards=3)
+
+    assert fingerprint(7, raw, {}) == fingerprint(7, replace(raw, image=replace(raw.image, quality=5)), {})
+    assert fingerprint(7, shards, {}) == fingerprint(7, replace(shards, shard_bytes=5), {})
+
+
+def test_no_images_at_all_are_an_error_that_says_what_was_skipped() -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(Totals(skipped={"suffix": 1_200, "hidden": 1}))
+    assert str(found.value) == (
+        "no images found in the input (skipped: 1 hidden, 1,200 suffix). Expected ROOT/class/image.jpg with suffixes such as "
+        ".jpg, .png, .webp, .gif, .bmp. Check --input."
+    )
+
+
+def test_images_without_a_class_are_an_error_with_examples() -> None:
+    totals = replace(_totals(train=4), faults={"no_class": (1_200, ("1.jpg", "2.jpg"))})
+
+    with pytest.raises(UsageError) as found:
+        _plan(totals)
+    assert str(found.value) == (
+        "1,200 images lie directly in the input root, without a class folder: 1.jpg, 2.jpg. Move each into the folder of its "
+        "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
+    )

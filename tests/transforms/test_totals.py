@@ -1,0 +1,136 @@
+"""What a listing adds up to does not depend on order, batches or workers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.hashing import MASK128, hash128, key_hash
+from shardfeed.storage.base import Stat
+from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
+from transforms.estimate import estimate_record_bytes
+from transforms.options import BuildOptions
+from transforms.totals import add_totals, count_batch, label_batch, listing_of
+
+OPTIONS = BuildOptions(splits="train=0.5,test=0.5")
+REFS = [ImageRef(0, b"%s/%d.jpg" % (name, i), Stat(100 + i, 7)) for name in (b"cat", b"dog") for i in range(20)]
+
+
+def _batch(refs: list[ImageRef], skipped: dict[str, int] | None = None) -> RefBatch:
+    return RefBatch("", b"".join(map(pack_ref, refs)), skipped or {})
+
+
+def _totals(batches: list[RefBatch], options: BuildOptions = OPTIONS) -> Totals:
+    return add_totals(count_batch(labelled, options) for batch in batches for labelled in label_batch(batch, options))
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 8))
+def test_order_and_batches_do_not_matter(rng: random.Random, pieces: int) -> None:
+    refs = rng.sample(REFS, len(REFS))
+    batches = [_batch(refs[i::pieces], {"hidden": 1} if i == 0 else {}) for i in range(pieces)]
+    partial = [_totals(batches[i : i + 2]) for i in range(0, pieces, 2)]
+    rng.shuffle(partial)
+
+    assert add_totals(partial) == _totals([_batch(REFS, {"hidden": 1})])
+
+
+def test_sums_are_what_they_say() -> None:
+    options = BuildOptions()
+    refs = REFS[18:22]
+
+    assert _totals([_batch(refs, {"suffix": 2})], options) == Totals(
+        splits={
+            "train": SplitTotals(
+                images=4,
+                bytes=118 + 119 + 100 + 101,
+                estimate=4 * estimate_record_bytes(100, options.image),
+                key_sum=sum(key_hash(ref.key) for ref in refs) & MASK128,
+                by_class={"cat": (2, 237), "dog": (2, 201)},
+            )
+        },
+        digest=sum(
+            hash128("list", 0, ref.stat.size.to_bytes(8, "little") + (7).to_bytes(8, "little") + ref.key)
+            for ref in refs
+        )
+        & MASK128,
+        skipped={"suffix": 2},
+        faults={},
+    )
+
+
+def test_adding_images_moves_no_other_image_to_another_split() -> None:
+    def split_of(refs: list[ImageRef]) -> dict[bytes, str]:
+        return {ref.key: batch.split for batch in label_batch(_batch(refs), OPTIONS) for ref in unpack_refs(batch.refs)}
+
+    alone = split_of(REFS[:10])
+    together = split_of(REFS)
+    assert alone == {key: together[key] for key in alone}
+    assert set(together.values()) == {"train", "test"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [*REFS[1:], replace(REFS[0], key=b"cat/other.jpg")],
+        [*REFS[1:], replace(REFS[0], stat=Stat(101, 7))],
+        [*REFS[1:], replace(REFS[0], stat=Stat(100, 8))],
+        REFS[1:],
+        [*REFS, REFS[0]],
+        [*REFS[2:], replace(REFS[0], key=REFS[1].key), replace(REFS[1], key=REFS[0].key)],
+    ],
+    ids=["key", "size", "version", "one less", "one twice", "two names swapped"],
+)
+def test_any_change_of_the_listing_changes_the_digest(changed: list[ImageRef]) -> None:
+    assert _totals([_batch(changed)]).digest != _totals([_batch(REFS)]).digest
+
+
+def test_the_digest_is_of_names_sizes_and_versions_alone() -> None:
+    known = [replace(ref, root=3, stat=replace(ref.stat, crc32c=5)) for ref in REFS]
+
+    assert _totals([_batch(known)]).digest == _totals([_batch(REFS)], BuildOptions()).digest
+
+
+def test_a_key_listed_twice_does_not_cancel_out() -> None:
+    twice = _totals([_batch([*REFS, REFS[0], REFS[0]])], BuildOptions()).splits["train"]
+
+    assert twice.key_sum != _totals([_batch(REFS)], BuildOptions()).splits["train"].key_sum
+
+
+def test_what_cannot_be_labelled_is_counted_with_a_few_examples() -> None:
+    bad = [ImageRef(0, b"%d.jpg" % i, Stat(1, 1)) for i in range(9)]
+    odd = [ImageRef(0, b"caf\xe9/1.jpg", Stat(1, 1))]
+
+    totals = _totals([_batch([bad[8], *bad[:3]]), _batch(bad[3:8] + odd), _batch(REFS)])
+
+    assert totals.faults == {
+        "no_class": (9, ("0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg")),
+        "class_not_utf8": (1, ("caf\\xe9/1.jpg",)),
+    }
+    assert totals.candidates == len(REFS)
+
+
+def test_labelled_batches_hold_the_references_as_they_were() -> None:
+    batches = label_batch(_batch(REFS, {"hidden": 1}), OPTIONS)
+
+    assert [(batch.split, batch.skipped) for batch in batches] == [("test", {}), ("train", {}), ("", {"hidden": 1})]
+    assert {ref for batch in batches for ref in unpack_refs(batch.refs)} == set(REFS)
+
+
+def test_the_manifest_shows_the_listing_by_class_and_by_split() -> None:
+    totals = Totals(
+        {
+            "test": SplitTotals(1, 5, 0, 0, {"cat": (1, 5)}),
+            "train": SplitTotals(3, 6, 0, 0, {"cat": (1, 1), "dog": (2, 5)}),
+        },
+        digest=255,
+    )
+
+    assert listing_of(totals) == {
+        "digest": "000000000000000000000000000000ff",
+        "by_class": {"cat": [2, 6], "dog": [2, 5]},
+        "by_split": {"test": {"cat": [1, 5]}, "train": {"cat": [1, 1], "dog": [2, 5]}},
+    }
