@@ -96,7 +96,7 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     add("--class_list", metavar="FILE", help="locks the classes and their order: one a line; any other folder is an error")
     add("--max_rejected", metavar="N|P%", help="images that may be unusable (default 1%%, at least 10)")
     add("--seed", type=int, default=0, help="of the order of records (default 0)")
-    add("--threads", type=int, default=0, metavar="N", help="encoding threads a process (default one a core)")
+    add("--threads", type=int, default=0, metavar="N", help="encoding threads a process (default one a core, at least 8 from a bucket)")
     add("--discard_incomplete", action="store_true", help="first remove an unfinished build from --output")
     add("--keep_parts", action="store_true", help="leave the finished parts under _parts/ after publishing")
     add("--trust_manifest", action="store_true", help="take a finished build's word that its input has not changed")

@@ -44,8 +44,7 @@ class BuildConfig:
         set_(self, "output", _check_output(self.output))
         set_(self, "roots", parse_inputs(list(self.inputs)))
         if self.threads < 0 or self.threads > 512:
-            raise UsageError(f"--threads {self.threads}: give 1 to 512, or leave it out for one a core.")
-        set_(self, "threads", self.threads or (os.cpu_count() or 1))
+            raise UsageError(f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket).")
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         if self.runner is not None and "dask" in self.runner.lower():

@@ -9,6 +9,7 @@ slices, and by bytes (sources read and pixels decoded, each under a budget of it
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 from collections import deque
@@ -35,8 +36,15 @@ MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a tem
 SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
 STATS_IMAGES = 10_000  # images sampled for mean and std: a standard error below 0.3 levels for photos
+REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 ms of CPU on a cloud core
 _SLICE_IMAGES = 6  # images a task: below 4 the pool's overhead shows, above 12 the last slice of a part is waited for
 _SLICE_BYTES = 8 << 20  # bytes of sources a task
+
+
+def default_threads(sources: Sequence[str]) -> int:
+    """Threads where none are asked for: one a core of the machine that encodes, and at least 8 where reads wait for a bucket."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cores, REMOTE_THREADS) if any(map(storage.is_remote, sources)) else cores
 
 
 class Budget:
@@ -84,7 +92,7 @@ class _Pending:
 
 
 class PartEncoder:
-    """Encodes parts, one after the other, with ``threads`` threads.
+    """Encodes parts, one after the other, with ``threads`` threads (0 = by default).
 
     Not thread-safe itself: one caller submits and collects. Close it to end its threads.
     """
@@ -97,7 +105,7 @@ class PartEncoder:
         self._class_index = {name: index for index, name in enumerate(plan.classes)}
         share = (STATS_IMAGES << 64) // plan.candidates
         self._stats_below = min(1 << 64, share)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="encode")
+        self._pool = ThreadPoolExecutor(threads or default_threads(sources), thread_name_prefix="encode")
         self._source_budget, self._pixel_budget = Budget(SOURCE_BUDGET), Budget(PIXEL_BUDGET)
         self._pending: deque[_Pending] = deque()
 
