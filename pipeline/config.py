@@ -10,6 +10,7 @@ from typing import get_args
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
+from transforms.images.limits import MAX_OUTPUT_PIXELS
 from transforms.images.options import Channels, Format, ImageOptions, ResizeMode, Resizer
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import InputRoot, parse_inputs
@@ -17,7 +18,6 @@ from transforms.options import SHARD_BYTES, BuildOptions
 from transforms.reconciling import RejectLimit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
-MAX_OUTPUT_PIXELS = 4_000_000
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _IN_PROCESS = {None: True, "DirectRunner": True, "FnApiRunner": True}
 

@@ -22,7 +22,7 @@ from pipeline.summary import Summary
 from shardfeed import naming, storage
 from shardfeed.errors import IncompleteError, ShardfeedError
 from shardfeed.manifest import Manifest, parse_manifest
-from transforms.committing import RunRecord
+from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
 
@@ -37,9 +37,10 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> S
     """
     began = time.monotonic()
     manifest = find_existing(config)
-    if manifest is not None:
-        return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
     run = _record(config)
+    if manifest is not None:
+        finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
+        return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
     output = Output(config.output, run.run_id)
     with StopSignals(in_process=config.in_process) as signals:
         try:
