@@ -13,13 +13,14 @@ from itertools import islice
 from typing import Any
 
 from shardfeed import naming
-from shardfeed.errors import ConflictError, clip
+from shardfeed.errors import ConflictError, IncompleteError, clip
 from shardfeed.manifest import canonical_json, parse_manifest
 from shardfeed.storage.base import NotFoundError, Store
 from transforms.elements import Plan
 from transforms.options import BuildOptions
 from transforms.outcome import AlreadyBuiltError
 
+_TRIES = 5  # of losing the claim to a build that is gone when looked at
 
 def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
@@ -35,9 +36,7 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
         "listing": f"{digest:032x}",
     }
     refuse_foreign(store)
-    created = store.create(naming.CLAIM, canonical_json(claim))
-    if not created:
-        _join(store, claim)
+    created = _create_or_join(store, claim)
     if store.stat(naming.MANIFEST) is None:
         return created
     built = parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
@@ -48,17 +47,30 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     raise ConflictError(describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim))
 
 
-def _join(store: Store, claim: Mapping[str, Any]) -> None:
+def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
+    for _ in range(_TRIES):
+        if store.create(naming.CLAIM, canonical_json(claim)):
+            return True
+        try:
+            theirs = _parse_claim(store, store.read(naming.CLAIM))
+        except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
+            continue
+        if theirs["fingerprint"] != claim["fingerprint"]:
+            raise ConflictError(describe_conflict(store.url, "is claimed by another build", theirs, claim))
+        return False
+    raise IncompleteError(f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command.")
+
+
+def _parse_claim(store: Store, data: bytes) -> dict[str, Any]:
     try:
-        theirs = json.loads(store.read(naming.CLAIM))
-    except NotFoundError:  # swept between create and read: that build has just finished; the manifest decides
-        return
+        raw = json.loads(data)
     except ValueError:
+        raw = None
+    if not isinstance(raw, dict) or not isinstance(raw.get("fingerprint"), str) or not isinstance(raw.get("config"), dict):
         raise ConflictError(
             f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
-        ) from None
-    if theirs["fingerprint"] != claim["fingerprint"]:
-        raise ConflictError(describe_conflict(store.url, "is claimed by another build", theirs, claim))
+        )
+    return raw
 
 
 def _identity(config: Mapping[str, Any], digest: str) -> dict[str, Any]:

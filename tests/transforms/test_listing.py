@@ -93,8 +93,8 @@ def test_a_glob_that_can_match_nothing_is_refused_at_once(glob: str, range_: str
     with pytest.raises(UsageError) as found:
         parse_inputs([f"gs://flowers/{glob}"])
     assert str(found.value) == (
-        f"--input gs://flowers/{glob}: {glob!r} is not a glob (bad character range {range_}). Allowed are * ? ** and sets such as "
-        "[abc], [a-z], [!abc]."
+        f"--input gs://flowers/{glob}: {glob!r} is not a glob (bad character range {range_}). Allowed are * ? ** and sets "
+        "such as [abc], [a-z], [!abc]."
     )
 
 

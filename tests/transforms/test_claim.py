@@ -1,0 +1,246 @@
+"""The claim: who builds here, who joins, who is refused and with which words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from tests.datasets import write_dataset
+from transforms.claim import claim_output, discard_incomplete, own_files, refuse_foreign
+from transforms.elements import Plan, SplitPlan
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.outcome import AlreadyBuiltError
+from transforms.plan import fingerprint
+
+OPTIONS = BuildOptions()
+VERSIONS = {"pillow": "12.1"}
+REMEDY = (
+    "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def _plan(options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> Plan:
+    return Plan(fingerprint(digest, options, versions), ("cat",), versions, 4, {"train": SplitPlan(16, None, 4)})
+
+
+def _claim(store: Store, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> bool:
+    return claim_output(store, _plan(options, digest, versions), options, digest)
+
+
+def test_the_first_build_claims_and_the_same_build_joins(store: Store) -> None:
+    assert _claim(store) is True
+    assert _claim(store) is False
+    assert [name for name, _ in store.list()] == ["_parts/CLAIM"]
+
+
+def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
+    _claim(store)
+
+    assert json.loads(store.read("_parts/CLAIM")) == {
+        "fingerprint": fingerprint(7, OPTIONS, VERSIONS),
+        "config": OPTIONS.config(),
+        "versions": VERSIONS,
+        "listing": f"{7:032x}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "digest", "versions", "difference"),
+    [
+        (replace(OPTIONS, seed=5), 7, VERSIONS, "--seed (there 0, here 5)"),
+        (replace(OPTIONS, image=ImageOptions(quality=80)), 7, VERSIONS, "--quality (there 95, here 80)"),
+        (
+            replace(OPTIONS, splits="test", image=ImageOptions(height=32)),
+            7,
+            VERSIONS,
+            "--image_size (there [224, 224], here [32, 224]); --splits (there train, here test)",
+        ),
+        (OPTIONS, 8, VERSIONS, "the input's files (names, sizes or versions)"),
+        (OPTIONS, 7, {"pillow": "12.2"}, "codec versions"),
+        (
+            replace(OPTIONS, seed=5),
+            8,
+            {},
+            "--seed (there 0, here 5); the input's files (names, sizes or versions); codec versions",
+        ),
+    ],
+    ids=["seed", "quality", "two flags", "input", "codecs", "everything"],
+)
+def test_another_build_is_refused_by_naming_what_differs(
+    store: Store, options: BuildOptions, digest: int, versions: dict[str, str], difference: str
+) -> None:
+    _claim(store)
+    before = store.read("_parts/CLAIM")
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store, options, digest, versions)
+    assert str(found.value) == f"{store.url} is claimed by another build that differs in {difference}. {REMEDY}"
+    assert store.read("_parts/CLAIM") == before
+
+
+def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _claim(store)
+    monkeypatch.setattr("transforms.plan.ENCODER_REVISION", 99)
+
+    with pytest.raises(ConflictError, match="that differs in its encoder revision"):
+        _claim(store)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}'], ids=repr
+)
+def test_a_claim_that_is_none_is_a_conflict(store: Store, content: bytes) -> None:
+    store.create("_parts/CLAIM", content)
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store)
+    assert str(found.value) == (
+        f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or --discard_incomplete."
+    )
+
+
+class _Vanishing(LocalStore):
+    """The claim is taken when we try to make it and gone when we look, ``times`` times."""
+
+    times = 0
+
+    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+        self.times -= 1
+        return self.times < 0 and super().create(name, data, durable=durable)
+
+
+def test_a_claim_that_is_swept_while_we_look_is_made_anew(tmp_path: Path) -> None:
+    store = _Vanishing(str(tmp_path))
+    store.times = 2
+
+    assert _claim(store) is True
+    assert json.loads(store.read("_parts/CLAIM"))["config"] == OPTIONS.config()
+
+
+def test_nobody_builds_without_a_claim(tmp_path: Path) -> None:
+    store = _Vanishing(str(tmp_path))
+    store.times = 99
+
+    with pytest.raises(IncompleteError) as found:
+        _claim(store)
+    assert str(found.value) == (
+        f"{tmp_path}/_parts/CLAIM appears and vanishes; is another build starting here? Rerun the same command."
+    )
+
+
+def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Store) -> None:
+    for name in ("b.txt", "a/x.jpg", "train-1.tfrecord", "c", "manifest.json.bak"):
+        store.create(name, b"")
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store)
+    named = str(found.value).partition("are not a shardfeed dataset's: ")[2].partition(". Give")[0]
+    assert set(named.removesuffix(", …").split(", ")) < {
+        "b.txt",
+        "a/x.jpg",
+        "train-1.tfrecord",
+        "c",
+        "manifest.json.bak",
+    }
+    assert str(found.value) == (
+        f"--output {store.url} holds files that are not a shardfeed dataset's: {named}. Give an empty or new folder; nothing is "
+        "ever overwritten."
+    )
+    assert store.stat("_parts/CLAIM") is None
+
+
+def test_one_foreign_file_is_named_alone(store: Store) -> None:
+    store.create("holiday.jpg", b"")
+
+    with pytest.raises(ConflictError, match=r"dataset's: holiday\.jpg\. Give an empty"):
+        refuse_foreign(store)
+
+
+def test_files_of_an_interrupted_build_are_ours(store: Store) -> None:
+    for name in ("_parts/f/train/00001.json", "train-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord.idx",
+                 "rejects-00000-of-00001.jsonl", "classes.txt"):  # fmt: skip
+        store.create(name, b"")
+
+    refuse_foreign(store)
+
+
+def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_removed(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out")
+    store = LocalStore(str(tmp_path / "out"))
+
+    with pytest.raises(ConflictError, match=r"holds a dataset that differs in --background .*; the input's files"):
+        _claim(store)
+    assert store.stat("_parts/CLAIM") is None
+
+
+def test_a_finished_dataset_of_the_same_build_is_already_built(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "out")
+    store = LocalStore(str(tmp_path / "out"))
+
+    with pytest.raises(AlreadyBuiltError) as found:
+        claim_output(store, replace(_plan(), fingerprint=written.manifest.fingerprint), OPTIONS, 7)
+    assert str(found.value) == f"{store.url} was built meanwhile, with the same input and options."
+    assert store.stat("_parts/CLAIM") is None
+
+
+def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> None:
+    calls = []
+
+    class _Watched(LocalStore):
+        def create(self, name: str, data: object, *, durable: bool = False) -> bool:
+            calls.append(("create", name))
+            return super().create(name, data, durable=durable)  # type: ignore[arg-type]
+
+        def stat(self, name: str) -> object:  # type: ignore[override]
+            calls.append(("stat", name))
+            return super().stat(name)
+
+    claim_output(_Watched(str(tmp_path)), _plan(), OPTIONS, 7)
+    assert calls == [("create", "_parts/CLAIM"), ("stat", "manifest.json")]
+
+
+def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
+    names = ["_parts/CLAIM", "_parts/f/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
+    for name in [*names, "foreign.txt"]:
+        store.create(name, b"")
+
+    found = list(own_files(store))
+    assert sorted(found) == names
+    assert found[-1] == "_parts/CLAIM"
+
+
+def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None:
+    _claim(store)
+    for name in ("_parts/f/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
+        store.create(name, b"")
+
+    assert discard_incomplete(store) == 3
+    assert [name for name, _ in store.list()] == ["foreign.txt"]
+    assert not Path(store.url, "_parts").exists()
+
+
+def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out")
+    store = LocalStore(str(tmp_path / "out"))
+    before = list(store.list())
+
+    with pytest.raises(ConflictError) as found:
+        discard_incomplete(store)
+    assert str(found.value) == (
+        f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
+        "wanted, or give another --output."
+    )
+    assert list(store.list()) == before

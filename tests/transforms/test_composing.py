@@ -1,0 +1,163 @@
+"""Shards from parts: bytes, crc, index and blocks; what is there already is kept or is a conflict."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed import tfrecord
+from shardfeed.checksums import crc32c
+from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.manifest import BLOCK_BYTES
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from transforms.composing import blocks_of, compose_shard
+from transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
+from transforms.parts import Sidecar, commit_part
+
+NAME = "train-00000-of-00001.tfrecord"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def _part(store: Store, number: int, records: list[bytes]) -> PartFile:
+    framed = [tfrecord.frame(record) for record in records]
+    data = b"".join(framed)
+    result = PartResult("train", number, len(data), len(framed), crc32c(data), 0, {}, {}, {}, None)
+    commit_part(store, "f", Sidecar(result, tuple(map(len, framed)), (), {}), io.BytesIO(data))
+    return PartFile(number, len(data), len(framed), crc32c(data))
+
+
+@pytest.fixture
+def plan(store: Store) -> ShardPlan:
+    """A shard of three parts and five records, not in the order in which they were written."""
+    parts = [_part(store, 7, [b"five"]), _part(store, 2, [b"1", b"two"]), _part(store, 4, [b"three!", b""])]
+    return ShardPlan("train", 0, 1, tuple(sorted(parts, key=lambda part: part.part)))
+
+
+RECORDS = [b"1", b"two", b"three!", b"", b"five"]
+DATA = b"".join(map(tfrecord.frame, RECORDS))
+
+
+def test_a_shard_is_its_parts_in_order(store: Store, plan: ShardPlan) -> None:
+    result = compose_shard(store, "f", plan)
+
+    index = store.read(NAME + ".idx")
+    assert store.read(NAME) == DATA
+    assert result == ShardResult(
+        "train", NAME, 5, len(DATA), crc32c(DATA), ((5, len(DATA)),), len(index), crc32c(index)
+    )
+
+
+def test_each_line_of_the_index_is_a_records_offset_and_size(store: Store, plan: ShardPlan) -> None:
+    compose_shard(store, "f", plan)
+
+    offsets = [offset for offset, _ in tfrecord.scan(io.BytesIO(DATA))]
+    sizes = [len(record) + tfrecord.OVERHEAD for record in RECORDS]
+    assert store.read(NAME + ".idx").decode() == "".join(
+        f"{offset} {size}\n" for offset, size in zip(offsets, sizes, strict=True)
+    )
+
+
+def test_a_shard_that_is_there_is_kept_and_not_made_again(store: Store, plan: ShardPlan) -> None:
+    first = compose_shard(store, "f", plan)
+    before = store.stat(NAME), store.stat(NAME + ".idx")
+
+    assert compose_shard(store, "f", plan) == first
+    assert (store.stat(NAME), store.stat(NAME + ".idx")) == before
+
+
+def test_a_shard_is_looked_for_before_its_parts(store: Store, plan: ShardPlan) -> None:
+    # A joined build has published the shard and swept the parts in the meantime.
+    first = compose_shard(store, "f", plan)
+    for name, _ in list(store.list("_parts/")):
+        store.delete(name)
+
+    assert compose_shard(store, "f", plan) == first
+
+
+@pytest.mark.parametrize("content", [b"foreign", DATA[:-1], DATA[:-1] + b"x"], ids=["foreign", "cut", "another byte"])
+def test_another_file_of_the_shards_name_is_a_conflict_and_stays(store: Store, plan: ShardPlan, content: bytes) -> None:
+    store.create(NAME, content)
+
+    with pytest.raises(ConflictError) as found:
+        compose_shard(store, "f", plan)
+    assert str(found.value) == (
+        f"{store.url}/{NAME} exists with {len(content)} bytes, crc32c {crc32c(content):08x}; this build makes {len(DATA)} bytes, "
+        f"{crc32c(DATA):08x}. Something else wrote it. Remove the unfinished build with --discard_incomplete, or give another "
+        "--output."
+    )
+    assert store.read(NAME) == content
+
+
+def test_another_index_is_a_conflict_and_stays(store: Store, plan: ShardPlan) -> None:
+    store.create(NAME + ".idx", b"0 1\n")
+
+    with pytest.raises(ConflictError, match=r"\.tfrecord\.idx already holds other content: 4 bytes"):
+        compose_shard(store, "f", plan)
+    assert store.read(NAME + ".idx") == b"0 1\n"
+
+
+def test_a_missing_part_is_incomplete_and_publishes_nothing(store: Store, plan: ShardPlan) -> None:
+    part = plan.parts[1]
+    store.delete(f"_parts/f/train/00004-{part.crc32c:08x}-{part.bytes}")
+
+    with pytest.raises(IncompleteError, match=rf"^a part of {NAME} is gone .* Rerun the same command\.$"):
+        compose_shard(store, "f", plan)
+    assert [name for name, _ in store.list() if not name.startswith("_parts/")] == []
+
+
+def test_a_missing_sidecar_is_incomplete(store: Store, plan: ShardPlan) -> None:
+    store.delete("_parts/f/train/00004.json")
+
+    with pytest.raises(IncompleteError) as found:
+        compose_shard(store, "f", plan)
+    assert str(found.value) == "part 4 of train is gone. Rerun the same command."
+
+
+def test_a_part_that_rotted_since_it_was_found_is_never_published_unnoticed(store: Store, plan: ShardPlan) -> None:
+    part = plan.parts[0]
+    name = f"_parts/f/train/00002-{part.crc32c:08x}-{part.bytes}"
+    data = store.read(name)
+    store.delete(name)
+    store.create(name, bytes((data[0] ^ 1,)) + data[1:])
+
+    with pytest.raises(ConflictError, match="Something else wrote it"):
+        compose_shard(store, "f", plan)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [
+        ([], ()),
+        ([1], ((1, 1),)),
+        ([BLOCK_BYTES], ((1, BLOCK_BYTES),)),
+        ([BLOCK_BYTES - 1, 1], ((2, BLOCK_BYTES),)),
+        ([BLOCK_BYTES, BLOCK_BYTES], ((1, BLOCK_BYTES), (1, BLOCK_BYTES))),
+        ([BLOCK_BYTES, 1], ((2, BLOCK_BYTES + 1),)),
+        ([BLOCK_BYTES, BLOCK_BYTES, 5, 6], ((1, BLOCK_BYTES), (3, BLOCK_BYTES + 11))),
+        ([9 * BLOCK_BYTES, 1, BLOCK_BYTES], ((1, 9 * BLOCK_BYTES), (2, BLOCK_BYTES + 1))),
+        ([5, 6], ((2, 11),)),
+    ],
+    ids=str,
+)
+def test_blocks_close_at_a_megabyte_and_a_short_tail_joins_the_block_before(
+    sizes: list[int], blocks: tuple[tuple[int, int], ...]
+) -> None:
+    assert blocks_of(PartFile(i, size, 1, 0) for i, size in enumerate(sizes)) == blocks
+
+
+@given(st.lists(st.tuples(st.integers(1, 3 * BLOCK_BYTES), st.integers(1, 50)), min_size=1, max_size=40))
+def test_blocks_add_up_to_the_shard(parts: list[tuple[int, int]]) -> None:
+    blocks = blocks_of(PartFile(i, size, records, 0) for i, (size, records) in enumerate(parts))
+
+    assert sum(records for records, _ in blocks) == sum(records for _, records in parts)
+    assert sum(size for _, size in blocks) == sum(size for size, _ in parts)
+    assert len(blocks) == 1 or all(size >= BLOCK_BYTES for _, size in blocks)

@@ -1,0 +1,193 @@
+"""A part's files: the sidecar commits, torn files heal, whoever loses a race emits the winner's result."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from shardfeed.checksums import crc32c
+from shardfeed.errors import IncompleteError
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from transforms.elements import PartResult
+from transforms.parts import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
+
+RECORDS = b"one record" + b"another one"
+RESULT = PartResult(
+    split="train",
+    part=3,
+    bytes=len(RECORDS),
+    records=2,
+    crc32c=crc32c(RECORDS),
+    key_sum=2**127,
+    rejected={"EMPTY": 1},
+    fixes={"upscaled": 1},
+    class_counts={"cät": 2},
+    stats=(4, (1, 2, 3), (4, 5, 2**70)),
+)
+SIDECAR = Sidecar(RESULT, (10, 11), (("cät/\\xff.jpg", "EMPTY", "zero bytes"),), {"pillow": "12.1"})
+PART = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def _names(store: Store) -> list[str]:
+    return sorted(name for name, _ in store.list())
+
+
+def test_a_sidecar_comes_back_from_its_bytes() -> None:
+    assert parse_sidecar(SIDECAR.to_bytes()) == SIDECAR
+
+
+def test_a_sidecar_ends_in_the_crc_of_what_is_before() -> None:
+    data = SIDECAR.to_bytes()
+
+    assert data[-9:] == b"%08x\n" % crc32c(data[:-9])
+
+
+def test_a_sidecar_cut_anywhere_is_torn() -> None:
+    data = SIDECAR.to_bytes()
+
+    assert [parse_sidecar(data[:size]) for size in range(len(data))] == [None] * len(data)
+
+
+def test_a_sidecar_with_any_byte_changed_is_torn() -> None:
+    data = SIDECAR.to_bytes()
+    damaged = [data[:at] + bytes((byte ^ 1,)) + data[at + 1 :] for at, byte in enumerate(data)]
+
+    assert [parse_sidecar(each) for each in damaged] == [None] * len(data)
+
+
+def test_a_committed_part_is_found_again(store: Store) -> None:
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+    assert _names(store) == [PART, "_parts/f/train/00003.json"]
+    assert store.read(PART) == RECORDS
+    assert find_part(store, "f", "train", 3) == SIDECAR
+
+
+@pytest.mark.parametrize(("fingerprint", "split", "part"), [("g", "train", 3), ("f", "test", 3), ("f", "train", 4)])
+def test_another_part_is_not_found(store: Store, fingerprint: str, split: str, part: int) -> None:
+    commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
+
+    assert find_part(store, fingerprint, split, part) is None
+
+
+def test_records_are_written_from_the_start_of_the_file(store: Store) -> None:
+    records = io.BytesIO(RECORDS)
+    records.seek(0, io.SEEK_END)
+
+    commit_part(store, "f", SIDECAR, records)
+    assert store.read(PART) == RECORDS
+
+
+def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: Store) -> None:
+    sidecar = replace(SIDECAR, result=replace(RESULT, records=0, bytes=0, crc32c=0), sizes=())
+
+    commit_part(store, "f", sidecar, io.BytesIO())
+    assert _names(store) == ["_parts/f/train/00003.json"]
+    assert find_part(store, "f", "train", 3) == sidecar
+
+
+@pytest.mark.parametrize("torn", [b"", SIDECAR.to_bytes()[:-1], b"{}\n"], ids=["empty", "cut", "another"])
+def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: Store, torn: bytes) -> None:
+    store.create("_parts/f/train/00003.json", torn)
+
+    assert find_part(store, "f", "train", 3) is None
+    assert _names(store) == []
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+    assert find_part(store, "f", "train", 3) == SIDECAR
+
+
+@pytest.mark.parametrize("torn", [b"", RECORDS[:-1], RECORDS[:-1] + b"x"], ids=["empty", "cut", "other bytes"])
+def test_a_torn_part_is_deleted_and_written_again(store: Store, torn: bytes) -> None:
+    store.create(PART, torn)
+    store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
+
+    assert find_part(store, "f", "train", 3) is None
+    assert _names(store) == ["_parts/f/train/00003.json"]
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+    assert find_part(store, "f", "train", 3) == SIDECAR
+
+
+def test_a_part_torn_before_its_sidecar_heals_while_it_is_committed(store: Store) -> None:
+    store.create(PART, RECORDS[:5])
+
+    commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
+    assert store.read(PART) == RECORDS
+
+
+def test_a_sidecar_torn_between_finding_and_committing_heals(store: Store) -> None:
+    store.create("_parts/f/train/00003.json", b"torn")
+
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+    assert read_sidecar(store, "f", "train", 3) == SIDECAR
+
+
+def test_a_sidecar_without_its_part_is_written_again(store: Store) -> None:
+    store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
+
+    assert find_part(store, "f", "train", 3) is None
+
+
+def test_whoever_loses_the_race_emits_the_winners_result(store: Store) -> None:
+    theirs = replace(RESULT, records=1, bytes=10, crc32c=crc32c(RECORDS[:10]), rejected={"EMPTY": 1, "CHANGED": 1})
+    commit_part(store, "f", Sidecar(theirs, (10,), (), {}), io.BytesIO(RECORDS[:10]))
+
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == theirs
+
+
+def test_the_same_part_twice_is_the_same_result(store: Store) -> None:
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+    assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
+
+
+def test_finding_a_part_that_is_not_there_is_one_request(tmp_path: Path) -> None:
+    class _Counting(LocalStore):
+        calls: list[str]
+
+        def __getattribute__(self, name: str) -> object:
+            if name in ("read", "read_range", "stat", "checksum", "list", "create", "delete"):
+                self.calls.append(name)
+            return super().__getattribute__(name)
+
+    store = _Counting(str(tmp_path))
+    store.calls = []
+
+    assert find_part(store, "f", "train", 3) is None
+    assert store.calls == ["read"]
+
+
+class _Haunted(LocalStore):
+    """Every name is taken when it is created and gone when it is looked at, as under another build's sweep."""
+
+    taken: str
+
+    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+        return not name.endswith(self.taken) and super().create(name, data, durable=durable)
+
+
+@pytest.mark.parametrize(
+    ("taken", "message"),
+    [
+        (
+            ".json",
+            "/_parts/f/train/00003.json appears and vanishes; is another build sweeping here? Rerun the same command.",
+        ),
+        ("-21", f"/{PART} cannot be written whole; check the store, then rerun the same command."),
+    ],
+    ids=["sidecar", "records"],
+)
+def test_a_name_that_comes_and_goes_ends_the_run_and_not_in_a_loop(tmp_path: Path, taken: str, message: str) -> None:
+    store = _Haunted(str(tmp_path))
+    store.taken = taken
+
+    with pytest.raises(IncompleteError) as found:
+        commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
+    assert str(found.value) == str(tmp_path) + message

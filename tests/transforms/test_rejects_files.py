@@ -1,0 +1,138 @@
+"""Rejects files: cut by lines, in (split, part, hash, key) order, from the sidecars alone."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.checksums import crc32c
+from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from transforms.elements import FileResult, PartResult, RejectsPlan
+from transforms.parts import Sidecar, commit_part
+from transforms.rejects_files import LINES_A_FILE, plan_rejects, write_rejects
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def _part(store: Store, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:
+    result = PartResult(split, number, 0, 0, 0, 0, {}, {}, {}, None)
+    commit_part(store, "f", Sidecar(result, (), tuple(rejects), {}), io.BytesIO())
+
+
+def test_a_file_has_100_000_lines() -> None:
+    assert LINES_A_FILE == 100_000
+    assert plan_rejects([("train", 0, 100_001)]) == [
+        RejectsPlan("rejects-00000-of-00002.jsonl", (("train", 0, 0, 100_000),)),
+        RejectsPlan("rejects-00001-of-00002.jsonl", (("train", 0, 100_000, 1),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by_part", "files"),
+    [
+        ([], []),
+        ([("train", 4, 2)], [[("train", 4, 0, 2)]]),
+        ([("train", 4, 3)], [[("train", 4, 0, 3)]]),
+        ([("train", 4, 4)], [[("train", 4, 0, 3)], [("train", 4, 3, 1)]]),
+        ([("test", 1, 2), ("train", 0, 2)], [[("test", 1, 0, 2), ("train", 0, 0, 1)], [("train", 0, 1, 1)]]),
+        ([("train", 0, 7)], [[("train", 0, 0, 3)], [("train", 0, 3, 3)], [("train", 0, 6, 1)]]),
+    ],
+    ids=str,
+)
+def test_files_are_cut_at_a_number_of_lines(
+    by_part: list[tuple[str, int, int]], files: list[list[tuple[str, int, int, int]]]
+) -> None:
+    assert plan_rejects(by_part, lines=3) == [
+        RejectsPlan(f"rejects-{i:05d}-of-{len(files):05d}.jsonl", tuple(slices)) for i, slices in enumerate(files)
+    ]
+
+
+@given(st.lists(st.integers(1, 20), max_size=20), st.integers(1, 10))
+def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> None:
+    plans = plan_rejects([("train", part, count) for part, count in enumerate(counts)], lines)
+
+    taken = [(part, at) for plan in plans for _, part, skip, take in plan.slices for at in range(skip, skip + take)]
+    assert taken == [(part, at) for part, count in enumerate(counts) for at in range(count)]
+    assert all(sum(take for *_, take in plan.slices) <= lines for plan in plans)
+
+
+def test_lines_are_json_in_part_order(store: Store) -> None:
+    _part(store, "test", 5, [("a/1.jpg", "EMPTY", "zero bytes"), ('cät/\n"2".jpg', "NAME", "x")])
+    _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ")])
+    (plan,) = plan_rejects([("test", 5, 2), ("train", 0, 1)])
+
+    result = write_rejects(store, "f", plan, folder="")
+
+    data = store.read("rejects-00000-of-00001.jsonl")
+    assert data.decode() == (
+        '{"key": "a/1.jpg", "reason": "EMPTY", "detail": "zero bytes"}\n'
+        '{"key": "cät/\\n\\"2\\".jpg", "reason": "NAME", "detail": "x"}\n'
+        '{"key": "b\\\\xff/3.jpg", "reason": "CORRUPT", "detail": "bad ÿ"}\n'
+    )
+    assert result == FileResult("rejects-00000-of-00001.jsonl", len(data), crc32c(data))
+
+
+def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: Store) -> None:
+    _part(store, "train", 0, [(f"a/{i}.jpg", "EMPTY", "") for i in range(5)])
+    _part(store, "train", 1, [(f"b/{i}.jpg", "EMPTY", "") for i in range(4)])
+
+    results = [
+        write_rejects(store, "f", plan, folder="") for plan in plan_rejects([("train", 0, 5), ("train", 1, 4)], lines=4)
+    ]
+
+    keys = [[json.loads(line)["key"] for line in store.read(result.file).splitlines()] for result in results]
+    assert keys == [
+        ["a/0.jpg", "a/1.jpg", "a/2.jpg", "a/3.jpg"],
+        ["a/4.jpg", "b/0.jpg", "b/1.jpg", "b/2.jpg"],
+        ["b/3.jpg"],
+    ]
+
+
+def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: Store) -> None:
+    _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
+    (plan,) = plan_rejects([("train", 0, 1)])
+
+    result = write_rejects(store, "f", plan, folder="_parts/f/rejects")
+    assert result.file == "_parts/f/rejects/rejects-00000-of-00001.jsonl"
+    assert json.loads(store.read(result.file)) == {"key": "a/1.jpg", "reason": "EMPTY", "detail": ""}
+
+
+def test_writing_again_confirms_the_file(store: Store) -> None:
+    _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
+    (plan,) = plan_rejects([("train", 0, 1)])
+    first = write_rejects(store, "f", plan, folder="")
+    before = store.stat(first.file)
+
+    assert write_rejects(store, "f", plan, folder="") == first
+    assert store.stat(first.file) == before
+
+
+def test_another_file_of_that_name_is_a_conflict(store: Store) -> None:
+    _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
+    store.create("rejects-00000-of-00001.jsonl", b"other\n")
+
+    with pytest.raises(ConflictError, match="already holds other content"):
+        write_rejects(store, "f", *plan_rejects([("train", 0, 1)]), folder="")
+
+
+def test_a_file_that_a_joined_build_published_before_it_swept_the_parts_is_taken(store: Store) -> None:
+    store.create("rejects-00000-of-00001.jsonl", b"{}\n")
+
+    result = write_rejects(store, "f", *plan_rejects([("train", 0, 1)]), folder="")
+    assert result == FileResult("rejects-00000-of-00001.jsonl", 3, crc32c(b"{}\n"))
+
+
+def test_a_missing_part_is_incomplete(store: Store) -> None:
+    with pytest.raises(IncompleteError) as found:
+        write_rejects(store, "f", *plan_rejects([("train", 3, 1)]), folder="")
+    assert str(found.value) == "part 3 of train is gone. Rerun the same command."
