@@ -155,3 +155,18 @@ def sweep(store: Store, names: Iterable[str]) -> int:
     return failed
 
 
+def finish(store: Store, run: RunRecord, *, keep_parts: bool) -> None:
+    """What a build that was stopped after its manifest left undone: ``run.json``, and the sweep.
+
+    Where this user may not write or delete, a warning says so: the dataset is complete all the same.
+    """
+    try:
+        store.create(naming.RUN, run.to_json())
+        if not keep_parts:
+            for names in leftovers(store, ()):
+                sweep(store, names)
+            if store.stat(naming.CLAIM) is not None:
+                sweep(store, [naming.CLAIM])
+            store.prune(naming.PARTS)
+    except ShardfeedError as error:
+        _LOG.warning("the dataset is complete, but could not be tidied: %s", error)
