@@ -1,0 +1,167 @@
+"""A process that has imported Beam once, and forks a child for every command it is asked to run.
+
+One decision: a build under test is a real process, so that it can be killed with SIGKILL, limited in memory and given other
+globals without touching the tests' own; but importing Beam costs 1.5 s, and there are hundreds of builds. Forking is safe
+here and only here: this process has one thread and never opens a connection of Beam's.
+
+The socket speaks pickles of our own making, from this user's own tests: a ``Request``, answered by an ``Ended``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder listens
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command line of ``shardfeed``, and what its process does to itself before (see ``hooks.py``).
+
+    ``kill_after``: seconds until the process and its children get SIGKILL from outside.
+    """
+
+    argv: tuple[str, ...]
+    hooks: tuple[Callable[[], None], ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    kill_after: float | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended: exit code (minus the signal's number when one ended it), what it printed, how long it took."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def ask(request: Request) -> Ended:
+    """Has a builder that is already there run a command, and waits for its end. From any process or thread."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ[ADDRESS])
+        with connection.makefile("wb") as sending:
+            pickle.dump(request, sending)
+        with connection.makefile("rb") as receiving:
+            ended: Ended = pickle.load(receiving)
+    return ended
+
+
+def serve(listener: socket.socket) -> None:
+    """Runs what comes, side by side, until standard input closes: the tests are over then, however they ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while sys.stdin not in (ready := select.select([listener, sys.stdin], [], [])[0]):
+        assert ready
+        connection = listener.accept()[0]
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            _supervise(connection)
+            os._exit(0)
+        connection.close()
+
+
+def _supervise(connection: socket.socket) -> None:
+    with connection.makefile("rb") as receiving:
+        request: Request = pickle.load(receiving)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        began = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            _become(request, out.fileno(), err.fileno())
+        code = _wait(pid, request.kill_after)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # workers of a launcher that was killed
+        out.seek(0)
+        err.seek(0)
+        ended = Ended(code, out.read().decode(), err.read().decode(), time.monotonic() - began)
+    with connection.makefile("wb") as sending, contextlib.suppress(BrokenPipeError):
+        pickle.dump(ended, sending)
+
+
+def _wait(pid: int, kill_after: float | None) -> int:
+    process = os.pidfd_open(pid)
+    if not select.select([process], [], [], kill_after)[0]:
+        os.killpg(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _become(request: Request, out: int, err: int) -> None:
+    code = 1
+    try:
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.environ.update(request.env)
+        tempfile.tempdir = None  # asked again of the environment
+        from pipeline.cli import main
+
+        for hook in request.hooks:
+            hook()
+        code = main(list(request.argv))
+    except SystemExit as leaving:
+        code = int(leaving.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _preload() -> None:
+    """Everything a build imports, and two of Beam's own computations kept: they are half of the time of a tiny build."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.portability import fn_api_runner  # noqa: F401
+    from apache_beam.transforms import userstate
+    from apache_beam.typehints import intrinsic_one_ops  # noqa: F401
+    from PIL import Image
+
+    import pipeline.build
+    import pipeline.cli
+    import pipeline.launch  # noqa: F401
+    import shardfeed.verify_deep
+    import tests.promises.hooks  # noqa: F401
+
+    Image.init()
+    userstate.get_dofn_specs = functools.lru_cache(userstate.get_dofn_specs)
+    PipelineOptions.view_as = _remembered(PipelineOptions.view_as)
+    gc.collect()
+    gc.freeze()  # else every child's collector copies every page
+
+
+def _remembered(view_as: Callable[..., object]) -> Callable[..., object]:
+    views: dict[tuple[object, int], tuple[object, object]] = {}
+
+    def remember(options: object, cls: object) -> object:
+        values = options._all_options  # type: ignore[attr-defined]
+        found = views.get((cls, id(values)))
+        if found is None or found[0] is not values:
+            found = views[cls, id(values)] = values, view_as(options, cls)
+        return found[1]
+
+    return remember
+
+
+def main() -> None:
+    _preload()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.environ[ADDRESS])
+        listener.listen(64)
+        print("ready", flush=True)
+        serve(listener)

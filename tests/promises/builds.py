@@ -1,0 +1,91 @@
+"""Runs ``shardfeed`` as its users do, in processes that can be killed; see ``builder.py`` for how."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from tests.promises.builder import ADDRESS, Ended, Request, ask
+
+ROOT = Path(__file__).parents[2]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@functools.cache
+def start_builder() -> None:
+    """Starts this test run's builder; it ends with the run."""
+    folder = tempfile.mkdtemp(prefix="builder-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ[ADDRESS] = os.path.join(folder, "socket")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from tests.promises import builder; builder.main()"],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    atexit.register(process.stdin.close)
+    assert process.stdout.readline() == b"ready\n", "the builder did not start; its traceback is above"
+
+
+def build_args(photos: Path | Iterable[Path], out: Path, *flags: str) -> tuple[str, ...]:
+    """``build`` of tiny images; a flag given again in ``flags`` wins."""
+    roots = [photos] if isinstance(photos, Path) else list(photos)
+    inputs = [arg for root in roots for arg in ("--input", str(root))]
+    return ("build", *inputs, "--output", str(out), "--image_size", "16", "--threads", "2", *flags)
+
+
+def run(
+    *argv: str,
+    hooks: Iterable[Callable[[], None]] = (),
+    env: Mapping[str, str] | None = None,
+    kill_after: float | None = None,
+) -> Ended:
+    """One command, run to its end."""
+    start_builder()
+    return ask(Request(argv, tuple(hooks), env or {}, kill_after))
+
+
+def build(
+    photos: Path | Iterable[Path],
+    out: Path,
+    *flags: str,
+    hooks: Iterable[Callable[[], None]] = (),
+    env: Mapping[str, str] | None = None,
+    kill_after: float | None = None,
+) -> Ended:
+    """One ``shardfeed build``."""
+    return run(*build_args(photos, out, *flags), hooks=hooks, env=env, kill_after=kill_after)
+
+
+def built(
+    photos: Path | Iterable[Path],
+    out: Path,
+    *flags: str,
+    hooks: Iterable[Callable[[], None]] = (),
+    env: Mapping[str, str] | None = None,
+) -> Ended:
+    """A build that has to succeed."""
+    ended = build(photos, out, *flags, hooks=hooks, env=env)
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def each(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """``function`` of every item, as many at a time as there are cores: what it runs are processes."""
+    start_builder()
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,152 @@
+"""P4: SIGKILL anywhere, the same command again: it completes, redoes no finished part, and makes the same bytes."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from shardfeed import naming
+from tests.promises import builds, disk, hooks
+from tests.promises.builder import Ended
+from tests.promises.killed import IMAGES, KilledBuilds, finished_images
+from tests.promises.photos import make_photos
+
+
+def test_the_process_was_killed_at_every_step(killed_builds: KilledBuilds) -> None:
+    assert {str(killed.point): killed.code for killed in killed_builds.killed if killed.code != -9} == {}
+    assert len(killed_builds.killed) > 60
+
+
+def test_the_kills_left_every_kind_of_debris(killed_builds: KilledBuilds) -> None:
+    debris = {
+        "a torn temporary file": any(killed.point.torn for killed in killed_builds.killed),
+        "a temporary file beside the name it got": any(
+            k.point.step.startswith("unlink _parts/tmp") for k in killed_builds.killed
+        ),
+        "a part without its sidecar": any(_orphans(killed.left) for killed in killed_builds.killed),
+        "a shard without its index": any(
+            any(n.endswith(".tfrecord") and n + ".idx" not in k.left for n in k.left) for k in killed_builds.killed
+        ),
+        "a manifest without run.json": any(
+            naming.MANIFEST in killed.left and naming.RUN not in killed.left for killed in killed_builds.killed
+        ),
+        "a manifest beside parts": any(
+            naming.MANIFEST in killed.left and naming.CLAIM in killed.left for killed in killed_builds.killed
+        ),
+    }
+    assert [what for what, there in debris.items() if not there] == []
+
+
+def _orphans(left: tuple[str, ...]) -> list[str]:
+    return [n for n in left if n.count("-") == 2 and n.startswith("_parts/") and n.split("-")[0] + ".json" not in left]
+
+
+def test_the_same_command_completes(killed_builds: KilledBuilds) -> None:
+    assert {
+        str(k.point): (k.again.code, k.again.err) for k in killed_builds.killed if k.again.code or k.again.err
+    } == {}
+
+
+def test_the_result_has_the_bytes_of_an_undisturbed_build_and_nothing_else_is_left(killed_builds: KilledBuilds) -> None:
+    assert {str(k.point): sorted(k.digests) for k in killed_builds.killed if k.digests != killed_builds.whole} == {}
+
+
+def test_run_json_is_there_in_the_end(killed_builds: KilledBuilds) -> None:
+    assert [str(killed.point) for killed in killed_builds.killed if not killed.runs] == []
+
+
+def test_no_finished_part_is_done_again(killed_builds: KilledBuilds) -> None:
+    decodable = IMAGES - 1
+    expected = {str(k.point): 0 if naming.MANIFEST in k.left else decodable - k.finished for k in killed_builds.killed}
+    assert {str(killed.point): killed.encoded for killed in killed_builds.killed} == expected
+    assert set(expected.values()) > {0, decodable}
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], Ended]:
+    """Photos, digests of their undisturbed dataset, and how its build ended."""
+    folder = tmp_path_factory.mktemp("larger")
+    photos = make_photos(folder / "photos", classes=("a", "b", "c"), each=60)
+    ended = builds.built(photos, folder / "whole", "--num_shards", "3")
+    return photos, disk.digests(folder / "whole"), ended
+
+
+def test_killed_again_and_again_while_encoding_it_gets_on_and_ends_well(
+    larger: tuple[Path, dict[str, str], Ended], tmp_path: Path
+) -> None:
+    photos, whole, _ = larger
+    draw, finished = random.Random(4), [0]
+    while True:
+        ended = builds.build(
+            photos, tmp_path / "out", "--num_shards", "3", hooks=[partial(hooks.kill_at_image, draw.randint(20, 60))]
+        )
+        if ended.code == 0:
+            break
+        assert ended.code == -9
+        finished.append(finished_images(tmp_path / "out"))
+    assert len(finished) > 3
+    assert finished == sorted(finished)
+    assert disk.digests(tmp_path / "out") == whole
+
+
+def test_killed_at_random_moments_it_completes_with_the_same_bytes(
+    larger: tuple[Path, dict[str, str], Ended], tmp_path: Path
+) -> None:
+    photos, whole, undisturbed = larger
+    draw = random.Random(7)
+    moments = [undisturbed.seconds * draw.uniform(0.05, 1.0) for _ in range(12)]
+
+    def kill_and_rerun(number: int) -> tuple[int, dict[str, str]]:
+        out = tmp_path / str(number)
+        first = builds.build(photos, out, "--num_shards", "3", kill_after=moments[number])
+        assert first.code in (0, -9), first.err
+        return builds.build(photos, out, "--num_shards", "3").code, disk.digests(out)
+
+    assert builds.each(kill_and_rerun, range(len(moments))) == [(0, whole)] * len(moments)
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "flipped bit"])
+@pytest.mark.parametrize("what", ["part", "sidecar"])
+def test_a_finished_part_that_is_damaged_is_made_again(what: str, damage: str, tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
+    few_parts = partial(hooks.parts_a_shard, 3)
+    builds.built(photos, tmp_path / "whole", hooks=[few_parts])
+    out = tmp_path / "out"
+    assert builds.build(photos, out, hooks=[few_parts, hooks.kill_at_publishing]).code == -9
+    names = sorted(out.glob("_parts/*/train/*-*" if what == "part" else "_parts/*/train/*.json"))
+    data = names[0].read_bytes()
+    middle = len(data) // 2
+    names[0].write_bytes(
+        {
+            "cut": data[:-1],
+            "emptied": b"",
+            "flipped bit": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        }[damage]
+    )
+    log = tmp_path / "images"
+    ended = builds.built(photos, out, hooks=[few_parts, partial(hooks.count_images, log)])
+    assert (ended.err, disk.digests(out)) == ("", disk.digests(tmp_path / "whole"))
+    assert 0 < log.stat().st_size < 12
+
+
+def test_parts_of_another_fingerprint_are_not_taken_over(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    assert builds.build(photos, out, "--quality", "50", hooks=[hooks.kill_at_publishing]).code == -9
+    assert builds.build(photos, out).code == 5
+    builds.built(photos, out, "--discard_incomplete")
+    builds.built(photos, tmp_path / "whole")
+    assert disk.digests(out) == disk.digests(tmp_path / "whole")
+
+
+def test_ctrl_c_ends_with_exit_4_and_the_same_command_carries_on(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    ended = builds.build(photos, out, hooks=[partial(hooks.signal_at_image, 5)])
+    assert ended.code == 4
+    assert "rerun the same command to carry on" in ended.err
+    assert "Traceback" not in ended.err
+    builds.built(photos, out)
+    builds.built(photos, tmp_path / "whole")
+    assert disk.digests(out) == disk.digests(tmp_path / "whole")
