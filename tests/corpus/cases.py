@@ -102,6 +102,19 @@ def _cut(data: bytes, keep: float) -> bytes:
     return data[: int(len(data) * keep)]
 
 
+def _two_headers() -> bytes:
+    """The second one large, and a first frame whose disposal is a canvas of that size."""
+    return m.with_chunks(_png(), m.header(60000, 60000, 8, 2), m.animation_control(60000, 60000, 1))
+
+
+def _palette_text() -> bytes:
+    return m.with_chunks(_png("P"), m.chunk(b"tEXt", b"transparency\0x"))
+
+
+def _bomb() -> bytes:
+    return zlib.compress(bytes(20 << 20), 9)
+
+
 CASES: tuple[Case, ...] = (
     Case("53-png-named.jpg", "OK", _png),
     Case("54-html.jpg", "FORMAT", lambda: b"<!DOCTYPE html><title>404 Not Found</title>"),
@@ -256,7 +269,7 @@ CASES: tuple[Case, ...] = (
     Case("110-ico.jpg", "FORMAT", lambda: m.saved(m.photo(), "ICO")),
     Case("110-ppm.jpg", "FORMAT", lambda: m.saved(m.photo(), "PPM")),
     Case("110-psd.jpg", "FORMAT", lambda: b"8BPS\0\1" + bytes(40)),
-    Case("120-two-headers.png", "CORRUPT", lambda: m.with_chunks(_png(), m.header(60000, 60000, 8, 2))),
+    Case("120-two-headers.png", "CORRUPT", _two_headers),
     Case(
         "121-apng-disposal-bomb.png",
         "PIXELS",
@@ -265,6 +278,8 @@ CASES: tuple[Case, ...] = (
     Case("122-frame-beyond-screen.gif", "PIXELS", lambda: m.gif((4, 4), [((0, 0, 65535, 65535), 2)])),
     Case("123-webp-canvas-bomb.webp", "PIXELS", lambda: m.webp_canvas(16384, 16384)),
     Case("124-text-named-transparency.png", "OK", lambda: _text(b"transparency", b"x")),
+    Case("124-palette-and-text-named-transparency.png", "OK", _palette_text, ("palette_expanded",)),
+    Case("124-short-profile-behind-pixels.png", "CORRUPT", lambda: _png()[:-12] + m.chunk(b"iCCP", b"a\0") + m.END),
     Case("124-text-named-icc-profile.png", "OK", lambda: _text(b"icc_profile", b"x"), ("icc_broken",)),
     Case("124-text-named-exif.png", "OK", lambda: _text(b"exif", b"x")),
     Case("124-text-named-xmp.png", "OK", lambda: _text(b"xmp", b"x")),
@@ -273,9 +288,6 @@ CASES: tuple[Case, ...] = (
     Case("124-text-named-default-image.png", "OK", lambda: _text(b"default_image", b"x")),
     Case("124-text-named-disposal.png", "OK", lambda: _text(b"disposal", b"x")),
     Case("125-no-frame.gif", "CORRUPT", lambda: m.gif((4, 4), [])),
+    Case("125-junk.gif", "CORRUPT", lambda: m.gif((4, 4), [])[:-1] + bytes(1 << 20)),
     Case("126-no-pixels.png", "CORRUPT", lambda: m.png(m.header(8, 8, 8, 2), m.END)),
 )
-
-
-def _bomb() -> bytes:
-    return zlib.compress(bytes(20 << 20), 9)

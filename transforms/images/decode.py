@@ -19,8 +19,9 @@ from transforms.images.limits import MAX_SCANS
 from transforms.images.rejects import Reason, RejectError
 from transforms.images.sniff import Header, Kind
 
-# What Pillow's decoders raise on foreign bytes: its own fuzz tests' list, and TypeError, LookupError, AttributeError
-# and struct.error, which chunks with lying names and lengths bring about. Not MemoryError: sizes were checked.
+# What Pillow's decoders raise on foreign bytes: the list of its own fuzz tests, and the errors that its ImageFile takes
+# for damage while opening (TypeError, LookupError, struct.error) and lets through while loading: a short chunk behind
+# the pixels is an IndexError. Not MemoryError: sizes were checked, so it is the machine's.
 _DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -30,7 +31,6 @@ _DECODER_ERRORS = (
     EOFError,
     LookupError,
     TypeError,
-    AttributeError,
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
@@ -151,7 +151,7 @@ def _closed_reasons(kind: Kind, stream: io.BytesIO | None, size: int, short: boo
 def _words(error: BaseException) -> str:
     """What Pillow says, where it says it for people."""
     cause = error.__cause__ if isinstance(error, SyntaxError) and error.__cause__ else error  # as ImageFile wraps them
-    if isinstance(cause, (struct.error, LookupError, TypeError, AttributeError)):
+    if isinstance(cause, (struct.error, LookupError, TypeError)):
         return "malformed header or chunk"
     text = str(error) or type(error).__name__
     return "no picture of a positive size" if text == "not identified by this driver" else text

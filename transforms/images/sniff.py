@@ -8,6 +8,7 @@ JPEG is the exception: its plugin only reads markers on opening. It also means t
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import Literal
@@ -29,6 +30,8 @@ _FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
     "a Git LFS pointer, not its file": ((0, b"version https://git-lfs"),),
     "a text, as of an error page": ((0, b"<"), (0, b"{"), (0, b"\xef\xbb\xbf<")),
 }
+_GIF_BLOCK = re.compile(rb"[!,;]")  # extension, frame, end
+_GIF_JUNK = 1 << 16  # bytes between two blocks; the decoder walks over them one by one
 Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
 
 
@@ -129,18 +132,21 @@ def _gif(data: bytes) -> Header:
     position += 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     try:
         animated = _gif_frame(data, _gif_skip(data, position)) >= 0
-    except IndexError:  # the file ends early; decoding will say whether the first frame is whole
+    except (IndexError, RejectError):  # what follows is damaged; decoding will say whether the first frame is whole
         animated = False
     return Header("GIF", width, height, animated)
 
 
 def _gif_frame(data: bytes, position: int) -> int:
     """Position of the next image descriptor, or -1 at the end of the stream."""
-    while (mark := data[position]) != 0x2C:
-        if mark == 0x3B:
-            return -1
-        position = _gif_skip(data, position + 2) if mark == 0x21 else position + 1
-    return position
+    while match := _GIF_BLOCK.search(data, position, position + _GIF_JUNK):
+        position = match.start()
+        if match[0] != b"!":
+            return position if match[0] == b"," else -1
+        position = _gif_skip(data, position + 2)
+    if position + _GIF_JUNK < len(data):
+        raise RejectError(Reason.CORRUPT, f"GIF with more than {_GIF_JUNK} bytes between two blocks")
+    raise IndexError("end of data")
 
 
 def _gif_skip(data: bytes, position: int) -> int:
