@@ -26,7 +26,9 @@ def main() -> None:
         images = sum(1 for _ in photos.rglob("*.jpg"))
         ratios, peaks = [], []
         for turn in range(args.rounds + 1):
-            loop = float(command("benchmarks/limit.py", "--photos", str(photos), "--threads", str(os.cpu_count())).output)
+            loop = float(
+                command("benchmarks/limit.py", "--photos", str(photos), "--threads", str(os.cpu_count())).output
+            )
             ran = build(photos, Path(work) / "out")
             split = json.loads(ran.output.splitlines()[-1])["splits"]["train"]
             balance = split["max_bytes"] * split["shards"] / split["bytes"]
@@ -38,7 +40,9 @@ def main() -> None:
             if turn:
                 ratios.append(loop / ran.seconds)
                 peaks.append(ran.peak_mb)
-        print(f"{images:,} photos: ratio {median(ratios):.3f} of the bare loop, peak {median(peaks):.0f} MB, max/mean {balance:.4f}")
+        print(
+            f"{images:,} photos: ratio {median(ratios):.3f} of the bare loop, peak {median(peaks):.0f} MB, max/mean {balance:.4f}"
+        )
 
 
 if __name__ == "__main__":

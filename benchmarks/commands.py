@@ -49,13 +49,17 @@ def main() -> None:
                     "--quality", "90", "--num_shards", "16").seconds
             for _ in range(args.rounds)
         ]  # fmt: skip
-        print(f"rerun of a finished build of {images:,}: {median(again):.2f} s, {median(again) / whole.seconds:.3f} of the build")
+        print(
+            f"rerun of a finished build of {images:,}: {median(again):.2f} s, {median(again) / whole.seconds:.3f} of the build"
+        )
         output = Path(work) / "killed"
         done = killed_at(photos, output, 0.5, 256)
         ran = command("-m", "pipeline", "build", "--input", str(photos), "--output", str(output), "--resize", "squash",
                       "--quality", "90", "--num_shards", "16", "--json")  # fmt: skip
         encoded = json.loads(ran.output.splitlines()[-1])["encoded_in_this_run"]
-        print(f"rerun after a kill at {done} of 256 parts: {encoded:,} of {images:,} encoded again = {encoded / images:.3f}")
+        print(
+            f"rerun after a kill at {done} of 256 parts: {encoded:,} of {images:,} encoded again = {encoded / images:.3f}"
+        )
 
 
 if __name__ == "__main__":

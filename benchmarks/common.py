@@ -30,11 +30,18 @@ class Ran:
     output: str
 
 
+def _environment() -> dict[str, str]:
+    """Compiled modules may be kept, as on a user's machine."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def command(*args: str, check: bool = True) -> Ran:
     """Runs ``python args…`` to its end and measures it from outside."""
     with tempfile.TemporaryFile() as out:
         began = time.perf_counter()
-        process = subprocess.Popen([sys.executable, *args], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+        process = subprocess.Popen(
+            [sys.executable, *args], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=_environment()
+        )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -81,5 +88,6 @@ def photos_parser(what: str | None) -> argparse.ArgumentParser:
 
 def where() -> str:
     """Machine and date, for results.md."""
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     return f"{datetime.date.today()}, {os.cpu_count()} x {model or platform.processor()}, Python {platform.python_version()}"

@@ -54,8 +54,8 @@ def main() -> None:
                 "--quality", "90", "--num_shards", "16", "--threads", str(args.threads),
             )  # fmt: skip
             ratios.append(local.seconds / remote.seconds)
-            print(f"{turn + 1}: local {images / local.seconds:,.0f} img/s, bucket to bucket {images / remote.seconds:,.0f} img/s, "
-                  f"ratio {ratios[-1]:.3f}, cpu {remote.cpu:.1f} s", flush=True)  # fmt: skip
+            rates = f"local {images / local.seconds:,.0f} img/s, bucket to bucket {images / remote.seconds:,.0f} img/s"
+            print(f"{turn + 1}: {rates}, ratio {ratios[-1]:.3f}, cpu {remote.cpu:.1f} s", flush=True)  # fmt: skip
         print(f"{images:,} photos: bucket to bucket {median(ratios):.3f} of the local build")
 
 

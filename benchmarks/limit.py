@@ -38,7 +38,9 @@ def run_loop(paths: list[Path], threads: int) -> float:
 
         def work() -> None:
             resizer = cykooz_resizer.Resizer()
-            options = cykooz_resizer.ResizeOptions(cykooz_resizer.ResizeAlg.convolution(cykooz_resizer.FilterType.catmull_rom))
+            options = cykooz_resizer.ResizeOptions(
+                cykooz_resizer.ResizeAlg.convolution(cykooz_resizer.FilterType.catmull_rom)
+            )
             while True:
                 with lock:
                     path = next(todo, None)

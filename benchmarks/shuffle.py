@@ -36,11 +36,15 @@ def main() -> None:
         photos = link_copies(args.photos, Path(work) / "photos", args.copies)
         images = sum(1 for _ in photos.rglob("*.jpg"))
         with contextlib.redirect_stdout(io.StringIO()):
-            code = shardfeed(["build", "--input", str(photos), "--output", str(Path(work) / "out"), "--resize", "squash"])
+            code = shardfeed(
+                ["build", "--input", str(photos), "--output", str(Path(work) / "out"), "--resize", "squash"]
+            )
     if code:
         raise SystemExit(code)
-    print(f"{images:,} images: {sum(seen.values()) / images:.0f} bytes an image through {len(seen)} groupings of the whole graph, "
-          f"{max(seen.values()) / images:.0f} of them through the largest")  # fmt: skip
+    whole, largest = sum(seen.values()) / images, max(seen.values()) / images
+    print(
+        f"{images:,} images: {whole:.0f} bytes an image through {len(seen)} groupings, {largest:.0f} through the largest"
+    )
 
 
 if __name__ == "__main__":

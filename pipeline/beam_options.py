@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from shardfeed.errors import UsageError, clip
 
@@ -12,7 +13,7 @@ def refuse_unknown(args: Sequence[str]) -> None:
     """Raises UsageError for the first argument that no Beam options class knows. Imports Beam (about a second)."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser: Any = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for cls in PipelineOptions.__subclasses__():
         cls._add_argparse_args(parser)
     try:

@@ -24,7 +24,9 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, run: RunRecord) -> PColl
     options, output = config.options, Output(config.output, run.run_id)
     sources = tuple(root.url for root in config.roots)
 
-    labelled = pipeline | "ListImages" >> ListImages(config.roots, output=output) | "LabelImages" >> LabelImages(options)
+    labelled = (
+        pipeline | "ListImages" >> ListImages(config.roots, output=output) | "LabelImages" >> LabelImages(options)
+    )
     totals = labelled | "CountImages" >> CountImages(options)
     plan = totals | "ClaimOutput" >> ClaimOutput(options, output=output)
 

@@ -11,10 +11,10 @@ from typing import get_args
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from transforms.images.limits import MAX_OUTPUT_PIXELS
-from transforms.images.options import Channels, Format, ImageOptions, ResizeMode, Resizer
+from transforms.images.options import Channels, Format, ResizeMode, Resizer
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import InputRoot, parse_inputs
-from transforms.options import SHARD_BYTES, BuildOptions
+from transforms.options import BuildOptions
 from transforms.reconciling import RejectLimit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
@@ -44,7 +44,9 @@ class BuildConfig:
         set_(self, "output", _check_output(self.output))
         set_(self, "roots", parse_inputs(list(self.inputs)))
         if self.threads < 0 or self.threads > 512:
-            raise UsageError(f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket).")
+            raise UsageError(
+                f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
+            )
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         if self.runner is not None and "dask" in self.runner.lower():
@@ -88,10 +90,13 @@ def _check_options(options: BuildOptions) -> None:
     image = options.image
     for side in (image.height, image.width):
         if not 1 <= side <= MAX_SIDE:
-            raise UsageError(f"--image_size: a side of {side} pixels; allowed are 1 to {MAX_SIDE:,}. Example: --image_size 224")
+            raise UsageError(
+                f"--image_size: a side of {side} pixels; allowed are 1 to {MAX_SIDE:,}. Example: --image_size 224"
+            )
     if image.height * image.width > MAX_OUTPUT_PIXELS:
         raise UsageError(
-            f"--image_size {image.height}x{image.width} is {image.height * image.width:,} pixels; allowed are {MAX_OUTPUT_PIXELS:,}."
+            f"--image_size {image.height}x{image.width} is {image.height * image.width:,} pixels; at most {MAX_OUTPUT_PIXELS:,} "
+            "are allowed."
         )
     if image.resize in ("shortest", "longest") and image.height != image.width:
         raise UsageError(
@@ -136,7 +141,9 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     if not match or match[2].upper() not in _UNITS:
-        raise UsageError(f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB.")
+        raise UsageError(
+            f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
@@ -157,7 +164,9 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
     except ValueError:
         counts = [0]
     if min(counts) < 1 or max(counts) > 1_000_000:
-        raise UsageError(f"--num_shards {clip(text)}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2).")
+        raise UsageError(
+            f"--num_shards {clip(text)}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2)."
+        )
     return count
 
 
@@ -184,12 +193,12 @@ def read_class_list(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8") as file:
             names = [line.rstrip("\r\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line.") from None
+        raise UsageError(
+            f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line."
+        ) from None
     names = [name for name in names if name]
     twice = sorted({name for name in names if names.count(name) > 1})
     if not names or twice:
         what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
         raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")
     return tuple(names)
-
-

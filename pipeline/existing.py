@@ -77,5 +77,7 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             (images, size), (images2, size2) = before.get(name, (0, 0)), after.get(name, (0, 0))
             if (images, size) != (images2, size2):
                 label = f"{split}/{clip(name, 40)}"
-                rows.append(f"  {label}: {images:,} images, {size:,} bytes then; {images2:,} images, {size2:,} bytes now")
+                rows.append(
+                    f"  {label}: {images:,} images, {size:,} bytes then; {images2:,} images, {size2:,} bytes now"
+                )
     return rows

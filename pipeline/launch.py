@@ -51,7 +51,9 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> S
         finally:
             _tidy(config.output, output)
     manifest = _published(config)
-    return Summary(manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest))
+    return Summary(
+        manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest)
+    )
 
 
 def _record(config: BuildConfig) -> RunRecord:
@@ -93,7 +95,9 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
-    raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(outcome.message + (f"\nRejects: {files}" if files else "")) from None
+    raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(
+        outcome.message + (f"\nRejects: {files}" if files else "")
+    ) from None
 
 
 def _outcome_of(output: Output) -> Outcome | None:
@@ -131,7 +135,7 @@ def _notes(manifest: Manifest) -> tuple[str, ...]:
     for name, split in manifest.splits.items():
         asked = wanted.get(name) if isinstance(wanted, dict) else wanted if len(manifest.splits) == 1 else None
         if asked is not None and asked != len(split.shards):
-            notes.append(f"{name}: {len(split.shards)} shards instead of {asked}: a shard is never empty, and there are no more parts")
+            notes.append(
+                f"{name}: {len(split.shards)} shards instead of {asked}: a shard is never empty, and there are no more parts"
+            )
     return tuple(notes)
-
-

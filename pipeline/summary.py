@@ -59,25 +59,25 @@ class Summary:
         """Lines for a person, without control characters."""
         manifest = self.manifest
         lines = [f"Already built: {self.output}" if self.already_built else f"Built: {self.output}"]
-        lines.append(f"  images    {manifest.listed:,} listed = {manifest.written:,} written"
-                     f" + {_with_reasons('rejected', manifest.rejected)} + {_with_reasons('skipped', manifest.skipped)}")  # fmt: skip
+        rejected, skipped = _with_reasons("rejected", manifest.rejected), _with_reasons("skipped", manifest.skipped)
+        lines.append(f"  images     {manifest.listed:,} listed = {manifest.written:,} written + {rejected} + {skipped}")
         if manifest.fixes:
-            lines.append(f"  fixes     {_named(manifest.fixes)}")
+            lines.append(f"  fixes      {_named(manifest.fixes)}")
         for name, split in manifest.splits.items():
             sizes = _shard_sizes([shard.bytes for shard in split.shards])
             lines.append(
-                f"  {name:<9} {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
+                f"  {name:<10} {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
                 f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
                 f"max {human_bytes(sizes['max_bytes'])})"
             )
-        lines.append(f"  classes   {_classes(manifest)}")
+        lines.append(f"  classes    {_classes(manifest)}")
         if not self.already_built:
             encoded = manifest.written + sum(manifest.rejected.values()) - self.kept
             kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
             rate = f", {encoded / self.seconds:,.0f} img/s" if encoded else ""
-            lines.append(f"  time      {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
-                         f"  time      {duration(self.seconds)}{rate}{kept}")  # fmt: skip
-        lines += [f"  note      {note}" for note in self.notes]
+            lines.append(f"  time       {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
+                         f"  time       {duration(self.seconds)}{rate}{kept}")  # fmt: skip
+        lines += [f"  note       {note}" for note in self.notes]
         lines.append(f"Next: shardfeed verify {_quoted(self.output)} --deep")
         return "\n".join(lines)
 
@@ -104,4 +104,8 @@ def _classes(manifest: Manifest) -> str:
 
 
 def _quoted(path: str) -> str:
-    return path if path.replace("/", "").replace("_", "").replace("-", "").replace(".", "").replace(":", "").isalnum() else f"'{path}'"
+    return (
+        path
+        if path.replace("/", "").replace("_", "").replace("-", "").replace(".", "").replace(":", "").isalnum()
+        else f"'{path}'"
+    )

@@ -22,6 +22,7 @@ from transforms.outcome import AlreadyBuiltError
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
+
 def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
 
@@ -44,7 +45,9 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
         store.delete(naming.CLAIM)
     if built.fingerprint == plan.fingerprint:
         raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
-    raise ConflictError(describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim))
+    raise ConflictError(
+        describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim)
+    )
 
 
 def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
@@ -58,7 +61,9 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
         if theirs["fingerprint"] != claim["fingerprint"]:
             raise ConflictError(describe_conflict(store.url, "is claimed by another build", theirs, claim))
         return False
-    raise IncompleteError(f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command.")
+    raise IncompleteError(
+        f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command."
+    )
 
 
 def _parse_claim(store: Store, data: bytes) -> dict[str, Any]:
@@ -66,7 +71,11 @@ def _parse_claim(store: Store, data: bytes) -> dict[str, Any]:
         raw = json.loads(data)
     except ValueError:
         raw = None
-    if not isinstance(raw, dict) or not isinstance(raw.get("fingerprint"), str) or not isinstance(raw.get("config"), dict):
+    if (
+        not isinstance(raw, dict)
+        or not isinstance(raw.get("fingerprint"), str)
+        or not isinstance(raw.get("config"), dict)
+    ):
         raise ConflictError(
             f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
         )

@@ -1,6 +1,7 @@
 """ClaimOutput: Totals -> the Plan, after the output has been claimed for it."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
@@ -16,7 +17,7 @@ from transforms.plan import make_plan
 from transforms.run_state import RUN
 
 
-class ClaimOutput(beam.PTransform):
+class ClaimOutput(beam.PTransform[Any, Any]):
     """Checks the whole listing, fixes fingerprint and number of parts, and claims the output before any image is read."""
 
     def __init__(self, options: BuildOptions, *, output: Output) -> None:

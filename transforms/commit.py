@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
@@ -16,7 +17,7 @@ from transforms.run_state import RUN
 
 
 @dataclass(eq=False)
-class Commit(beam.PTransform):
+class Commit(beam.PTransform[Any, Any]):
     """Waits for all shards and rejects files, publishes the manifest, gives its fingerprint."""
 
     totals: PCollection[Totals]
@@ -38,7 +39,7 @@ class Commit(beam.PTransform):
 
 
 @dataclass(eq=False)
-class Sweep(beam.PTransform):
+class Sweep(beam.PTransform[Any, Any]):
     """Deletes what the build left below ``_parts/``, many files at a time; ``keep_parts`` leaves all but the claim."""
 
     output: Output

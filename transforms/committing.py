@@ -62,7 +62,9 @@ def commit(
     splits = _splits(plan, counts, results)
     image = _image_info(counts, options)
     texts = {
-        naming.CLASSES: "".join(f"{json.dumps(name)[1:-1] if not name.isprintable() else name}\n" for name in plan.classes).encode(),
+        naming.CLASSES: "".join(
+            f"{json.dumps(name)[1:-1] if not name.isprintable() else name}\n" for name in plan.classes
+        ).encode(),
         **tfds_files(name="shardfeed", classes=plan.classes, splits=splits, image=image),
     }
     files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
@@ -130,8 +132,8 @@ def _refuse_unnamed(store: Store, named: Iterable[str]) -> None:
     stray = list(islice((name for name, _ in store.list() if naming.is_shard(name) and name not in known), 4))
     if stray:
         raise ConflictError(
-            f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. Remove them "
-            "with --discard_incomplete, or give another --output."
+            f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. "
+            "Remove them with --discard_incomplete, or give another --output."
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
@@ -15,7 +16,7 @@ from transforms.run_state import RUN
 
 
 @dataclass(eq=False)
-class ComposeShards(beam.PTransform):
+class ComposeShards(beam.PTransform[Any, Any]):
     """Concatenates parts in the store; the bytes pass through no worker on object stores."""
 
     plan: PCollection[Plan]

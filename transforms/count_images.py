@@ -1,6 +1,7 @@
 """CountImages: labelled batches -> one Totals."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
@@ -11,7 +12,7 @@ from transforms.options import BuildOptions
 from transforms.totals import add_totals, count_batch
 
 
-class CountImages(beam.PTransform):
+class CountImages(beam.PTransform[Any, Any]):
     """Counts, bytes, key sums and the listing's digest, by split and class."""
 
     def __init__(self, options: BuildOptions) -> None:

@@ -270,4 +270,3 @@ def add_counts(*many: Mapping[str, int]) -> dict[str, int]:
         for name, count in counts.items():
             total[name] = total.get(name, 0) + count
     return total
-

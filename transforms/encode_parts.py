@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -20,7 +21,7 @@ from transforms.run_state import RUN
 
 
 @dataclass(eq=False)
-class EncodeParts(beam.PTransform):
+class EncodeParts(beam.PTransform[Any, Any]):
     """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a part that is there is not redone."""
 
     plan: PCollection[Plan]

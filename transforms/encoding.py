@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import BinaryIO, cast
 
 from shardfeed import storage, tfrecord
@@ -137,7 +138,7 @@ class PartEncoder:
     def _start(self, split: str, part: int, refs: list[ImageRef]) -> _Pending:
         seed = self._options.seed
         hashed = sorted((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs)
-        for (_, key, one, _), (_, other, two, _) in zip(hashed, hashed[1:], strict=False):
+        for (_, key, one, _), (_, other, two, _) in pairwise(hashed):
             if key == other:
                 raise UsageError(
                     f"{clip(key)} is in two inputs: {clip(self._sources[one].url)} and {clip(self._sources[two].url)}. "

@@ -7,6 +7,8 @@ target's area times bytes per pixel of format and quality. Nothing of the machin
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from transforms.images.options import ImageOptions
 
 RECORD_OVERHEAD = 160  # bytes: TFRecord framing, the other columns, feature names
@@ -44,7 +46,7 @@ def _encoded_bytes(area: int, options: ImageOptions) -> int:
 
 
 def _jpeg_milli(quality: int) -> int:
-    for (low, below), (high, above) in zip(_JPEG_MILLI, _JPEG_MILLI[1:], strict=False):
+    for (low, below), (high, above) in pairwise(_JPEG_MILLI):
         if quality <= high:
             return below + (above - below) * (quality - low) // (high - low)
     return _JPEG_MILLI[-1][1]

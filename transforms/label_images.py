@@ -1,6 +1,7 @@
 """LabelImages: batches of references -> the same, cut by split."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
@@ -11,7 +12,7 @@ from transforms.options import BuildOptions
 from transforms.totals import label_batch
 
 
-class LabelImages(beam.PTransform):
+class LabelImages(beam.PTransform[Any, Any]):
     """Gives every reference its split; the class follows from the key. What cannot be labelled is counted, then refused."""
 
     def __init__(self, options: BuildOptions) -> None:

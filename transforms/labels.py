@@ -18,7 +18,13 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.hashing import hash64
 
 FOLDERS = "folders"
-_SPLIT_FOLDERS = {"train": "train", "validation": "validation", "valid": "validation", "val": "validation", "test": "test"}
+_SPLIT_FOLDERS = {
+    "train": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+}
 _TRAINING_FOLDERS = _SPLIT_FOLDERS.keys() | {"training", "testing", "eval"}
 
 
@@ -56,7 +62,9 @@ def parse_splits(text: str) -> SplitRule:
         try:
             shares.append((name, Fraction(share) if equals else Fraction(1)))
         except (ValueError, ZeroDivisionError):
-            raise UsageError(f"--splits {clip(text)}: {clip(share)!r} is not a number. Example: train=0.9,test=0.1") from None
+            raise UsageError(
+                f"--splits {clip(text)}: {clip(share)!r} is not a number. Example: train=0.9,test=0.1"
+            ) from None
     names = [name for name, _ in shares]
     if len(set(names)) < len(names):
         raise UsageError(f"--splits {clip(text)}: a split is named twice. Name each once.")
@@ -66,8 +74,8 @@ def parse_splits(text: str) -> SplitRule:
             "and together they must be exactly 1. Example: --splits train=0.8,validation=0.1,test=0.1"
         )
     bounds, upto = [], Fraction(0)
-    for name, share in shares:
-        upto += share
+    for name, part in shares:
+        upto += part
         bounds.append((name, int(upto * (1 << 64))))
     return SplitRule(tuple(bounds))
 

@@ -1,6 +1,7 @@
 """ListImages: input roots -> batches of references."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
@@ -13,7 +14,7 @@ from transforms.outcome import Output, reported
 from transforms.run_state import RUN
 
 
-class ListImages(beam.PTransform):
+class ListImages(beam.PTransform[Any, Any]):
     """Lists every root, its first-level folders side by side; skipped files are counted in the batches."""
 
     def __init__(self, roots: tuple[InputRoot, ...], *, output: Output) -> None:

@@ -67,7 +67,9 @@ def parse_inputs(inputs: list[str]) -> tuple[InputRoot, ...]:
 def _split_glob(text: str) -> tuple[str, str | None]:
     """(root, glob or None): the root is the longest prefix of whole folders without a wildcard."""
     if not text:
-        raise UsageError("--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg).")
+        raise UsageError(
+            "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg)."
+        )
     remote = storage.is_remote(text)
     if not remote:
         text = os.path.expanduser(text)
@@ -79,8 +81,8 @@ def _split_glob(text: str) -> tuple[str, str | None]:
         glob_regex(glob)
     except re.error as error:
         raise UsageError(
-            f"--input {clip(text)}: {clip(glob)!r} is not a glob ({error.msg}). Allowed are * ? ** and sets such as [abc], [a-z], "
-            "[!abc]."
+            f"--input {clip(text)}: {clip(glob)!r} is not a glob ({error.msg}). Allowed are * ? ** and sets such as "
+            "[abc], [a-z], [!abc]."
         ) from None
     return _normal(root, remote), glob
 
@@ -145,7 +147,9 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
             skipped = add_counts(skipped, {reason: 1})
             continue
         if len(listed.key) > 0xFFFF:
-            raise UsageError(f"{clip(listed.key)}: a key of {len(listed.key)} bytes; at most 65,535 are possible. Rename it.")
+            raise UsageError(
+                f"{clip(listed.key)}: a key of {len(listed.key)} bytes; at most 65,535 are possible. Rename it."
+            )
         packed.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
         if len(packed) == BATCH_REFS:
             RUN.check()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
@@ -13,7 +14,7 @@ from transforms.plan import shards_for_bytes
 
 
 @dataclass(eq=False)
-class PackShards(beam.PTransform):
+class PackShards(beam.PTransform[Any, Any]):
     """Packs each split's parts by their exact sizes. It needs the verdict: nothing is packed that may not be published."""
 
     verdict: PCollection[Verdict]

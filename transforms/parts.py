@@ -103,7 +103,9 @@ def commit_part(store: Store, fingerprint: str, sidecar: Sidecar, records: Binar
         winner = read_sidecar(store, fingerprint, result.split, result.part)
         if winner is not None:
             return winner.result
-    raise IncompleteError(f"{store.url}/{name} appears and vanishes; is another build sweeping here? Rerun the same command.")
+    raise IncompleteError(
+        f"{store.url}/{name} appears and vanishes; is another build sweeping here? Rerun the same command."
+    )
 
 
 def _put_records(store: Store, name: str, result: PartResult, records: BinaryIO) -> None:

@@ -30,7 +30,9 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     if not totals.candidates:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(totals.skipped.items()))
         raise UsageError(
-            "no images found in the input" + (f" (skipped: {skipped})" if skipped else "") + ". Expected ROOT/class/image.jpg "
+            "no images found in the input"
+            + (f" (skipped: {skipped})" if skipped else "")
+            + ". Expected ROOT/class/image.jpg "
             "with suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
         )
     found = {name for split in totals.splits.values() for name in split.by_class}
@@ -60,7 +62,11 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
     """Number of shards as near ``shard_bytes`` each as possible, and at least 16 from 1,600 images on; 1..images."""
     low = max(1, total_bytes // shard_bytes)
     # |total/N - target| without division: low is at or above the target, low + 1 below it.
-    nearer = low if (total_bytes - shard_bytes * low) * (low + 1) <= (shard_bytes * (low + 1) - total_bytes) * low else low + 1
+    nearer = (
+        low
+        if (total_bytes - shard_bytes * low) * (low + 1) <= (shard_bytes * (low + 1) - total_bytes) * low
+        else low + 1
+    )
     return min(max(nearer, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
@@ -13,7 +14,7 @@ from transforms.run_state import RUN
 
 
 @dataclass(eq=False)
-class Reconcile(beam.PTransform):
+class Reconcile(beam.PTransform[Any, Any]):
     """Proves that every listed image was written or rejected, and applies the limit on rejects."""
 
     totals: PCollection[Totals]

@@ -117,9 +117,9 @@ def _lost(counts: Counts, totals: Totals) -> str:
         images, key_sum = counts.images.get(name, 0), counts.key_sums.get(name, 0)
         if (images, key_sum) != (split.images, split.key_sum):
             return (
-                f"{name}: {split.images:,} images were listed, but {images:,} came out of the parts (key sums {split.key_sum:032x} "
-                f"and {key_sum:032x}). Nothing was published. Rerun the same command; if it happens again, the engine loses or "
-                "doubles elements: use another --runner."
+                f"{name}: {split.images:,} images were listed, but {images:,} came out of the parts (key sums "
+                f"{split.key_sum:032x} and {key_sum:032x}). Nothing was published. Rerun the same command; if it happens "
+                "again, the engine loses or doubles elements: use another --runner."
             )
     return ""
 
@@ -146,9 +146,12 @@ def _emptied(counts: Counts, plan: Plan) -> str:
         )
     for split in plan.splits:
         if not sum(counts.class_counts.get(split, {}).values()):
-            return f"no image of split {split} can be used ({_by_count(counts.rejected)}). Nothing was published. Mend the images."
+            reasons = _by_count(counts.rejected)
+            return f"no image of split {split} can be used ({reasons}). Nothing was published. Mend the images."
     return ""
 
 
 def _by_count(rejected: Mapping[str, int]) -> str:
-    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
+    return ", ".join(
+        f"{reason} {count:,}" for reason, count in sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.hashing import MASK128, hash128, key_hash
@@ -76,7 +77,8 @@ def _listing_hash(ref: ImageRef) -> int:
 def add_totals(many: Iterable[Totals]) -> Totals:
     """Sum of totals, in any order."""
     splits: dict[str, SplitTotals] = {}
-    digest, skipped = 0, {}
+    digest = 0
+    skipped: dict[str, int] = {}
     faults: dict[str, tuple[int, tuple[str, ...]]] = {}
     for totals in many:
         digest = (digest + totals.digest) & MASK128
@@ -103,7 +105,7 @@ def _add_splits(one: SplitTotals, two: SplitTotals) -> SplitTotals:
     )
 
 
-def listing_of(totals: Totals) -> dict[str, object]:
+def listing_of(totals: Totals) -> dict[str, Any]:
     """The manifest's ``listing``: digest, and (images, bytes) by class and by split and class."""
     by_class: dict[str, list[int]] = {}
     for split in totals.splits.values():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
@@ -15,7 +16,7 @@ from transforms.rejects_files import plan_rejects, write_rejects
 
 
 @dataclass(eq=False)
-class WriteRejects(beam.PTransform):
+class WriteRejects(beam.PTransform[Any, Any]):
     """Writes the rejects of a good build into the output, those of a failed one below ``_parts/`` where they can be read."""
 
     plan: PCollection[Plan]
@@ -31,7 +32,7 @@ class WriteRejects(beam.PTransform):
 
 
 @dataclass(eq=False)
-class Proceed(beam.PTransform):
+class Proceed(beam.PTransform[Any, Any]):
     """The verdict, if it is good; else the end of the run, with the rejects files in hand."""
 
     rejects: PCollection[FileResult]
@@ -63,5 +64,7 @@ class _Proceed(beam.DoFn):
     def process(self, verdict: Verdict, rejects: Iterable[FileResult]) -> Iterable[Verdict]:
         with reported(self._output, sorted(file.file for file in rejects)):
             if verdict.code:
-                raise (TooManyRejectsError if verdict.code == TooManyRejectsError.code else IncompleteError)(verdict.message)
+                raise (TooManyRejectsError if verdict.code == TooManyRejectsError.code else IncompleteError)(
+                    verdict.message
+                )
         return [verdict]
