@@ -112,12 +112,14 @@ def _splits(plan: Plan, counts: Counts, shards: Iterable[ShardResult]) -> dict[s
 def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
     image = options.image
     varies = image.resize in ("shortest", "longest")
-    pixels, sums, squares = counts.stats or (1, (0, 0, 0), (0, 0, 0))
+    channels = 1 if image.channels == "gray" else 3
+    nothing = (0,) * channels  # where a sample of a large, mostly rejected dataset hit no good image
+    pixels, sums, squares = counts.stats or (1, nothing, nothing)
     means = [value / pixels for value in sums]
     return ImageInfo(
         height=None if varies else image.height,
         width=None if varies else image.width,
-        channels=1 if image.channels == "gray" else 3,
+        channels=channels,
         format=image.format,
         mean=tuple(round(mean, 3) for mean in means),
         std=tuple(

@@ -1,0 +1,41 @@
+"""Which part a reference belongs to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.hashing import hash64
+from shardfeed.storage.base import Stat
+from transforms.assigning import split_by_part
+from transforms.elements import ImageRef, pack_ref, unpack_refs
+from transforms.labels import parse_splits
+
+REFS = [ImageRef(0, b"cat/%d.jpg" % i, Stat(i, 1)) for i in range(1_000)]
+
+
+@given(st.lists(st.sampled_from(REFS), max_size=30), st.integers(1, 100), st.integers(-(2**63), 2**63 - 1))
+def test_a_key_goes_where_its_hash_says(refs: list[ImageRef], parts: int, seed: int) -> None:
+    by_part = split_by_part(b"".join(map(pack_ref, refs)), parts, seed)
+
+    assert {part: list(unpack_refs(packed)) for part, packed in by_part.items()} == {
+        part: [ref for ref in refs if hash64("part", seed, ref.key) * parts // 2**64 == part] for part in by_part
+    }
+    assert sum(len(list(unpack_refs(packed))) for packed in by_part.values()) == len(refs)
+
+
+def test_a_split_by_ratio_still_reaches_every_part() -> None:
+    rule = parse_splits("train=0.9,test=0.1")
+    test = [ref for ref in REFS if rule.split_of(ref.key) == "test"]
+
+    assert len(split_by_part(b"".join(map(pack_ref, test)), 16, 0)) == 16
+
+
+def test_parts_are_about_equally_full() -> None:
+    by_part = split_by_part(b"".join(map(pack_ref, REFS)), 10, 0)
+
+    counts = Counter({part: len(list(unpack_refs(packed))) for part, packed in by_part.items()})
+    assert set(counts) == set(range(10))
+    assert max(counts.values()) < 2 * min(counts.values())

@@ -1,0 +1,293 @@
+"""The commit: what the manifest says, that it comes last, that nothing unnamed is published, and the sweep after it."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shardfeed.checksums import crc32c
+from shardfeed.errors import ConflictError, UsageError
+from shardfeed.manifest import Manifest, parse_manifest
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from transforms.committing import RunRecord, commit, leftovers, sweep
+from transforms.composing import compose_shard
+from transforms.elements import (
+    Counts,
+    FileResult,
+    PartFile,
+    PartResult,
+    Plan,
+    ShardPlan,
+    ShardResult,
+    SplitPlan,
+    SplitTotals,
+    Totals,
+)
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.parts import Sidecar, commit_part
+
+OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
+PLAN = Plan(
+    "f", ("cat", "dög", "x\ny"), {"pillow": "12"}, 6, {"test": SplitPlan(16, None, 2), "train": SplitPlan(16, None, 4)}
+)
+TOTALS = Totals(
+    {
+        "test": SplitTotals(2, 20, 0, 0, {"cat": (2, 20)}),
+        "train": SplitTotals(4, 40, 0, 0, {"cat": (2, 20), "dög": (2, 20)}),
+    },
+    digest=255,
+    skipped={"hidden": 3},
+)
+COUNTS = Counts(
+    images={"test": 2, "train": 4},
+    rejected={"EMPTY": 1},
+    fixes={"upscaled": 2},
+    class_counts={"test": {"cat": 2}, "train": {"cat": 1, "dög": 1, "x\ny": 1}},
+    stats=(4, (10, 20, 30), (30, 110, 250)),
+    rejects_by_part=(("train", 0, 1),),
+)
+RUN = RunRecord("run-1", "2026-01-02T03:04:05+00:00", ("/photos",), "DirectRunner")
+SIDE_FILES = ["class.labels.txt", "classes.txt", "dataset_info.json", "features.json"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def _shard(store: Store, split: str, records: int) -> ShardResult:
+    data = b"r" * 10 * records
+    result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
+    commit_part(store, "f", Sidecar(result, (10,) * records, (), {}), io.BytesIO(data))
+    plan = ShardPlan(split, 0, 1, (PartFile(0, len(data), records, crc32c(data)),))
+    return compose_shard(store, "f", plan)
+
+
+def _commit(store: Store, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object) -> Manifest:
+    arguments = {
+        "plan": PLAN,
+        "totals": TOTALS,
+        "counts": counts,
+        "shards": [_shard(store, "train", 3), _shard(store, "test", 2)],
+        "rejects": [FileResult("rejects-00000-of-00001.jsonl", 9, 5)],
+        "options": options,
+        "run": RUN,
+        **changes,
+    }
+    return commit(store, **arguments)  # type: ignore[arg-type]
+
+
+def test_the_manifest_says_everything(store: Store) -> None:
+    manifest = _commit(store)
+
+    raw = json.loads(store.read("manifest.json"))
+    files = raw.pop("files")
+    indexes = [f"{split}-00000-of-00001.tfrecord.idx" for split in ("test", "train")]
+    assert [file["file"] for file in files] == sorted([*SIDE_FILES, "rejects-00000-of-00001.jsonl", *indexes])
+    assert raw == {
+        "schema_version": 1,
+        "fingerprint": "f",
+        "config": OPTIONS.config(),
+        "versions": {"pillow": "12"},
+        "classes": ["cat", "dög", "x\ny"],
+        "listing": {
+            "digest": "000000000000000000000000000000ff",
+            "by_class": {"cat": [4, 40], "dög": [2, 20]},
+            "by_split": {"test": {"cat": [2, 20]}, "train": {"cat": [2, 20], "dög": [2, 20]}},
+        },
+        "listed": 9,
+        "written": 5,
+        "rejected": {"total": 1, "by_reason": {"EMPTY": 1}},
+        "skipped": {"total": 3, "by_reason": {"hidden": 3}},
+        "fixes": {"upscaled": 2},
+        "image": {
+            "height": 8,
+            "width": 12,
+            "channels": 3,
+            "format": "jpeg",
+            "mean": [2.5, 5.0, 7.5],
+            "std": [1.118, 1.581, 2.5],
+        },
+        "splits": {
+            split: {
+                "records": records,
+                "bytes": records * 10,
+                "class_counts": counts,
+                "shards": [
+                    {
+                        "file": f"{split}-00000-of-00001.tfrecord",
+                        "records": records,
+                        "bytes": records * 10,
+                        "crc32c": f"{crc32c(b'r' * 10 * records):08x}",
+                        "blocks": [[records, records * 10]],
+                    }
+                ],
+            }
+            for split, records, counts in (
+                ("test", 2, {"cat": 2, "dög": 0, "x\ny": 0}),
+                ("train", 3, {"cat": 1, "dög": 1, "x\ny": 1}),
+            )
+        },
+    }
+    assert parse_manifest(store.read("manifest.json"), "m") == manifest
+
+
+def test_every_file_that_it_names_is_there_with_its_crc(store: Store) -> None:
+    manifest = _commit(store, rejects=[])
+
+    for file in manifest.files:
+        assert store.checksum(file.file) == (file.bytes, int(file.crc32c, 16))
+    assert sorted(name for name, _ in store.list() if not name.startswith("_parts/")) == sorted(
+        [
+            "manifest.json",
+            "run.json",
+            *(file.file for file in manifest.files),
+            "test-00000-of-00001.tfrecord",
+            "train-00000-of-00001.tfrecord",
+        ]
+    )
+
+
+def test_classes_are_one_a_line_whatever_their_names(store: Store) -> None:
+    _commit(store)
+
+    assert store.read("classes.txt").decode() == "cat\ndög\nx\\ny\n"
+
+
+def test_the_manifest_is_the_last_file_but_one_and_run_json_the_last(tmp_path: Path) -> None:
+    created: list[str] = []
+
+    class _Watched(LocalStore):
+        def create(self, name: str, data: object, *, durable: bool = False) -> bool:
+            created.append(name)
+            return super().create(name, data, durable=durable)  # type: ignore[arg-type]
+
+    _commit(_Watched(str(tmp_path)))
+    assert [name for name in created if "/" not in name] == [
+        "train-00000-of-00001.tfrecord.idx",
+        "test-00000-of-00001.tfrecord.idx",
+        *SIDE_FILES,
+        "manifest.json",
+        "run.json",
+    ]
+
+
+def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
+    other = LocalStore(str(tmp_path / "other"))
+    _commit(store)
+    _commit(other, run=replace(RUN, run_id="run-2", started="later", inputs=("/elsewhere",)))
+
+    names = [name for name, _ in store.list()]
+    assert names == [name for name, _ in other.list()]
+    assert [name for name in names if store.read(name) != other.read(name)] == ["run.json"]
+    assert json.loads(store.read("run.json")) == {
+        "run_id": "run-1",
+        "started": "2026-01-02T03:04:05+00:00",
+        "inputs": ["/photos"],
+        "runner": "DirectRunner",
+    }
+
+
+def test_committing_again_finds_everything_there(store: Store) -> None:
+    first = _commit(store)
+    before = [(name, store.read(name)) for name, _ in store.list()]
+
+    assert _commit(store, run=replace(RUN, run_id="run-2")) == first
+    assert [(name, store.read(name)) for name, _ in store.list()] == before
+
+
+@pytest.mark.parametrize("stray", ["train-00000-of-00002.tfrecord", "old-00000-of-00001.tfrecord.idx"])
+def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Store, stray: str) -> None:
+    store.create(stray, b"x")
+
+    with pytest.raises(ConflictError) as found:
+        _commit(store)
+    assert str(found.value) == (
+        f"{store.url} holds shards that are not this dataset's: {stray}. Another build wrote here. Remove them with "
+        "--discard_incomplete, or give another --output."
+    )
+    assert store.stat("manifest.json") is None
+
+
+def test_another_manifest_is_a_conflict_and_stays(store: Store) -> None:
+    store.create("manifest.json", b"{}")
+
+    with pytest.raises(ConflictError, match=r"manifest\.json already holds other content"):
+        _commit(store)
+    assert store.read("manifest.json") == b"{}"
+
+
+@pytest.mark.parametrize("channels", ["rgb", "gray"])
+def test_mean_and_deviation_are_numpys_to_three_decimals(store: Store, channels: str) -> None:
+    count = 3 if channels == "rgb" else 1
+    pixels = np.random.default_rng(0).integers(0, 256, (5_000, count))
+    stats = (len(pixels), tuple(pixels.sum(0).tolist()), tuple((pixels**2).sum(0).tolist()))
+    options = replace(OPTIONS, image=replace(OPTIONS.image, channels=channels))  # type: ignore[arg-type]
+
+    image = _commit(store, options, replace(COUNTS, stats=stats)).image
+    assert image.mean == tuple(np.round(pixels.mean(0), 3).tolist())
+    assert image.std == tuple(np.round(pixels.std(0), 3).tolist())
+
+
+@pytest.mark.parametrize("channels", ["rgb", "gray"])
+def test_a_sample_of_no_image_still_gives_a_manifest_that_can_be_read(store: Store, channels: str) -> None:
+    options = replace(OPTIONS, image=replace(OPTIONS.image, channels=channels))  # type: ignore[arg-type]
+
+    _commit(store, options, replace(COUNTS, stats=None))
+    image = parse_manifest(store.read("manifest.json"), "m").image
+    assert image.mean == image.std == (0.0,) * image.channels
+
+
+def test_constant_pixels_have_no_deviation(store: Store) -> None:
+    image = _commit(store, counts=replace(COUNTS, stats=(3, (9, 9, 9), (27, 27, 27)))).image
+
+    assert (image.mean, image.std) == ((3.0, 3.0, 3.0), (0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("resize", ["shortest", "longest"])
+def test_sides_that_vary_are_null(store: Store, resize: str) -> None:
+    options = BuildOptions(image=ImageOptions(resize=resize))  # type: ignore[arg-type]
+
+    image = _commit(store, options).image
+    assert (image.height, image.width) == (None, None)
+
+
+def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(store: Store) -> None:
+    for name in ("_parts/CLAIM", "_parts/outcome-1.json", "_parts/f/train/00001.json", "_parts/g/x", "classes.txt"):
+        store.create(name, b"")
+
+    assert sorted(name for batch in leftovers(store, ["_parts/outcome-1.json"]) for name in batch) == [
+        "_parts/f/train/00001.json",
+        "_parts/g/x",
+    ]
+
+
+def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transforms.committing._SWEEP_BATCH", 2)
+    for i in range(5):
+        store.create(f"_parts/f/{i}", b"")
+
+    assert [len(batch) for batch in leftovers(store, ())] == [2, 2, 1]
+
+
+def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class _Locked(LocalStore):
+        def delete(self, name: str, version: int | None = None) -> None:
+            if name.endswith("locked"):
+                raise UsageError("cannot delete from the output")
+            super().delete(name, version)
+
+    store = _Locked(str(tmp_path))
+    for name in ("_parts/locked", "_parts/free"):
+        store.create(name, b"")
+
+    assert sweep(store, ["_parts/locked", "_parts/free", "_parts/gone"]) == 1
+    assert caplog.messages == [f"could not delete {tmp_path}/_parts/locked: cannot delete from the output"]
+    assert [name for name, _ in store.list()] == ["_parts/locked"]

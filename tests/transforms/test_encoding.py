@@ -1,0 +1,383 @@
+"""One part from references to records: order, rejects with their reasons, twins, memory, and the stop flag."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardfeed import tfrecord
+from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.example import decode_example
+from shardfeed.hashing import MASK128, hash64, key_hash
+from shardfeed.storage.base import ChecksumError, Stat, StorageError, UnreadableError
+from shardfeed.storage.local import LocalSource, LocalStore
+from transforms import encoding
+from transforms.elements import ImageRef, PartResult, Plan, SplitPlan
+from transforms.encoding import Budget, PartEncoder, shown_key
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.parts import read_sidecar
+from transforms.run_state import RUN
+
+OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
+PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1, 30)})
+
+
+@pytest.fixture(autouse=True)
+def fresh_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    yield
+    RUN.stop.clear()
+
+
+class _Folder:
+    """An input folder and an output, and encoders between them."""
+
+    def __init__(self, path: Path) -> None:
+        self.root, self.store = path / "in", LocalStore(str(path / "out"))
+        self._encoders: list[PartEncoder] = []
+
+    def add(self, key: bytes, data: bytes | None = None) -> ImageRef:
+        path = os.fsencode(self.root) + b"/" + key
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(_image(len(key)) if data is None else data)
+        found = os.stat(path)
+        return ImageRef(0, key, Stat(found.st_size, found.st_mtime_ns))
+
+    def encoder(
+        self, options: BuildOptions = OPTIONS, plan: Plan = PLAN, threads: int = 2, roots: int = 1
+    ) -> PartEncoder:
+        sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
+        encoder = PartEncoder(sources=sources, output=self.store.url, plan=plan, options=options, threads=threads)
+        self._encoders.append(encoder)
+        return encoder
+
+    def encode(
+        self, refs: list[ImageRef], options: BuildOptions = OPTIONS, plan: Plan = PLAN, threads: int = 2
+    ) -> PartResult:
+        encoder = self.encoder(options, plan, threads)
+        (result,) = [*encoder.submit("train", 0, refs), *encoder.flush()]
+        return result
+
+    def examples(self, result: PartResult) -> list[dict[str, list[bytes] | list[int] | list[float]]]:
+        name = f"_parts/f/{result.split}/{result.part:05d}-{result.crc32c:08x}-{result.bytes}"
+        return [decode_example(data) for _, data in tfrecord.scan(io.BytesIO(self.store.read(name)))]
+
+    def rejects(self, part: int = 0) -> list[tuple[str, str, str]]:
+        sidecar = read_sidecar(self.store, "f", "train", part)
+        assert sidecar is not None
+        return list(sidecar.rejects)
+
+    def close(self) -> None:
+        for encoder in self._encoders:
+            encoder.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[_Folder]:
+    folder = _Folder(tmp_path)
+    yield folder
+    folder.close()
+
+
+def _image(seed: int, size: tuple[int, int] = (12, 9)) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def _by_hash(refs: list[ImageRef], seed: int = 0) -> list[bytes]:
+    return [key for _, key in sorted((hash64("part", seed, ref.key), ref.key) for ref in refs)]
+
+
+@pytest.mark.parametrize("seed", [0, 5], ids=["seed 0", "seed 5"])
+def test_records_lie_in_the_order_of_their_keys_hashes(folder: _Folder, seed: int) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(15)] + [folder.add(b"dog/%d.png" % i) for i in range(15)]
+
+    result = folder.encode(refs, replace(OPTIONS, seed=seed))
+    assert [example["key"] for example in folder.examples(result)] == [[key] for key in _by_hash(refs, seed)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_neither_threads_nor_the_order_of_references_change_a_byte(folder: _Folder, threads: int) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(20)]
+    first = folder.encode(refs, threads=2)
+    for name in [name for name, _ in folder.store.list()]:
+        folder.store.delete(name)
+
+    assert folder.encode(refs[::-1], threads=threads) == first
+
+
+def test_a_record_holds_the_columns_of_the_format(folder: _Folder) -> None:
+    refs = [folder.add(b"dog/deep/1.png")]
+
+    result = folder.encode(refs, replace(OPTIONS, image=ImageOptions(height=4, width=6, format="raw")))
+    (example,) = folder.examples(result)
+    assert {name: value for name, value in example.items() if name != "image"} == {
+        "class": [1],
+        "label": [b"dog"],
+        "size": [4, 6],
+        "key": [b"dog/deep/1.png"],
+    }
+    assert [len(value) for value in example["image"]] == [4 * 6 * 3]  # type: ignore[arg-type]
+
+
+def test_the_result_adds_up(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/1.png"), folder.add(b"cat/2.png"), folder.add(b"dog/3.png"), folder.add(b"dog/4.png", b"")]
+
+    result = folder.encode(refs)
+
+    sidecar = read_sidecar(folder.store, "f", "train", 0)
+    assert sidecar is not None
+    assert (result.split, result.part, result.records, sum(sidecar.sizes)) == ("train", 0, 3, result.bytes)
+    assert result.key_sum == sum(key_hash(ref.key) for ref in refs) & MASK128
+    assert (result.rejected, result.class_counts, result.fixes) == ({"EMPTY": 1}, {"cat": 2, "dog": 1}, {})
+    assert sidecar.versions == PLAN.versions
+
+
+def test_statistics_are_exact_sums_over_stored_pixels(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(9)]
+
+    result = folder.encode(refs, replace(OPTIONS, image=ImageOptions(height=8, width=8, format="raw")))
+
+    images = [np.frombuffer(example["image"][0], np.uint8) for example in folder.examples(result)]  # type: ignore[arg-type]
+    pixels = np.stack(images).reshape(-1, 3).astype(int)
+    assert result.stats == (len(pixels), tuple(pixels.sum(0)), tuple((pixels**2).sum(0)))
+
+
+def test_only_a_sample_of_a_large_dataset_is_summed(folder: _Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(30)]
+    monkeypatch.setattr(encoding, "STATS_IMAGES", 10)
+
+    result = folder.encode(refs, plan=replace(PLAN, candidates=30))
+
+    sampled = sum(hash64("stats", 0, ref.key) * 30 < 10 << 64 for ref in refs)
+    assert 0 < sampled < 30
+    assert result.stats is not None
+    assert result.stats[0] == sampled * 64
+
+
+def test_an_empty_file_is_rejected(folder: _Folder) -> None:
+    folder.encode([folder.add(b"cat/1.png", b"")])
+
+    assert folder.rejects() == [("cat/1.png", "EMPTY", "zero bytes")]
+
+
+def test_a_file_above_64_mb_is_rejected_without_reading_it(folder: _Folder) -> None:
+    ref = replace(folder.add(b"cat/1.png"), stat=Stat((64 << 20) + 1, 1))
+
+    folder.encode([ref])
+    assert folder.rejects() == [("cat/1.png", "TOO_LARGE", "67108865 bytes; at most 67108864")]
+
+
+def test_a_name_that_is_not_utf8_is_rejected_and_shown_with_escapes(folder: _Folder) -> None:
+    folder.encode([folder.add(b"cat/caf\xe9.png"), folder.add(b"dog/\\xe9.png")])
+
+    assert folder.rejects() == [("cat/caf\\xe9.png", "NAME", "the file name is not UTF-8; rename it")]
+    assert shown_key("käse/\\x.png".encode()) == "käse/\\x.png"
+
+
+def test_a_file_that_changed_since_the_listing_is_rejected(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/grown.png"), folder.add(b"cat/gone.png"), folder.add(b"cat/touched.png")]
+    with open(folder.root / "cat" / "grown.png", "ab") as file:
+        file.write(b"x")
+    (folder.root / "cat" / "gone.png").unlink()
+    os.utime(folder.root / "cat" / "touched.png", ns=(1, 1))
+
+    folder.encode(refs)
+    assert sorted(folder.rejects()) == [
+        ("cat/gone.png", "CHANGED", "cat/gone.png is gone since the listing"),
+        ("cat/grown.png", "CHANGED", "cat/grown.png changed since the listing"),
+        ("cat/touched.png", "CHANGED", "cat/touched.png changed since the listing"),
+    ]
+
+
+def test_bytes_that_are_not_the_listed_ones_are_rejected(folder: _Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        raise ChecksumError("crc32c 00000001 where 00000002 was listed, 3 times")
+
+    ref = folder.add(b"cat/1.png")
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    folder.encode([ref])
+    assert folder.rejects() == [("cat/1.png", "CHECKSUM", "crc32c 00000001 where 00000002 was listed, 3 times")]
+
+
+def test_rejects_lie_in_the_order_of_their_keys_hashes(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i, b"") for i in range(25)]
+
+    result = folder.encode(refs)
+    assert [key.encode() for key, _, _ in folder.rejects()] == _by_hash(refs)
+    assert (result.records, result.bytes, result.rejected) == (0, 0, {"EMPTY": 25})
+
+
+@pytest.mark.parametrize("error", [StorageError("down"), UnreadableError("no permission")], ids=["store", "permission"])
+def test_a_fault_of_the_store_is_not_the_images_fault(
+    folder: _Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        raise error
+
+    ref = folder.add(b"cat/1.png")
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    with pytest.raises(type(error)):
+        folder.encode([ref])
+    assert list(folder.store.list()) == []
+
+
+def test_the_same_key_in_two_roots_names_both(folder: _Folder) -> None:
+    one = folder.add(b"cat/1.png")
+
+    with pytest.raises(UsageError) as found:
+        list(folder.encoder(roots=2).submit("train", 0, [one, replace(one, root=1)]))
+    assert str(found.value) == (
+        f"cat/1.png is in two inputs: {folder.root} and {folder.root}1. A key is a record's name and must be unique: give one "
+        "--input that holds both as folders, or rename."
+    )
+    assert list(folder.store.list()) == []
+
+
+def test_results_come_one_part_late_so_that_the_pool_never_idles(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(6)]
+    encoder = folder.encoder()
+
+    yielded = [
+        [result.part for result in encoder.submit("train", part, refs[2 * part : 2 * part + 2])] for part in range(3)
+    ]
+    assert yielded == [[], [0], [1]]
+    assert [result.part for result in encoder.flush()] == [2]
+
+
+def test_a_finished_part_is_not_done_again(folder: _Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(3)]
+    first = folder.encode(refs)
+    for ref in refs:
+        os.unlink(os.fsencode(folder.root) + b"/" + ref.key)  # it could not be done again
+
+    kept = RUN.kept
+    assert folder.encode(refs) == first
+    assert RUN.kept == kept + 3
+
+
+def test_a_stop_before_a_part_does_nothing(folder: _Folder) -> None:
+    RUN.stop.set()
+
+    with pytest.raises(IncompleteError, match="rerun the same command"):
+        folder.encode([folder.add(b"cat/1.png")])
+    assert list(folder.store.list()) == []
+
+
+def test_a_stop_in_the_middle_of_a_part_never_commits_a_torn_part(
+    folder: _Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(12)]
+    original, seen = LocalSource.read, []
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        seen.append(key)
+        if len(seen) == 8:
+            RUN.stop.set()
+        return original(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    with pytest.raises(IncompleteError, match="stopped before the dataset was complete"):
+        folder.encode(refs, threads=1)
+    assert len(seen) == 8
+    assert list(folder.store.list()) == []
+
+
+def test_images_are_read_in_parallel(folder: _Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(20)]
+    together, original = threading.Barrier(3), LocalSource.read
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if together.n_waiting or not passed.is_set():
+            together.wait(30)
+            passed.set()
+        return original(self, key, stat)
+
+    passed = threading.Event()
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    assert folder.encode(refs, threads=3).records == 20
+
+
+def test_a_slice_is_bounded_in_images_and_in_bytes() -> None:
+    def sizes(*mib: int) -> list[list[int]]:
+        refs = [ImageRef(0, b"k", Stat(size << 20, 0)) for size in mib]
+        return [[ref.stat.size >> 20 for ref in piece] for piece in encoding._slices(refs)]
+
+    assert sizes(*[0] * 13) == [[0] * 6, [0] * 6, [0]]
+    assert sizes(3, 3, 3, 3) == [[3, 3, 3], [3]]
+    assert sizes(8, 1, 64, 1) == [[8], [1, 64], [1]]
+    assert sizes() == []
+
+
+class _Announcing(threading.Condition):
+    """A condition that tells when somebody begins to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waiting.set()
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize(("limit", "first", "second"), [(10, 6, 5), (10, 99, 1), (10, 1, 99)], ids=str)
+def test_a_budget_holds_back_what_does_not_fit(limit: int, first: int, second: int) -> None:
+    budget, condition = Budget(limit), _Announcing()
+    budget._free = condition
+    inside: list[int] = []
+
+    def late() -> None:
+        with budget.hold(second):
+            inside.append(second)
+
+    with budget.hold(first):
+        thread = threading.Thread(target=late)
+        thread.start()
+        assert condition.waiting.wait(30)
+        assert inside == []
+    thread.join(30)
+    assert inside == [second]
+
+
+def test_a_budget_lets_in_what_fits() -> None:
+    budget = Budget(10)
+
+    with budget.hold(4), budget.hold(6):
+        pass
+
+
+def test_a_budget_is_given_back_when_the_work_fails() -> None:
+    budget = Budget(10)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="broken"), budget.hold(10):
+            raise ValueError("broken")
+
+    with budget.hold(10):
+        pass
+
+
+def test_details_of_rejects_are_short_and_printable(folder: _Folder) -> None:
+    folder.encode([folder.add(b"cat/1.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)])
+
+    ((key, _, detail),) = folder.rejects()
+    assert key == "cat/1.png"
+    assert detail.isprintable()
+    assert len(detail) <= 200
+    assert json.loads(json.dumps(detail)) == detail

@@ -1,0 +1,168 @@
+"""Nothing is lost or doubled, the limit on rejects holds, no class or split is emptied."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.errors import UsageError
+from transforms.elements import Counts, PartResult, Plan, SplitPlan, SplitTotals, Totals
+from transforms.reconciling import RejectLimit, counts_of, judge, parse_limit, sum_counts
+
+PLAN = Plan("f", ("cat", "dog"), {}, 1_000, {"test": SplitPlan(16, 1, 200), "train": SplitPlan(16, 1, 800)})
+TOTALS = Totals({"test": SplitTotals(200, 0, 0, 22, {}), "train": SplitTotals(800, 0, 0, 88, {})})
+GOOD = Counts(
+    images={"test": 200, "train": 800},
+    key_sums={"test": 22, "train": 88},
+    rejected={"EMPTY": 3, "CORRUPT": 7},
+    class_counts={"test": {"cat": 100, "dog": 98}, "train": {"cat": 792, "dog": 0}},
+)
+
+
+def test_a_whole_build_within_the_limit_is_good() -> None:
+    verdict = judge(GOOD, TOTALS, PLAN, RejectLimit(count=10))
+
+    assert (verdict.code, verdict.message, verdict.counts) == (0, "", GOOD)
+
+
+@pytest.mark.parametrize(
+    ("counts", "split", "listed", "images", "wanted", "found"),
+    [
+        (replace(GOOD, images={"test": 199, "train": 800}), "test", 200, 199, 22, 22),
+        (replace(GOOD, images={"test": 200, "train": 801}), "train", 800, 801, 88, 88),
+        (replace(GOOD, images={"train": 800}, key_sums={"train": 88}), "test", 200, 0, 22, 0),
+        (replace(GOOD, key_sums={"test": 22, "train": 89}), "train", 800, 800, 88, 89),
+    ],
+    ids=["one lost", "one doubled", "a split lost", "one exchanged for another"],
+)
+def test_what_was_listed_must_come_out(
+    counts: Counts, split: str, listed: int, images: int, wanted: int, found: int
+) -> None:
+    verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=1_000))
+
+    assert (verdict.code, verdict.message) == (
+        4,
+        f"{split}: {listed} images were listed, but {images} came out of the parts (key sums {wanted:032x} and {found:032x}). "
+        "Nothing was published. Rerun the same command; if it happens again, the engine loses or doubles elements: use another "
+        "--runner.",
+    )
+
+
+@pytest.mark.parametrize("limit", [RejectLimit(count=9), RejectLimit(count=0), RejectLimit(share=(1, 101), floor=0)])
+def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> None:
+    verdict = judge(GOOD, TOTALS, PLAN, limit)
+
+    assert (verdict.code, verdict.message) == (
+        3,
+        f"10 of 1,000 images cannot be used (CORRUPT 7, EMPTY 3); --max_rejected allows {limit.images(1_000)}. Nothing was "
+        "published. Look at the rejects, mend or remove those images, or rerun with --max_rejected 10: the finished work is kept "
+        "and is not done again.",
+    )
+
+
+@pytest.mark.parametrize("limit", [RejectLimit(count=10), RejectLimit(), RejectLimit(share=(1, 100), floor=0)])
+def test_as_many_rejects_as_allowed_are_allowed(limit: RejectLimit) -> None:
+    assert judge(GOOD, TOTALS, PLAN, limit).code == 0
+
+
+def test_a_class_without_a_record_stops_the_build_whatever_the_limit() -> None:
+    counts = replace(GOOD, class_counts={"test": {"cat": 198}, "train": {"cat": 792}})
+
+    verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=1_000))
+    assert (verdict.code, verdict.message) == (
+        3,
+        "no image of 1 class(es) can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Mend those images, or "
+        "take the folder(s) out of --input.",
+    )
+
+
+def test_a_split_without_a_record_stops_the_build_whatever_the_limit() -> None:
+    counts = replace(GOOD, class_counts={"test": {}, "train": {"cat": 1, "dog": 1}})
+
+    verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=1_000))
+    assert (verdict.code, verdict.message) == (
+        3,
+        "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend the images.",
+    )
+
+
+def test_a_lost_image_is_reported_before_too_many_rejects() -> None:
+    counts = replace(GOOD, images={"test": 199, "train": 800})
+
+    assert judge(counts, TOTALS, PLAN, RejectLimit(count=0)).code == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (None, RejectLimit(count=None, share=(1, 100), floor=10)),
+        ("0", RejectLimit(count=0)),
+        ("25", RejectLimit(count=25)),
+        ("1%", RejectLimit(share=(1, 100), floor=0)),
+        ("0%", RejectLimit(share=(0, 1), floor=0)),
+        ("100%", RejectLimit(share=(1, 1), floor=0)),
+        ("0.5%", RejectLimit(share=(1, 200), floor=0)),
+        ("1/3%", RejectLimit(share=(1, 300), floor=0)),
+    ],
+)
+def test_a_limit_is_a_count_or_a_share(text: str | None, limit: RejectLimit) -> None:
+    assert parse_limit(text) == limit
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1", "-1%", "101%", "1.5", "many", "1 %x", "1/0%", "nan%"])
+def test_another_limit_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as found:
+        parse_limit(text)
+    assert (
+        str(found.value) == f"--max_rejected {text}: give a number of images (25) or a share of them (1%), 0% to 100%."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates", "images"),
+    [
+        (None, 1, 10),
+        (None, 1_000, 10),
+        (None, 1_099, 10),
+        (None, 1_100, 11),
+        (None, 10**8, 10**6),
+        ("1%", 99, 0),
+        ("1%", 100, 1),
+        ("50%", 3, 1),
+        ("100%", 7, 7),
+        ("25", 5, 25),
+    ],
+)
+def test_only_the_default_limit_has_a_floor(text: str | None, candidates: int, images: int) -> None:
+    assert parse_limit(text).images(candidates) == images
+
+
+PARTS = [
+    PartResult("train", 2, 50, 3, 1, 2**128 - 1, {"EMPTY": 1}, {"upscaled": 2}, {"cat": 3}, (4, (1, 2, 3), (4, 5, 6))),
+    PartResult("train", 0, 20, 2, 2, 3, {"EMPTY": 1, "NAME": 4}, {}, {"dog": 2}, None),
+    PartResult("test", 1, 10, 1, 3, 5, {}, {"upscaled": 1}, {"cat": 1}, (1, (1, 1, 1), (1, 1, 1))),
+]
+
+
+def test_counts_of_parts_add_up() -> None:
+    assert sum_counts(map(counts_of, PARTS)) == Counts(
+        images={"train": 11, "test": 1},
+        key_sums={"train": 2, "test": 5},
+        rejected={"EMPTY": 2, "NAME": 4},
+        fixes={"upscaled": 3},
+        class_counts={"train": {"cat": 3, "dog": 2}, "test": {"cat": 1}},
+        stats=(5, (2, 3, 4), (5, 6, 7)),
+        rejects_by_part=(("train", 0, 5), ("train", 2, 1)),
+    )
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_adding_does_not_matter(rng: random.Random) -> None:
+    counts = [counts_of(part) for part in PARTS]
+    rng.shuffle(counts)
+
+    assert sum_counts([sum_counts(counts[:2]), sum_counts(counts[2:]), Counts()]) == sum_counts(map(counts_of, PARTS))
