@@ -196,6 +196,7 @@ SHARD = ("splits", "train", "shards", 0)
         (("image", "mean"), ["1", 2.0, 3.0], "where a finite number is expected"),
         (("image", "height"), 0, "number 0, allowed are 1"),
         (("image", "width"), "224", "str where an integer is expected"),
+        (("config",), {"quality": float("nan")}, "not JSON (NaN is not JSON)"),
         (("config",), [], "list where an object is expected"),
         (("versions", "pillow"), 12, "int where a string is expected"),
         (("fingerprint",), None, "NoneType where a string is expected"),

@@ -89,6 +89,19 @@ def test_captions_differ_by_label_and_key_and_stay_under_their_image(tmp_path: P
         assert (shown[:, CELL:] == 242).all(), "the gap beside a caption is empty"
 
 
+def test_of_a_long_key_the_end_is_shown_and_of_a_long_label_the_beginning(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 6, 9)]
+    rows[0]["key"], rows[1]["key"] = b"daisy/" + b"folder/" * 20 + b"1.jpg", b"daisy/" + b"folder/" * 20 + b"2.jpg"
+    rows[2]["key"], rows[3]["key"] = b"1/" + b"folder/" * 20 + b"9.jpg", b"2/" + b"folder/" * 20 + b"9.jpg"
+    rows[2]["label"], rows[3]["label"] = b"label " * 20 + b"1", b"label " * 20 + b"2"
+    dataset = Tiny({"train": [rows]}, class_counts={"train": {"daisy": 4, "rose": 0, "tulip": 0}})
+    dataset.write(tmp_path / "out")
+    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 4, 4))
+    one, other, third, fourth = (caption(sheet, number, 4) for number in range(4))
+    assert (one != other).any()
+    assert (third == fourth).all()
+
+
 def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> None:
     rows = [columns(number) for number in range(3)]
     rows[1]["image"] = b"no image"

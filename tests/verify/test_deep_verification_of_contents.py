@@ -57,6 +57,7 @@ def raw(data: bytes) -> Callable[[dict[str, Any]], dict[str, Any]]:
             "columns", "class, image, key, label, size", "class, image, label, size",
         ),
         (lambda row: row | {"size": [12, 8]}, "size", "8 x 12 pixels", "12 x 8 pixels"),
+        (lambda row: row | {"size": [8, 13]}, "size", "8 x 12 pixels", "8 x 13 pixels"),
         (lambda row: row | {"size": [0, 0]}, "size", "8 x 12 pixels", "0 x 0 pixels"),
         (
             lambda row: row | {"image": image_bytes(1, height=4, width=4)},
@@ -68,7 +69,7 @@ def raw(data: bytes) -> Callable[[dict[str, Any]], dict[str, Any]]:
     ],
     ids=[
         "class above the range", "class below the range", "label of another class", "empty key", "class as a float",
-        "two classes", "one size", "two labels", "a column too many", "a column missing", "size turned round",
+        "two classes", "one size", "two labels", "a column too many", "a column missing", "size turned round", "another width",
         "size zero", "image of another size", "a gray JPEG is fine", "not an Example", "an empty record",
     ],
 )  # fmt: skip
@@ -83,8 +84,8 @@ def test_a_wrong_record_is_found_with_its_byte(
 
 @pytest.mark.parametrize(
     "image",
-    [b"", b"no image", image_bytes(1)[:100], image_bytes(1, format="png")],
-    ids=["no bytes", "text", "a cut JPEG", "a PNG in a dataset of JPEGs"],
+    [b"", b"no image", image_bytes(1)[:100], image_bytes(1)[:-20], image_bytes(1, format="png")],
+    ids=["no bytes", "text", "a JPEG cut in its header", "a JPEG cut in its pixels", "a PNG in a dataset of JPEGs"],
 )
 def test_an_image_that_does_not_decode_is_found(tmp_path: Path, image: bytes) -> None:
     with_row(lambda row: row | {"image": image}).write(tmp_path / "out")
