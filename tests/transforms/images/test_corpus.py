@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.corpus import makers as m
 from tests.corpus.cases import CASES, Case
+from transforms.images.fixes import FIXES
 from transforms.images.options import ImageOptions
 from transforms.images.process import process_image
 from transforms.images.rejects import RejectError
@@ -76,3 +78,15 @@ def test_rejects_say_the_same_each_time() -> None:
     first = details()
     assert first == details()
     assert not [detail for detail in first if "0x" in detail or len(detail) > 200]
+
+
+def test_threads_share_nothing_that_changes_a_byte() -> None:
+    data = [case.make() for case in CASES if case.outcome == "OK"]
+    one_by_one = [process_image(image, ImageOptions()) for image in data]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda image: process_image(image, ImageOptions()), data * 3)) == one_by_one * 3
+
+
+def test_every_documented_fix_is_made_to_some_image() -> None:
+    made = {fix for case in CASES for fix in case.fixes}
+    assert made == set(FIXES) - {"upscaled", "kept_original"}
