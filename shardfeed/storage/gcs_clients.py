@@ -99,7 +99,7 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(0)}  # see shardfeed.storage.retry
     if credentials is not None:
         return ObstoreBucket(
-            name, client_options=options, retry_config=no_retries, credential_provider=_CredentialProvider(credentials)
+            name, client_options=options, retry_config=no_retries, credential_provider=CredentialProvider(credentials)
         )
     # An emulator's address can be given in a service account's key only; without one obstore asks the metadata server.
     key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
@@ -111,7 +111,7 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
     )
 
 
-class _CredentialProvider:
+class CredentialProvider:
     """obstore's credentials from google-auth's, so that both clients are the same account (obstore has one for 3.11+)."""
 
     def __init__(self, credentials: Credentials) -> None:

@@ -108,7 +108,7 @@ def test_a_body_that_is_always_wrong_is_a_checksum_error(
     strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], effect: Effect
 ) -> None:
     strict_gcs.inject(effect, "get", times=None)
-    with pytest.raises(storage.ChecksumError, match=rf"cat/00\.jpg: read .* the listing says 1,000 bytes"):
+    with pytest.raises(storage.ChecksumError, match=r"cat/00\.jpg: read .* the listing says 1,000 bytes"):
         source.read(image.key, image.stat)
     assert strict_gcs.counts() == {"get": 4}
 
@@ -306,7 +306,7 @@ def test_a_missing_permission_is_named_at_once(
 
 
 def test_writing_to_a_bucket_that_does_not_exist_says_so(strict_gcs: StrictGCS) -> None:
-    with pytest.raises(UsageError, match="bucket buckett does not exist .*gcloud storage buckets create gs://buckett"):
+    with pytest.raises(UsageError, match=r"bucket buckett does not exist .*gcloud storage buckets create gs://buckett"):
         storage.open_store("gs://buckett/out").create("_parts/CLAIM", b"x")
 
 

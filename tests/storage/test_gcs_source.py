@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -151,13 +152,17 @@ def test_an_object_added_after_the_listing_began_breaks_nothing(strict_gcs: Stri
 
 def test_a_process_forked_after_reading_can_read(strict_gcs: StrictGCS) -> None:
     strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
-    source = storage.open_source("gs://bucket/in")
-    (entry,) = source.list(b"")
-    assert source.read(entry.key, entry.stat) == b"pixels"
-    child = os.fork()
-    if not child:
-        os._exit(0 if source.read(entry.key, entry.stat) == b"pixels" else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    code = (
+        "import os, signal\n"
+        "from shardfeed import storage\n"
+        "source = storage.open_source('gs://bucket/in')\n"
+        "(entry,) = source.list(b'')\n"
+        "print(source.read(entry.key, entry.stat), flush=True)\n"
+        "signal.alarm(60 if os.fork() else 30)\n"  # a child that waits for its parent's threads never ends
+        "print(source.read(entry.key, entry.stat), flush=True)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert ended.stdout == b"b'pixels'\n" * 3
 
 
 def test_a_listing_without_a_checksum_is_read_by_size(strict_gcs: StrictGCS) -> None:

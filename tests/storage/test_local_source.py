@@ -243,6 +243,16 @@ def test_an_image_that_is_not_the_listed_one_any_more_is_changed(
         source.read(entry.key, entry.stat)
 
 
+def test_a_pipe_in_the_place_of_an_empty_image_of_the_same_time_is_changed(tmp_path: Path) -> None:
+    source, path = LocalSource(str(tmp_path)), tmp_path / "a.jpg"
+    path.write_bytes(b"")
+    (entry,) = source.list(b"")
+    become_a_pipe(path)
+    os.utime(path, ns=(0, entry.stat.version))
+    with pytest.raises(ChangedError, match=r"a\.jpg"):
+        source.read(entry.key, entry.stat)
+
+
 class Flaky(LocalSource):
     """A network drive that answers with an error before it answers."""
 

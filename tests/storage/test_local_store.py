@@ -80,6 +80,17 @@ def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: P
         SweptAlways(str(tmp_path)).create("_parts/f/train/1", b"x")
 
 
+def test_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
+    class Overtaken(LocalStore):
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data, durable)
+            if data == b"ours":
+                self.create("manifest.json", b"theirs")
+
+    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
+    assert files(tmp_path) == {"manifest.json": b"theirs"}
+
+
 class WithoutHardLinks(LocalStore):
     stale_marker_seconds = 0.0
     refusal = errno.EPERM
@@ -317,7 +328,8 @@ def test_foreign_files_and_links_are_listed_too(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "read me.txt").write_bytes(b"12")
     (tmp_path / "link").symlink_to("/nowhere")
-    assert sorted(name for name, _ in LocalStore(str(tmp_path)).list()) == ["link", "notes/read me.txt"]
+    (tmp_path / "folder link").symlink_to("notes")
+    assert sorted(name for name, _ in LocalStore(str(tmp_path)).list()) == ["folder link", "link", "notes/read me.txt"]
 
 
 def test_pruning_removes_empty_folders_bottom_up_and_only_those(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
 def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> None:
     for opened in (storage.open_source, storage.open_store):
         with pytest.raises(UsageError) as raised:
-            opened(url)  # type: ignore[operator]
+            opened(url)
         assert said in str(raised.value)
 
 

@@ -1,0 +1,57 @@
+"""The clients themselves: one a process, and the same account for both."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import google.auth.credentials
+import obstore
+import pytest
+from obstore.store import GCSStore
+
+from shardfeed.storage.gcs_clients import CredentialProvider, google_client, obstore_bucket
+from tests.fakes.strict_gcs import StrictGCS
+
+
+class Account(google.auth.credentials.Credentials):
+    """Numbered tokens, valid for an hour."""
+
+    refreshed = 0
+
+    def refresh(self, request: object) -> None:
+        self.refreshed += 1
+        self.token = f"token-{self.refreshed}"
+        self.expiry = datetime.now(timezone.utc).replace(tzinfo=None) + timedelta(hours=1)  # as google-auth keeps it
+
+
+def test_threads_share_one_client_of_each_kind(strict_gcs: StrictGCS) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        clients = list(threads.map(lambda _: (google_client(), obstore_bucket("bucket")), range(64)))
+    assert {(id(google), id(rust)) for google, rust in clients} == {(id(google_client()), id(obstore_bucket("bucket")))}
+
+
+def test_another_endpoint_has_clients_of_its_own(strict_gcs: StrictGCS, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = google_client()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    assert google_client() is not first
+
+
+def test_an_emulator_is_asked_without_credentials(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.put("bucket", "a", b"x")
+    google_client().bucket("bucket").blob("a").download_as_bytes()
+    obstore.get(obstore_bucket("bucket"), "a")  # type: ignore[arg-type]
+    assert [request.headers.get("authorization") for request in strict_gcs.log] == [None, None]
+
+
+def test_obstore_reads_with_google_s_credentials_and_asks_for_a_token_once(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.put("bucket", "a", b"x")
+    bucket = GCSStore(
+        "bucket",
+        config={"base_url": strict_gcs.url},
+        client_options={"allow_http": True},
+        credential_provider=CredentialProvider(Account()),
+    )
+    for _ in range(3):
+        assert bytes(obstore.get(bucket, "a").bytes()) == b"x"
+    assert [request.headers["authorization"] for request in strict_gcs.log] == ["Bearer token-1"] * 3
