@@ -24,7 +24,7 @@ class ListImages(beam.PTransform[Any, Any]):
     def expand(self, begin: PBegin) -> PCollection[RefBatch]:
         return (
             begin
-            | "NameRoots" >> beam.Create(list(range(len(self._roots)))).with_output_types(int)
+            | "NameRoots" >> beam.Create(range(len(self._roots)), reshuffle=False).with_output_types(int)
             | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output))
             | "SpreadFolders" >> beam.Reshuffle()
             | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._output))

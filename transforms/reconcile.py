@@ -43,7 +43,7 @@ class _Judge(beam.DoFn):
 @beam.typehints.with_output_types(Counts)
 class _Sum(beam.CombineFn):
     def get_accumulator_coder(self) -> beam.coders.Coder:
-        return beam.coders.registry.get_coder(list[Counts])
+        return beam.coders.registry.get_coder(beam.typehints.List[Counts])
 
     def create_accumulator(self) -> list[Counts]:
         return []

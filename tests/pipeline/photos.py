@@ -1,0 +1,48 @@
+"""Folders of tiny images, and the command line run in this process or in one of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def photo(seed: int) -> bytes:
+    """A JPEG of 32 x 24 pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", quality=60)
+    return out.getvalue()
+
+
+def write_photos(root: Path, **counts: int) -> Path:
+    """``root`` with as many images a class folder as given."""
+    for name, count in counts.items():
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            (root / name / f"{i:03}.jpg").write_bytes(photo(i))
+    return root
+
+
+def command(*args: str | os.PathLike[str]) -> list[str]:
+    """The command line of ``shardfeed`` in a process of its own."""
+    return [sys.executable, "-m", "pipeline", *map(os.fspath, args)]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment for a child that is started anywhere."""
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), **changes}
+
+
+def shardfeed(*args: str | os.PathLike[str], **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``shardfeed`` in a process of its own, to its end."""
+    return subprocess.run(
+        command(*args), capture_output=True, text=True, env=environment(**env), timeout=120, check=False
+    )
