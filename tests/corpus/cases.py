@@ -104,7 +104,7 @@ def _cut(data: bytes, keep: float) -> bytes:
 
 def _two_headers() -> bytes:
     """The second one large, and a first frame whose disposal is a canvas of that size."""
-    return m.with_chunks(_png(), m.header(60000, 60000, 8, 2), m.animation_control(60000, 60000, 1))
+    return m.with_chunks(_png(), m.header(12000, 12000, 8, 2), m.animation_control(12000, 12000, 1))
 
 
 def _palette_text() -> bytes:
