@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
 from pipeline.flags import BUILD_EPILOG, add_build_flags, build_config
 from shardfeed._version import __version__
-from shardfeed.errors import DatasetError, ShardfeedError, UsageError, clip
+from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError, clip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code (see ``shardfeed build --help``)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not fail a finished build
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser = _parser()
     known, rest = parser.parse_known_args(_underscored(sys.argv[1:] if argv is None else argv))
     if known.command is None:
@@ -26,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ShardfeedError as error:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.code
+    except KeyboardInterrupt:  # outside of a run, which has a handler of its own
+        print(f"shardfeed: stopped before {known.command} was complete; rerun the same command.", file=sys.stderr)
+        return IncompleteError.code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left; nothing more can be said
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from transforms.reconciling import RejectLimit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_IN_PROCESS = {None: True, "DirectRunner": True, "FnApiRunner": True}
+_IN_PROCESS = frozenset(
+    {"directrunner", "switchingdirectrunner", "fnapirunner"}
+)  # Beam ignores case in a runner's name
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,18 @@ class BuildConfig:
             )
 
     @property
+    def engine(self) -> str:
+        """The runner as Beam shall know it: Beam's "DirectRunner" would look for a Go binary on the network first."""
+        if self.runner is None or self.runner.rpartition(".")[2].lower() in _IN_PROCESS:
+            return "FnApiRunner"
+        return self.runner
+
+    @property
     def in_process(self) -> bool:
         """Whether the graph runs in this very process."""
-        modes = [arg.partition("=")[2] for arg in self.beam_args if arg.startswith("--direct_running_mode")]
-        return self.runner in _IN_PROCESS and all(mode in ("in_memory", "multi_threading") for mode in modes)
+        words = " ".join(self.beam_args).replace("=", " ").split()
+        modes = [mode for flag, mode in itertools.pairwise(words) if flag == "--direct_running_mode"]
+        return self.engine == "FnApiRunner" and "multi_processing" not in modes[-1:]
 
 
 def _check_output(output: str) -> str:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from types import FrameType, TracebackType
 
 from shardfeed.errors import IncompleteError
@@ -24,9 +24,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopSignals:
     """Takes SIGINT and SIGTERM for the length of the block; ``received`` says whether one came."""
 
-    def __init__(self, *, in_process: bool) -> None:
+    def __init__(self, *, in_process: bool, remote: bool = False) -> None:
         self.received = False
-        self._in_process = in_process
+        self._in_process, self._remote = in_process, remote
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> StopSignals:
@@ -42,6 +42,10 @@ class StopSignals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._remote:
+            _leave(
+                "no longer waiting; a job that the engine has taken goes on there. To carry on, rerun the same command."
+            )
         if self.received or not self._in_process:
             _leave("stopped; rerun the same command to carry on.")
         self.received = True
@@ -67,11 +71,17 @@ def watch_workers(*, enabled: bool) -> Iterator[None]:
         threading.excepthook = before
 
 
-def end_children() -> None:
-    """Ends the processes that this one started and that are still there (an engine's workers)."""
-    for pid in _descendants(os.getpid()):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def children() -> frozenset[int]:
+    """The processes that this one has started, and those that they have."""
+    return frozenset(_descendants(os.getpid()))
+
+
+def end_children(*, but: Container[int] = ()) -> None:
+    """Ends the processes that this one started and that are still there (an engine's workers), ``but`` those."""
+    for pid in children():
+        if pid not in but:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _leave(message: str) -> None:

@@ -16,7 +16,7 @@ from typing import TextIO
 from pipeline.config import BuildConfig
 from pipeline.existing import find_existing
 from pipeline.head_start import HeadStart
-from pipeline.interrupt import StopSignals, end_children, watch_workers
+from pipeline.interrupt import StopSignals, children, end_children, watch_workers
 from pipeline.progress import ProgressLine
 from pipeline.summary import Summary
 from shardfeed import naming, storage
@@ -35,14 +35,15 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> S
     Raises:
         ShardfeedError: with the exit code and the message for the user.
     """
-    began = time.monotonic()
+    began, before = time.monotonic(), children()
+    RUN.reset()
     manifest = find_existing(config)
     run = _record(config)
     if manifest is not None:
         finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
     output = Output(config.output, run.run_id)
-    with StopSignals(in_process=config.in_process) as signals:
+    with StopSignals(in_process=config.in_process, remote=config.engine != "FnApiRunner") as signals:
         try:
             with ProgressLine(progress if config.in_process else None), HeadStart(config):
                 _run_graph(config, run)
@@ -50,6 +51,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> S
             _raise_outcome(config, output, error, stopped=signals.received)
         finally:
             _tidy(config.output, output)
+            end_children(but=before)
     manifest = _published(config)
     return Summary(
         manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest)
@@ -72,12 +74,10 @@ def _run_graph(config: BuildConfig, run: RunRecord) -> None:
     if config.in_process:
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    # "FnApiRunner" by name: Beam's "DirectRunner" would look for a Go binary on the network first.
-    runner = "FnApiRunner" if config.runner in (None, "DirectRunner", "FnApiRunner") else config.runner
     options = PipelineOptions(list(config.beam_args), save_main_session=False)
-    pipeline = beam.Pipeline(runner=runner, options=options)
+    pipeline = beam.Pipeline(runner=config.engine, options=options)
     build(pipeline, config, run)
-    with watch_workers(enabled=not config.in_process and runner == "FnApiRunner"):
+    with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         pipeline.run().wait_until_finish()
 
 
@@ -118,7 +118,6 @@ def _tidy(url: str, output: Output) -> None:
         store.prune(naming.PARTS)
     except ShardfeedError as error:
         logging.getLogger("shardfeed").warning("could not tidy %s: %s", url, error)
-    end_children()
 
 
 def _published(config: BuildConfig) -> Manifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,8 @@ class Summary:
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
         manifest = self.manifest
-        lines = [f"Already built: {self.output}" if self.already_built else f"Built: {self.output}"]
+        output = clip(self.output, 1_000)
+        lines = [f"Already built: {output}" if self.already_built else f"Built: {output}"]
         rejected, skipped = _with_reasons("rejected", manifest.rejected), _with_reasons("skipped", manifest.skipped)
         lines.append(f"  images     {manifest.listed:,} listed = {manifest.written:,} written + {rejected} + {skipped}")
         if manifest.fixes:
@@ -78,7 +80,7 @@ class Summary:
             lines.append(f"  time       {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
                          f"  time       {duration(self.seconds)}{rate}{kept}")  # fmt: skip
         lines += [f"  note       {note}" for note in self.notes]
-        lines.append(f"Next: shardfeed verify {_quoted(self.output)} --deep")
+        lines.append(f"Next: shardfeed verify {shlex.quote(output)} --deep")
         return "\n".join(lines)
 
 
@@ -101,11 +103,3 @@ def _classes(manifest: Manifest) -> str:
     shown = ", ".join(f"{clip(name, 40)} {by_class[name]:,}" for name in manifest.classes[:_CLASS_ROWS])
     more = len(by_class) - _CLASS_ROWS
     return f"{len(by_class)}: {shown}" + (f" and {more:,} more" if more > 0 else "")
-
-
-def _quoted(path: str) -> str:
-    return (
-        path
-        if path.replace("/", "").replace("_", "").replace("-", "").replace(".", "").replace(":", "").isalnum()
-        else f"'{path}'"
-    )

@@ -42,6 +42,10 @@ class RunState:
     head_start: EarlyParts | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
+    def reset(self) -> None:
+        """As at the start of a program: a second build in one process must not inherit the first one's numbers or end."""
+        vars(self).update(vars(RunState()))
+
     def check(self) -> None:
         """Raises IncompleteError when the run was asked to stop; cheap, called between units of work."""
         if self.stop.is_set():
