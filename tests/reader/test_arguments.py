@@ -52,11 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_the_error_names_the_argument(folder: Path, options: dict[str, Any], message: str, training: bool) -> None:
-    options = {"batch_size": 8, "training": training, **options}
-    if "epochs" in options and "training" not in message and not training:
-        return
+def test_the_error_names_the_argument(folder: Path, options: dict[str, Any], message: str) -> None:
+    options = {"batch_size": 8, **options}
 
     with pytest.raises(shardfeed.UsageError) as found:
         shardfeed.load(folder, "train", **options)
@@ -83,5 +80,5 @@ def test_bytes_are_spelled_as_people_do(text: int | str, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MB", "-1MB", "1.5GB", "1TB", "1I", "1 0MB", "١MB"], ids=repr)
 def test_other_spellings_are_refused(text: str) -> None:
-    with pytest.raises(shardfeed.UsageError, match="^shuffle_buffer="):
+    with pytest.raises(shardfeed.UsageError, match=r"^shuffle_buffer="):
         byte_count("shuffle_buffer", text)

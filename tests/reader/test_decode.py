@@ -58,6 +58,18 @@ def test_a_gray_jpeg_in_a_colour_dataset_gets_three_equal_channels(tmp_path: Pat
     assert np.array_equal(found, np.repeat(one, 3, axis=3))
 
 
+def test_a_colour_webp_in_a_gray_dataset_becomes_gray_as_pillow_does_it(tmp_path: Path) -> None:
+    colour = write_dataset(tmp_path, image_format="webp")
+    data = colour.manifest.to_json().replace(b'"channels":3', b'"channels":1')
+    data = data.replace(b"[127.5,127.5,127.5]", b"[127.5]").replace(b"[64.25,64.25,64.25]", b"[64.25]")
+    (tmp_path / "manifest.json").write_bytes(data)
+
+    found = pixels_of(shardfeed.load(tmp_path, "validation", 5))
+
+    images = [Image.open(io.BytesIO(record.image)).convert("L") for record in colour.records["validation"]]
+    assert np.array_equal(found, np.stack([np.asarray(image)[..., None] for image in images]))
+
+
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
 def test_an_image_of_another_size_than_the_manifest_says_stops_the_stream(tmp_path: Path, image_format: str) -> None:
     written = write_dataset(tmp_path, image_format=image_format)

@@ -85,7 +85,7 @@ def test_windows_hold_every_block_once_and_the_last_may_be_short() -> None:
     found = [window.tolist() for window in order.windows(order.blocks_of(SHARDS), 3, 0, 2)]
 
     assert [len(window) for window in found] == [2, 2, 1]
-    assert sorted(sum(found, [])) == [0, 1, 2, 3, 4]
+    assert sorted(block for window in found for block in window) == [0, 1, 2, 3, 4]
 
 
 @settings(deadline=None)

@@ -135,6 +135,34 @@ def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_or
     assert sorted_windows.count(True) <= 1  # a window of one short block may come out as it went in
 
 
+def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path) -> None:
+    written = lossless(tmp_path, splits={"train": 36})
+    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    found = iter(stream(written, 36, 2))
+
+    shuffles = set()
+    for epoch in range(2):
+        for window in order.windows(blocks, 0, epoch, 3):
+            as_read = [4 * block + i for block in window.tolist() for i in range(4)]
+            shuffles.add(tuple(as_read.index(next(found)) for _ in as_read))
+
+    assert len(shuffles) == 6
+
+
+def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
+    written = lossless(tmp_path, splits={"train": 36})
+    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+
+    places = set()
+    for epoch, one in enumerate(passes(stream(written, 36, 60, shuffle_buffer="1MB"), 36)):
+        (window,) = order.windows(blocks, 0, epoch, len(blocks))
+        places.add([4 * block + i for block in window.tolist() for i in range(4)].index(one[0]))
+
+    assert (
+        min(places) <= 3 and max(places) >= 32
+    )  # as read; a shuffle buffer shorter than the window never gives the end
+
+
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
     for seed in (0, 1, 2**64 - 1, order.epoch_seed(3, 4)):
