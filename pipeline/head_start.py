@@ -58,6 +58,8 @@ class HeadStart:
 
     def settle(self, fingerprint: str) -> None:
         """Called with the graph's own fingerprint before it claims: another one means that the input changed in between."""
+        if self._plan is None:
+            self._end()  # too late to be of use; after this it cannot claim any more
         if self._plan is not None and self._plan.fingerprint != fingerprint:
             self._end()
             self._results.clear()
@@ -92,7 +94,8 @@ class HeadStart:
             return
         plan = make_plan(totals, config.options, codec_versions())
         self._claimed = claim_output(storage.open_store(config.output), plan, config.options, totals.digest)
-        self._plan, RUN.total, RUN.step = plan, totals.candidates, "encoding"
+        self._plan, RUN.total = plan, totals.candidates
+        RUN.enter("encoding")
         encoder = PartEncoder(
             sources=[root.url for root in config.roots],
             output=config.output,

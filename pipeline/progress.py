@@ -60,10 +60,8 @@ def progress_text(step: str, done: int, total: int, rejected: int, size: int, ra
     if not total:
         return f"{step} …"
     text = f"{step} {done:,} of {total:,} images ({100 * done // total} %)"
-    if rate > 0:
-        text += f", {rate:,.0f} img/s"
-        if step == "encoding":
-            text += f", {duration((total - done) / rate)} left"
+    if rate > 0 and step == "encoding":
+        text += f", {rate:,.0f} img/s, {duration((total - done) / rate)} left"
     text += f", {human_bytes(size)}"
     return text + (f", {rejected:,} rejected" if rejected else "")
 

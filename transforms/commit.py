@@ -89,7 +89,7 @@ class _FindLeftovers(beam.DoFn):
     def process(self, _fingerprint: str) -> Iterable[list[str]]:
         if self._keep_parts:
             return []
-        RUN.step = "sweeping"
+        RUN.enter("sweeping")
         store = storage.open_store(self._output.url)
         return [list(names) for names in leftovers(store, [naming.outcome_name(self._output.run_id)])]
 

@@ -75,7 +75,7 @@ class _Encode(beam.DoFn):
     def _open(self, plan: Plan) -> PartEncoder:
         if RUN.head_start is not None:
             self._early = dict(RUN.head_start.take_over())
-        RUN.step = "encoding"
+        RUN.enter("encoding")
         here = codec_versions()
         if here != dict(plan.versions):
             differing = ", ".join(

@@ -36,7 +36,7 @@ class _FindFolders(beam.DoFn):
         self._roots, self._output = roots, output
 
     def process(self, index: int) -> Iterable[tuple[int, bytes]]:
-        RUN.step = "listing"
+        RUN.enter("listing")
         with reported(self._output):
             sections = storage.open_source(self._roots[index].url).sections()
         return [(index, section) for section in sections]

@@ -35,7 +35,7 @@ class _Judge(beam.DoFn):
         self._limit = limit
 
     def process(self, counts: Counts, totals: Totals, plan: Plan) -> Iterable[Verdict]:
-        RUN.step = "publishing"
+        RUN.enter("publishing")
         return [judge(counts, totals, plan, self._limit)]
 
 

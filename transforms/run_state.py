@@ -15,6 +15,9 @@ from shardfeed.errors import IncompleteError, ShardfeedError
 from transforms.elements import PartResult
 
 
+STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
+
+
 class EarlyParts(Protocol):
     """Parts that this process finishes before the graph runs; see ``pipeline.head_start``."""
 
@@ -41,6 +44,11 @@ class RunState:
     error: ShardfeedError | None = None
     head_start: EarlyParts | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+
+    def enter(self, step: str) -> None:
+        """The run has come to ``step``. Never back: early parts are encoded while the graph still lists."""
+        if STEPS.index(step) > STEPS.index(self.step):
+            self.step = step
 
     def reset(self) -> None:
         """As at the start of a program: a second build in one process must not inherit the first one's numbers or end."""
