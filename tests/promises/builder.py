@@ -135,12 +135,14 @@ def _preload() -> None:
     import pipeline.build
     import pipeline.cli
     import pipeline.launch  # noqa: F401
-    import shardfeed.verify_deep
-    import tests.promises.hooks  # noqa: F401
+    import tests.promises.steps  # noqa: F401
 
     Image.init()
-    userstate.get_dofn_specs = functools.lru_cache(userstate.get_dofn_specs)
-    PipelineOptions.view_as = _remembered(PipelineOptions.view_as)
+    for owner, name, keep in (
+        (userstate, "get_dofn_specs", functools.cache),
+        (PipelineOptions, "view_as", _remembered),
+    ):
+        setattr(owner, name, keep(getattr(owner, name)))
     gc.collect()
     gc.freeze()  # else every child's collector copies every page
 

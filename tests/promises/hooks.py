@@ -5,220 +5,136 @@ Everything here is picklable and applied by ``functools.partial``: ``hooks=[part
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import resource
 import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from shardfeed import storage
-from shardfeed.storage.base import Listed
-from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_source import LocalSource
-
-# ---- steps on the disk
-
-
-class SteppedStore(LocalStore):
-    """A local store that says «what» and «where» before every step that changes the disk.
-
-    A folder that is there is not made and a file that is not there is not removed, so these are no steps; nor is a sync,
-    which changes nothing that a killed process could leave otherwise.
-    """
-
-    before: Callable[[str, str, Callable[[], None]], None]
-
-    def _step(self, what: str, path: str, tear: Callable[[], None]) -> None:
-        type(self).before(what, os.path.relpath(path, self._root), tear)
-
-    def _mkdir(self, path: str) -> None:
-        if not os.path.isdir(path):
-            self._step("mkdir", path, _nothing)
-        super()._mkdir(path)
-
-    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-        self._step("write", path, lambda: LocalStore._write_temp(self, path, data[: len(data) // 2], durable))
-        super()._write_temp(path, data, durable)
-
-    def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
-        def tear() -> None:
-            LocalStore._copy_temp(self, path, data, durable)
-            os.truncate(path, os.path.getsize(path) // 2)
-
-        self._step("write", path, tear)
-        super()._copy_temp(path, data, durable)
-
-    def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
-        def tear() -> None:
-            LocalStore._concatenate_temp(self, path, sources, durable)
-            os.truncate(path, os.path.getsize(path) // 2)
-
-        self._step("write", path, tear)
-        super()._concatenate_temp(path, sources, durable)
-
-    def _link(self, temp: str, final: str) -> None:
-        self._step("link", final, _nothing)
-        super()._link(temp, final)
-
-    def _unlink(self, path: str) -> None:
-        if os.path.lexists(path):
-            self._step("unlink", path, _nothing)
-        super()._unlink(path)
-
-    def _rmdir(self, path: str) -> None:
-        if os.path.isdir(path) and not os.listdir(path):
-            self._step("rmdir", path, _nothing)
-        super()._rmdir(path)
+from tests.promises.builder import Request, ask
 
 
-def _nothing() -> None:
-    pass
+def put(owner: object, name: str, value: object) -> None:
+    setattr(owner, name, value)
 
 
-def _before_steps(before: Callable[[int, str, str, Callable[[], None]], None]) -> None:
-    count = iter(range(1 << 30))
-    lock = threading.Lock()
-
-    def numbered(what: str, path: str, tear: Callable[[], None]) -> None:
-        with lock:
-            before(next(count), what, path, tear)
-
-    SteppedStore.before = staticmethod(numbered)  # type: ignore[method-assign, assignment]
-    storage.open_store = SteppedStore  # type: ignore[assignment]
-
-
-def record_steps(log: Path) -> None:
-    """Writes «what path» of every step to ``log``."""
+def appender(log: Path) -> Callable[[bytes], None]:
+    """Writes to ``log`` at once: what was written before a SIGKILL is there."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    _before_steps(lambda _number, what, path, _tear: os.write(file, f"{what} {path}\n".encode()) and None)
+
+    def write(data: bytes) -> None:
+        os.write(file, data)
+
+    return write
 
 
-def kill_before(number: int, torn: bool) -> None:
-    """SIGKILL before the step of this number; ``torn``: with half of what it would write written."""
-
-    def kill(step: int, _what: str, _path: str, tear: Callable[[], None]) -> None:
-        if step == number:
-            if torn:
-                tear()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    _before_steps(kill)
+# ---- other commands
 
 
-# ---- calls on the store
-
-
-def before_calls(act: Callable[[int, str, str], None]) -> None:
-    """Calls ``act(number, method, name)`` before every call of the store that reads or changes something."""
-    count = iter(range(1 << 30))
-    lock = threading.RLock()
-
-    def wrap(name: str) -> Callable[..., Any]:
-        method = getattr(LocalStore, name)
-
-        def called(self: LocalStore, *args: Any, **kwargs: Any) -> Any:
-            with lock:
-                act(next(count), name, args[0] if args else "")
-            return method(self, *args, **kwargs)
-
-        return called
-
-    members = {name: wrap(name) for name in ("read", "stat", "checksum", "list", "create", "compose", "delete")}
-    storage.open_store = type("CalledStore", (LocalStore,), members)
-
-
-def record_calls(log: Path) -> None:
-    """Writes «method name» of every call to ``log``."""
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    before_calls(lambda _number, method, name: os.write(file, f"{method} {name}\n".encode()) and None)
-
-
-def run_before_call(number: int, other: Any, answer: Path) -> None:
-    """Before the call of this number, another command (a ``Request``) runs from its beginning to its end.
-
-    ``answer`` gets its exit code, a newline and what it said.
-    """
-    from tests.promises.builder import ask
-
-    def interrupt(call: int, _method: str, _name: str) -> None:
-        if call == number:
-            ended = ask(other)
-            answer.write_text(f"{ended.code}\n{ended.err}")
-
-    before_calls(interrupt)
+def run_other(other: Request, answer: Path) -> None:
+    """Another command runs to its end; ``answer`` gets its exit code, a newline and what it said."""
+    ended = ask(other)
+    answer.write_text(f"{ended.code}\n{ended.err}")
 
 
 # ---- images
 
 
+def _before_images(act: Callable[[int], None]) -> None:
+    """Calls ``act(number)`` in the pool's threads before an image is decoded."""
+    from transforms import encoding
+
+    process, count = vars(encoding)["process_image"], iter(range(1 << 30))
+
+    def acting(*args: Any, **kwargs: Any) -> Any:
+        act(next(count))
+        return process(*args, **kwargs)
+
+    put(encoding, "process_image", acting)
+
+
 def count_images(log: Path) -> None:
     """One byte in ``log`` for every image that is decoded."""
-    from transforms import encoding
-
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    process = encoding.process_image
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        os.write(file, b".")
-        return process(*args, **kwargs)
-
-    encoding.process_image = counted
+    write = appender(log)
+    _before_images(lambda _number: write(b"."))
 
 
-def kill_at_image(number: int) -> None:
-    """SIGKILL while the image of this number is in a thread of the pool."""
-    from transforms import encoding
-
-    count = iter(range(1 << 30))
-    process = encoding.process_image
-
-    def killing(*args: Any, **kwargs: Any) -> Any:
-        if next(count) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return process(*args, **kwargs)
-
-    encoding.process_image = killing
+def signal_at_image(number: int, what: signal.Signals) -> None:
+    """The process gets a signal while the image of this number is in a thread of the pool."""
+    _before_images(lambda image: os.kill(os.getpid(), what) if image == number else None)
 
 
-def signal_at_image(number: int) -> None:
-    """SIGINT, as from Ctrl-C, while the image of this number is in a thread of the pool."""
-    from transforms import encoding
+def act_at_image(number: int, act: Callable[[], None]) -> None:
+    """Something happens while the image of this number is in a thread of the pool."""
+    _before_images(lambda image: act() if image == number else None)
 
-    count = iter(range(1 << 30))
-    process = encoding.process_image
 
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
-        if next(count) == number:
-            os.kill(os.getpid(), signal.SIGINT)
-        return process(*args, **kwargs)
+def fail_from_image(number: int) -> None:
+    """A bug of ours."""
 
-    encoding.process_image = interrupted
+    def fail(image: int) -> None:
+        if image >= number:
+            raise ZeroDivisionError("a bug")
+
+    _before_images(fail)
 
 
 def kill_at_publishing() -> None:
     """SIGKILL when all parts are finished and the first shard is about to be composed."""
     from transforms import compose_shards
 
-    compose_shards.compose_shard = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment, return-value]
+    put(compose_shards, "compose_shard", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def parts_a_shard(count: int) -> None:
     """Fewer parts than the product makes, where a test kills at every one of them."""
     from transforms import plan
 
-    plan.PARTS_A_SHARD = count
+    put(plan, "PARTS_A_SHARD", count)
+
+
+def spool_to_disk() -> None:
+    """Parts go to temporary files at once, as parts of more than 64 MB do."""
+    from transforms import encoding
+
+    put(encoding, "MEMORY_PART", 1)
+
+
+def rejects_a_file(lines: int) -> None:
+    """Rejects files of so many lines."""
+    from transforms import write_rejects
+    from transforms.rejects_files import plan_rejects
+
+    put(write_rejects, "plan_rejects", lambda by_part: plan_rejects(by_part, lines))
+
+
+def limit_memory(more: int) -> None:
+    """The process may map ``more`` bytes above what it has mapped now."""
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
 
 
 # ---- listings
+
+
+def no_head_start() -> None:
+    """Only the graph lists and encodes."""
+    from pipeline import head_start
+
+    put(head_start, "MOST_IMAGES", 0)
 
 
 def batches_of(refs: int) -> None:
     """Batches of so many references."""
     from transforms import listing
 
-    listing.BATCH_REFS = refs
+    put(listing, "BATCH_REFS", refs)
 
 
 def reorder_listing(seed: int | None) -> None:
@@ -231,26 +147,22 @@ def reorder_listing(seed: int | None) -> None:
         random.Random(seed).shuffle(items)
         return items
 
-    def listing(self: LocalSource, section: bytes) -> Iterator[Listed]:
-        return iter(reordered(list(list_section(self, section))))
-
-    LocalSource.list = listing  # type: ignore[method-assign]
-    LocalSource.sections = lambda self: reordered(sections(self))  # type: ignore[method-assign]
+    put(LocalSource, "list", lambda self, section: iter(reordered(list(list_section(self, section)))))
+    put(LocalSource, "sections", lambda self: reordered(sections(self)))
 
 
 def before_encoding(act: Callable[[], None]) -> None:
     """Something happens to the input between its listing and its reading."""
     from transforms import encoding
 
-    submit = encoding.PartEncoder.submit
-    once = iter([act])
+    submit, once = encoding.PartEncoder.submit, iter([act])
 
     def acting(self: Any, *args: Any) -> Any:
         for call in once:
             call()
         return submit(self, *args)
 
-    encoding.PartEncoder.submit = acting  # type: ignore[method-assign]
+    put(encoding.PartEncoder, "submit", acting)
 
 
 # ---- mutations: a build that loses or doubles something
@@ -270,7 +182,7 @@ def lose_part() -> None:
             if (result.split, result.part) not in lost:
                 yield result
 
-    encoding.PartEncoder.submit = losing  # type: ignore[method-assign]
+    put(encoding.PartEncoder, "submit", losing)
 
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
@@ -285,7 +197,7 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
         if ref.key == doubled:
             encode(self, ref, out)
 
-    encoding.PartEncoder._encode_one = meddling  # type: ignore[method-assign]
+    put(encoding.PartEncoder, "_encode_one", meddling)
 
 
 def lose_rejects() -> None:
@@ -296,9 +208,33 @@ def lose_rejects() -> None:
     encode = encoding.PartEncoder._encode_one
 
     def hiding(self: Any, ref: Any, out: Any) -> None:
-        try:
+        with contextlib.suppress(RejectError):
             encode(self, ref, out)
-        except RejectError:
-            return
 
-    encoding.PartEncoder._encode_one = hiding  # type: ignore[method-assign]
+    put(encoding.PartEncoder, "_encode_one", hiding)
+
+
+# ---- what the process does to the file system
+
+
+_CHANGING = {
+    "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.utime", "os.chmod",
+    "os.chown", "os.setxattr", "os.removexattr", "shutil.rmtree", "shutil.move",
+}  # fmt: skip
+
+
+def record_changes(log: Path) -> None:
+    """Writes a line «what path» of everything that changes a file system to ``log``, by Python's own audit events.
+
+    An open file without a name (``O_TMPFILE``) is an «unnamed» in its folder.
+    """
+    write = appender(log)
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(args[0], (str, bytes)) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            what = "unnamed" if args[2] & os.O_TMPFILE == os.O_TMPFILE else "open"
+            write(f"{what} {os.fsdecode(args[0])}\n".encode())
+        elif event in _CHANGING:
+            write(f"{event} {os.fsdecode(args[1] if event in ('os.link', 'os.rename') else args[0])}\n".encode())
+
+    sys.addaudithook(hear)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import shardfeed
 from shardfeed.errors import DatasetError
-from tests.promises import builds, disk, hooks
+from tests.promises import builds, disk, hooks, steps
 from tests.promises.builder import Ended
 from tests.promises.photos import make_photos, write
 
@@ -70,18 +70,18 @@ def input_of(folder: Path) -> Path:
 def kill_everywhere(folder: Path) -> KilledBuilds:
     photos, whole, log = input_of(folder), folder / "whole", folder / "steps"
     few_parts = partial(hooks.parts_a_shard, _PARTS)
-    builds.built(photos, whole, hooks=[few_parts, partial(hooks.record_steps, log)])
-    steps = log.read_text().splitlines()
-    points = [Point(number, False, step) for number, step in enumerate(steps)]
-    points += [Point(number, True, step) for number, step in enumerate(steps) if step.startswith("write")]
+    builds.built(photos, whole, hooks=[few_parts, partial(steps.record_steps, log)])
+    taken = log.read_text().splitlines()
+    points = [Point(number, False, step) for number, step in enumerate(taken)]
+    points += [Point(number, True, step) for number, step in enumerate(taken) if step.startswith("write")]
     killed = builds.each(functools.partial(_kill, folder, photos), points)
-    return KilledBuilds(disk.digests(whole), tuple(steps), tuple(killed))
+    return KilledBuilds(disk.digests(whole), tuple(taken), tuple(killed))
 
 
 def _kill(folder: Path, photos: Path, point: Point) -> Killed:
     out, log = folder / f"{point.number}{'t' * point.torn}", folder / f"images-{point.number}{'t' * point.torn}"
     few_parts = partial(hooks.parts_a_shard, _PARTS)
-    first = builds.build(photos, out, hooks=[few_parts, partial(hooks.kill_before, point.number, point.torn)])
+    first = builds.build(photos, out, hooks=[few_parts, partial(steps.kill_before, point.number, point.torn)])
     left, finished, found = tuple(disk.files(out)), finished_images(out), what_is_there(out)
     again = builds.build(photos, out, hooks=[few_parts, partial(hooks.count_images, log)])
     encoded = log.stat().st_size if log.exists() else 0

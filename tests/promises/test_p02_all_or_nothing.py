@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_an_empty_or_absent_folder_is_no_dataset_and_no_incomplete_build(tmp_pat
 
 def test_a_shard_that_the_build_did_not_make_stops_it_before_the_manifest(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
-    assert builds.build(photos, out, hooks=[partial(hooks.kill_at_image, 5)]).code == -9
+    assert builds.build(photos, out, hooks=[partial(hooks.signal_at_image, 5, SIGKILL)]).code == -9
     (out / "train-00007-of-00008.tfrecord").write_bytes(b"of another build")
     ended = builds.build(photos, out)
     assert (ended.code, (out / naming.MANIFEST).exists()) == (5, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 from pathlib import Path
+from signal import SIGINT, SIGKILL
 
 import pytest
 
@@ -81,7 +82,11 @@ def test_killed_again_and_again_while_encoding_it_gets_on_and_ends_well(
     draw, finished = random.Random(4), [0]
     while True:
         ended = builds.build(
-            photos, tmp_path / "out", "--num_shards", "3", hooks=[partial(hooks.kill_at_image, draw.randint(20, 60))]
+            photos,
+            tmp_path / "out",
+            "--num_shards",
+            "3",
+            hooks=[partial(hooks.signal_at_image, draw.randint(20, 60), SIGKILL)],
         )
         if ended.code == 0:
             break
@@ -143,7 +148,7 @@ def test_parts_of_another_fingerprint_are_not_taken_over(tmp_path: Path) -> None
 
 def test_ctrl_c_ends_with_exit_4_and_the_same_command_carries_on(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
-    ended = builds.build(photos, out, hooks=[partial(hooks.signal_at_image, 5)])
+    ended = builds.build(photos, out, hooks=[partial(hooks.signal_at_image, 5, SIGINT)])
     assert ended.code == 4
     assert "rerun the same command to carry on" in ended.err
     assert "Traceback" not in ended.err

@@ -1,0 +1,134 @@
+"""Hooks on the store: every step on the disk and every call is seen, and a process can end, or wait, before any of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from shardfeed import storage
+from shardfeed.storage.local import LocalStore
+from tests.promises.builder import Request
+from tests.promises.hooks import appender, put, run_other
+
+
+class SteppedStore(LocalStore):
+    """A local store that says «what» and «where» before every step that changes the disk.
+
+    A folder that is there is not made and a file that is not there is not removed, so these are no steps; nor is a sync,
+    which changes nothing that a killed process could leave otherwise.
+    """
+
+    before: Callable[[str, str, Callable[[], None]], None]
+
+    def _step(self, what: str, path: str, tear: Callable[[], None]) -> None:
+        type(self).before(what, os.path.relpath(path, self._root), tear)
+
+    def _mkdir(self, path: str) -> None:
+        if not os.path.isdir(path):
+            self._step("mkdir", path, _nothing)
+        super()._mkdir(path)
+
+    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+        self._step("write", path, lambda: LocalStore._write_temp(self, path, data[: len(data) // 2], durable))
+        super()._write_temp(path, data, durable)
+
+    def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+        def tear() -> None:
+            LocalStore._copy_temp(self, path, data, durable)
+            os.truncate(path, os.path.getsize(path) // 2)
+
+        self._step("write", path, tear)
+        super()._copy_temp(path, data, durable)
+
+    def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
+        def tear() -> None:
+            LocalStore._concatenate_temp(self, path, sources, durable)
+            os.truncate(path, os.path.getsize(path) // 2)
+
+        self._step("write", path, tear)
+        super()._concatenate_temp(path, sources, durable)
+
+    def _link(self, temp: str, final: str) -> None:
+        self._step("link", final, _nothing)
+        super()._link(temp, final)
+
+    def _unlink(self, path: str) -> None:
+        if os.path.lexists(path):
+            self._step("unlink", path, _nothing)
+        super()._unlink(path)
+
+    def _rmdir(self, path: str) -> None:
+        if os.path.isdir(path) and not os.listdir(path):
+            self._step("rmdir", path, _nothing)
+        super()._rmdir(path)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _before_steps(before: Callable[[int, str, str, Callable[[], None]], None]) -> None:
+    count = iter(range(1 << 30))
+    lock = threading.Lock()
+
+    def numbered(what: str, path: str, tear: Callable[[], None]) -> None:
+        with lock:
+            before(next(count), what, path, tear)
+
+    put(SteppedStore, "before", staticmethod(numbered))
+    put(storage, "open_store", SteppedStore)
+
+
+def record_steps(log: Path) -> None:
+    """Writes «what path» of every step to ``log``."""
+    write = appender(log)
+    _before_steps(lambda _number, what, path, _tear: write(f"{what} {path}\n".encode()))
+
+
+def kill_before(number: int, torn: bool) -> None:
+    """SIGKILL before the step of this number; ``torn``: with half of what it would write written."""
+
+    def kill(step: int, _what: str, _path: str, tear: Callable[[], None]) -> None:
+        if step == number:
+            if torn:
+                tear()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _before_steps(kill)
+
+
+# ---- calls on the store
+
+
+def before_calls(act: Callable[[int, str, str], None]) -> None:
+    """Calls ``act(number, method, name)`` before every call of the store that reads or changes something."""
+    count = iter(range(1 << 30))
+    lock = threading.RLock()
+
+    def wrap(name: str) -> Callable[..., Any]:
+        method = getattr(LocalStore, name)
+
+        def called(self: LocalStore, *args: Any, **kwargs: Any) -> Any:
+            with lock:
+                act(next(count), name, args[0] if args else "")
+            return method(self, *args, **kwargs)
+
+        return called
+
+    members = {name: wrap(name) for name in ("read", "stat", "checksum", "list", "create", "compose", "delete")}
+    put(storage, "open_store", type("CalledStore", (LocalStore,), members))
+
+
+def record_calls(log: Path) -> None:
+    """Writes «method name» of every call to ``log``."""
+    write = appender(log)
+    before_calls(lambda _number, method, name: write(f"{method} {name}\n".encode()))
+
+
+def run_before_call(number: int, other: Request, answer: Path) -> None:
+    """Before the call of this number, another command runs from its beginning to its end; see ``run_other``."""
+    before_calls(lambda call, _method, _name: run_other(other, answer) if call == number else None)

@@ -1,0 +1,230 @@
+"""P1: nothing is lost. What is listed is written, rejected or skipped, each once, by key; a build that cannot prove it stops."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, photo, write
+
+_WHOLE = {name: photo(1, image_format=name) for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP")}
+_USELESS = {
+    "EMPTY": b"",
+    "FORMAT": b"<html>404 Not Found</html>",
+    "TRUNCATED": _WHOLE["JPEG"][: len(_WHOLE["JPEG"]) // 2],
+    "ASPECT": photo(2, size=(404, 4), image_format="PNG"),
+}
+_NAMES = (
+    b"plain", b"with space", b"UPPER", "käse 猫 🐈".encode(), b"quote\"'", b"back\\slash", b"per%20cent", b"tab\tline\nbreak",
+    b"deep/er/folder/x", b"dots..in.the.middle", b"-dash", b"star*[a]?", b"x" * 180, b"$HOME ${x} {y}", b"#hash;semi", b"~",
+)  # fmt: skip
+_SUFFIXES = {
+    "JPEG": (b".jpg", b".JPEG", b""),
+    "PNG": (b".png",),
+    "WEBP": (b".webp",),
+    "GIF": (b".gif",),
+    "BMP": (b".BMP",),
+}
+_SKIPPED = {
+    "suffix": (b"notes.txt", b"boxes.xml", b"movie.mp4", b"archive.tar.gz"),
+    "hidden": (b".DS_Store", b".hidden.jpg", b".thumbs/1.jpg", b"sub/.git/2.jpg"),
+    "document": (b"README", b"LICENSE", b"Makefile"),
+}
+
+
+@dataclass
+class Tree:
+    """What was put there, and what has to become of it."""
+
+    written: list[bytes] = field(default_factory=list)
+    rejected: list[tuple[str, str]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def random_tree(root: Path, seed: int) -> Tree:
+    """A few classes with every kind of file there is, in random numbers, with random names."""
+    draw, tree = random.Random(seed), Tree()
+    for label in draw.sample([b"cat", b"dog", "Vögel".encode(), b"a b", b"0", b"x.y", b"train"], draw.randint(2, 4)):
+        taken = {b"first.jpg"}
+        tree.written.append(write(root, label + b"/first.jpg", _WHOLE["JPEG"]))
+        for _ in range(draw.randint(8, 20)):
+            kind = draw.choice(["whole", "whole", "useless", "skipped", "name", "link", "special"])
+            name = draw.choice(_NAMES)
+            _add_file(root, tree, draw, label, name, kind, taken)
+    return tree
+
+
+def _add_file(
+    root: Path, tree: Tree, draw: random.Random, label: bytes, name: bytes, kind: str, taken: set[bytes]
+) -> None:
+    image_format, reason = draw.choice(list(_WHOLE)), draw.choice(list(_SKIPPED))
+    suffixes = _SUFFIXES[image_format]
+    file = name + (suffixes[0] if b"." in name else draw.choice(suffixes))
+    if kind == "skipped":
+        file = draw.choice(_SKIPPED[reason])
+    elif kind == "name":
+        file = b"\xff\xfe" + file
+    if file in taken:
+        return
+    taken.add(file)
+    key = label + b"/" + file
+    if kind == "whole":
+        tree.written.append(write(root, key, _WHOLE[image_format]))
+    elif kind == "useless":
+        reason = draw.choice(list(_USELESS))
+        write(root, key, _USELESS[reason])
+        tree.rejected.append((key.decode(), reason))
+    elif kind == "name":
+        write(root, key, _WHOLE[image_format])
+        tree.rejected.append((key.decode("utf-8", "backslashreplace"), "NAME"))
+    elif kind == "skipped":
+        write(root, key, _WHOLE["JPEG"])
+        tree.skipped[reason] += 1
+    else:
+        _add_odd_entry(root, tree, draw, key, kind)
+
+
+def _add_odd_entry(root: Path, tree: Tree, draw: random.Random, key: bytes, kind: str) -> None:
+    path = os.path.join(os.fsencode(root), key)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if kind == "special":
+        os.mkfifo(path)
+        tree.skipped["special"] += 1
+        return
+    target = draw.choice([b"first.jpg", b"absent.jpg", b"/etc/hostname"])
+    first = os.path.join(os.fsencode(root), key.split(b"/")[0], b"first.jpg")
+    os.symlink(first if target == b"first.jpg" else target, path)
+    if target == b"first.jpg":
+        tree.written.append(key)
+    else:
+        tree.skipped["symlink"] += 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_listed_file_is_written_rejected_or_skipped_once(seed: int, tmp_path: Path) -> None:
+    tree, out = random_tree(tmp_path / "photos", seed), tmp_path / "out"
+    builds.built(tmp_path / "photos", out, "--max_rejected", "100%")
+    assert disk.keys(out) == sorted(tree.written)
+    assert sorted((line["key"], line["reason"]) for line in disk.rejects(out)) == sorted(tree.rejected)
+    manifest = disk.manifest(out)
+    assert manifest["skipped"]["by_reason"] == tree.skipped
+    assert manifest["rejected"]["by_reason"] == Counter(reason for _, reason in tree.rejected)
+    assert manifest["written"] == len(tree.written)
+    assert manifest["listed"] == len(tree.written) + len(tree.rejected) + tree.skipped.total()
+
+
+def test_every_record_has_its_own_image_and_the_label_of_its_folder(tmp_path: Path) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    colours = {b"red/%d.png": (200, 0, 0), b"green/%d.png": (0, 200, 0), b"blue/deep/%d.png": (0, 0, 200)}
+    for pattern, colour in colours.items():
+        for number in range(4):
+            path = photos / os.fsdecode(pattern % number)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (20, 20), tuple(channel + number * 10 for channel in colour)).save(path)
+    builds.built(photos, out, "--image_format", "raw", "--splits", "train=0.5,test=0.5", "--max_rejected", "0")
+    seen = {}
+    for _, features in disk.records(out):
+        seen[features["key"]] = tuple(features["image"][:3])
+        assert features["image"] == features["image"][:3] * 256
+        assert features["key"].startswith(features["label"] + b"/")
+        assert features["label"] == [b"blue", b"green", b"red"][features["class"]]
+    assert seen == {
+        pattern % number: tuple(channel + number * 10 for channel in colour)
+        for pattern, colour in colours.items()
+        for number in range(4)
+    }
+
+
+def test_equal_images_are_as_many_records_as_files(tmp_path: Path) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    expected = [write(photos, f"{label}/{number}.jpg", _WHOLE["JPEG"]) for label in "ab" for number in range(9)]
+    builds.built(photos, out)
+    assert disk.keys(out) == sorted(expected)
+
+
+@pytest.mark.parametrize("splits", ["train=0.5,test=0.5", "train=0.8,validation=0.1,test=0.1"])
+def test_the_splits_together_hold_every_image_once(splits: str, tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos", each=40), tmp_path / "out"
+    builds.built(photos, out, "--splits", splits)
+    assert disk.keys(out) == sorted(
+        f"{label}/{number:03d}.jpg".encode() for label in ("cat", "dog") for number in range(40)
+    )
+    assert {split for split, _ in disk.records(out)} == {item.split("=")[0] for item in splits.split(",")}
+
+
+@pytest.mark.parametrize("change", ["overwritten", "deleted", "touched"])
+def test_an_image_that_changes_between_listing_and_reading_is_rejected_not_lost(change: str, tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    path = photos / "cat" / "003.jpg"
+    act = {
+        "overwritten": partial(path.write_bytes, photo(99, size=(40, 40))),
+        "deleted": path.unlink,
+        "touched": partial(os.utime, path, (1, 1)),
+    }[change]
+    builds.built(photos, out, hooks=[hooks.no_head_start, partial(hooks.before_encoding, act)])
+    assert [(line["key"], line["reason"]) for line in disk.rejects(out)] == [("cat/003.jpg", "CHANGED")]
+    assert len(disk.keys(out)) == 11
+
+
+def test_an_input_that_changes_during_the_head_start_is_built_as_the_graph_lists_it(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    gone = photos / "cat" / "003.jpg"
+    builds.built(photos, out, hooks=[partial(hooks.before_encoding, gone.unlink)])
+    builds.built(photos, tmp_path / "after")
+    assert disk.digests(out) == disk.digests(tmp_path / "after")
+    assert len(disk.keys(out)) == 11
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        pytest.param(hooks.lose_part, id="a part is lost"),
+        pytest.param(partial(hooks.lose_and_double_images, b"cat/003.jpg", b""), id="an image is lost"),
+        pytest.param(partial(hooks.lose_and_double_images, b"", b"cat/003.jpg"), id="an image is written twice"),
+        pytest.param(
+            partial(hooks.lose_and_double_images, b"cat/003.jpg", b"dog/001.jpg"),
+            id="one is lost and another written twice",
+        ),
+        pytest.param(hooks.lose_rejects, id="rejects are not written down"),
+    ],
+)
+@pytest.mark.parametrize("head_start", [True, False], ids=["with a head start", "by the graph alone"])
+def test_a_build_that_loses_or_doubles_something_publishes_nothing(
+    mutation: object, head_start: bool, tmp_path: Path
+) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    write(photos, "cat/empty.jpg", b"")
+    ended = builds.build(photos, out, hooks=[mutation, *[hooks.no_head_start] * (not head_start)])  # type: ignore[list-item]
+    assert ended.code == 4
+    assert "train: 13 images were listed, but " in ended.err
+    assert "Nothing was published" in ended.err
+    assert [name for name in disk.files(out) if not name.startswith("_parts/")] == []
+
+
+def test_two_inputs_with_an_equal_key_end_the_run_naming_both(tmp_path: Path) -> None:
+    one, two, out = make_photos(tmp_path / "one"), tmp_path / "two", tmp_path / "out"
+    for key in ("cat/001.jpg", "cat/new.jpg"):
+        write(two, key, photo(1))
+    ended = builds.build([one, two], out)
+    assert ended.code == 2
+    assert f"cat/001.jpg is in two inputs: {one} and {two}" in ended.err
+    assert not (out / "manifest.json").exists()
+
+
+def test_two_inputs_with_different_keys_are_one_dataset(tmp_path: Path) -> None:
+    one, two, out = (
+        make_photos(tmp_path / "one", classes=["cat"]),
+        make_photos(tmp_path / "two", classes=["dog"]),
+        tmp_path / "out",
+    )
+    builds.built([one, two], out)
+    assert len(disk.keys(out)) == 12
+    assert disk.manifest(out)["classes"] == ["cat", "dog"]

@@ -1,0 +1,152 @@
+"""P3: the same input, options and codecs give the same bytes, however, wherever and in whatever order they are built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, photo, write
+
+_FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "3", "--max_rejected", "5")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos with names that sort differently by locale, case and code point, and some that cannot be used."""
+    root = make_photos(
+        tmp_path_factory.mktemp("p03") / "photos", classes=("cat", "Zebra", "ähnlich", "İstanbul"), each=15
+    )
+    for number in range(3):
+        write(root, f"cat/broken {number}.jpg", photo(number)[: 200 + number])
+    write(root, "cat/.hidden", b"")
+    return root
+
+
+@pytest.fixture(scope="module")
+def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of a plain build."""
+    out = tmp_path_factory.mktemp("reference") / "out"
+    builds.built(photos, out, *_FLAGS)
+    digests = disk.digests(out)
+    assert len(digests) == 2 * 3 + 2 * 1 + 1 + 5, sorted(digests)  # shards and indexes, rejects, side files
+    return digests
+
+
+@pytest.mark.parametrize(
+    ("flags", "changed"),
+    [
+        pytest.param(["--threads", "1"], [], id="one thread"),
+        pytest.param(["--threads", "7"], [], id="seven threads"),
+        pytest.param([], [hooks.no_head_start], id="without a head start"),
+        pytest.param([], [partial(hooks.reorder_listing, None)], id="listed backwards"),
+        pytest.param([], [partial(hooks.reorder_listing, 5)], id="listed in a shuffled order"),
+        pytest.param([], [partial(hooks.batches_of, 1)], id="references one by one"),
+        pytest.param(
+            [], [partial(hooks.batches_of, 7), partial(hooks.reorder_listing, 6)], id="batches of seven, shuffled"
+        ),
+        pytest.param(["--direct_runner_bundle_repeat=2"], [], id="every bundle repeated"),
+        pytest.param(
+            ["--direct_runner_bundle_repeat=2"], [hooks.no_head_start], id="every bundle repeated, no head start"
+        ),
+        pytest.param(["--keep_parts", "--max_rejected", "50%"], [], id="other flags that are not in the fingerprint"),
+        pytest.param([], [hooks.spool_to_disk], id="parts larger than memory"),
+    ],
+)
+def test_a_build_in_this_process_has_the_same_bytes(
+    flags: list[str], changed: list[Callable[[], None]], photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    builds.built(photos, tmp_path / "out", *_FLAGS, *flags, hooks=changed)
+    shutil.rmtree(tmp_path / "out" / "_parts", ignore_errors=True)
+    assert disk.digests(tmp_path / "out") == reference
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param({"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu"}, id="hash seed and time zone"),
+        pytest.param(
+            {"PYTHONHASHSEED": "2", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, id="locale C"
+        ),
+    ],
+)
+def test_a_fresh_interpreter_in_another_environment_has_the_same_bytes(
+    env: dict[str, str], photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "pipeline", *builds.build_args(photos, tmp_path / "out", *_FLAGS)]
+    path = {"PYTHONPATH": str(builds.ROOT), "PATH": os.environ["PATH"]}
+    ended = subprocess.run(command, cwd=tmp_path, env=path | env, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert disk.digests(tmp_path / "out") == reference
+
+
+def test_workers_in_other_processes_have_the_same_bytes(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    engine = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+    builds.built(photos, tmp_path / "out", *_FLAGS, *engine, env={"PYTHONPATH": str(builds.ROOT)})
+    assert disk.digests(tmp_path / "out") == reference
+
+
+def test_the_same_files_at_another_path_have_the_same_bytes(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "another" / "place"
+    shutil.copytree(photos, copy)  # with modification times
+    builds.built(copy, tmp_path / "out", *_FLAGS)
+    assert disk.digests(tmp_path / "out") == reference
+
+
+def test_the_input_given_as_a_glob_or_with_a_slash_has_the_same_bytes(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    for number, name in enumerate((Path(f"{photos}/"), photos / "**", photos / ".." / "photos")):
+        builds.built(name, tmp_path / str(number), *_FLAGS)
+        assert disk.digests(tmp_path / str(number)) == reference
+
+
+def test_copies_with_other_modification_times_differ_in_the_manifest_alone(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "photos"
+    shutil.copytree(photos, copy, copy_function=shutil.copy)
+    builds.built(copy, tmp_path / "out", *_FLAGS)
+    found = disk.digests(tmp_path / "out")
+    assert {name for name in found if found[name] != reference.get(name)} == {"manifest.json"}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--seed", "1"],
+        ["--quality", "94"],
+        ["--num_shards", "2"],
+        ["--splits", "train"],
+        ["--resize", "squash"],
+        ["--image_size", "17"],
+    ],
+    ids=lambda flags: flags[0][2:],
+)
+def test_every_option_of_the_dataset_changes_its_fingerprint(flags: list[str], photos: Path, tmp_path: Path) -> None:
+    builds.built(photos, tmp_path / "one", *_FLAGS)
+    builds.built(photos, tmp_path / "two", *_FLAGS, *flags)
+    one, two = disk.manifest(tmp_path / "one"), disk.manifest(tmp_path / "two")
+    assert one["fingerprint"] != two["fingerprint"]
+    assert one["listing"]["digest"] == two["listing"]["digest"]
+
+
+def test_nothing_of_the_clock_the_path_or_the_machine_is_in_the_dataset(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a-name-to-look-for"
+    builds.built(photos, out, *_FLAGS)
+    for name in disk.digests(out):
+        data = (out / name).read_bytes()
+        assert b"a-name-to-look-for" not in data
+        assert os.fsencode(photos) not in data
+    assert os.fsencode(photos) in (out / "run.json").read_bytes()

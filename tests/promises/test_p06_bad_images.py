@@ -1,0 +1,148 @@
+"""P6: bad images neither stop a build nor hide in it; more of them than allowed fail it, and nothing is published."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, photo, write
+
+_EMPTY, _FORMAT = "EMPTY", "FORMAT"
+
+
+def bad_photos(root: Path, *, good: int, empty: int, text: int = 0) -> Path:
+    """One class of good and bad images, and one of good ones."""
+    make_photos(root, each=good // 2)
+    for number in range(empty):
+        write(root, f"cat/empty-{number:03d}.jpg", b"")
+    for number in range(text):
+        write(root, f"cat/text-{number:03d}.jpg", b"no image at all")
+    return root
+
+
+def rejects_named(err: str) -> list[Path]:
+    """Rejects files that an error names."""
+    return [Path(line.strip()) for line in err.splitlines() if line.strip().endswith(".jsonl")]
+
+
+def test_bad_images_within_the_limit_are_in_the_rejects_file_with_a_reason_and_a_detail(tmp_path: Path) -> None:
+    photos, out = bad_photos(tmp_path / "photos", good=20, empty=3, text=2), tmp_path / "out"
+    builds.built(photos, out)
+    lines = {line.pop("key"): line for line in disk.rejects(out)}
+    assert lines == {
+        **{f"cat/empty-{n:03d}.jpg": {"reason": _EMPTY, "detail": "zero bytes"} for n in range(3)},
+        **{
+            f"cat/text-{n:03d}.jpg": {"reason": _FORMAT, "detail": lines["cat/text-000.jpg"]["detail"]}
+            for n in range(2)
+        },
+    }
+    assert "JPEG" in lines["cat/text-000.jpg"]["detail"]
+    assert disk.manifest(out)["rejected"] == {"by_reason": {_EMPTY: 3, _FORMAT: 2}, "total": 5}
+    assert len(disk.keys(out)) == 20
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "flags", "code"),
+    [
+        pytest.param(30, 10, [], 0, id="default, ten of forty"),
+        pytest.param(30, 11, [], 3, id="default, eleven of forty-one"),
+        pytest.param(1188, 12, [], 0, id="default, one in a hundred"),
+        pytest.param(1188, 13, [], 3, id="default, one more than one in a hundred"),
+        pytest.param(30, 5, ["--max_rejected", "5"], 0, id="count reached"),
+        pytest.param(30, 6, ["--max_rejected", "5"], 3, id="count exceeded"),
+        pytest.param(30, 1, ["--max_rejected", "0"], 3, id="none allowed"),
+        pytest.param(30, 10, ["--max_rejected", "25%"], 0, id="share reached"),
+        pytest.param(30, 11, ["--max_rejected", "25%"], 3, id="share exceeded"),
+        pytest.param(30, 1, ["--max_rejected", "1%"], 3, id="a given share has no floor"),
+    ],
+)
+def test_the_limit_is_a_count_or_a_share_of_the_candidates(
+    good: int, bad: int, flags: list[str], code: int, tmp_path: Path
+) -> None:
+    photos, out = bad_photos(tmp_path / "photos", good=good, empty=bad), tmp_path / "out"
+    for number in range(50):
+        write(photos, f"cat/skipped-{number}.txt", b"")  # not candidates: they must not make room for more rejects
+    ended = builds.build(photos, out, *flags)
+    assert (ended.code, (out / "manifest.json").exists()) == (code, code == 0), ended.err
+
+
+def test_too_many_publish_nothing_and_the_message_names_numbers_limit_remedy_and_the_rejects_files(
+    tmp_path: Path,
+) -> None:
+    photos, out = bad_photos(tmp_path / "photos", good=20, empty=8, text=5), tmp_path / "out"
+    ended = builds.build(photos, out)
+    assert (ended.code, ended.out) == (3, "")
+    assert "13 of 33 images cannot be used (EMPTY 8, FORMAT 5); --max_rejected allows 10" in ended.err
+    assert "--max_rejected 13" in ended.err
+    assert [name for name in disk.files(out) if not name.startswith("_parts/")] == []
+    (named,) = rejects_named(ended.err)
+    assert len(disk.rejects(named.parent)) == 13
+
+
+def test_a_rerun_with_a_higher_limit_only_composes_and_publishes_the_same_lines(tmp_path: Path) -> None:
+    photos, out, log = bad_photos(tmp_path / "photos", good=20, empty=8, text=5), tmp_path / "out", tmp_path / "images"
+    (named,) = rejects_named(builds.build(photos, out).err)
+    lines = named.read_bytes()
+    ended = builds.built(photos, out, "--max_rejected", "13", "--json", hooks=[partial(hooks.count_images, log)])
+    assert log.read_bytes() == b""
+    assert json.loads(ended.out)["encoded_in_this_run"] == 0
+    assert (out / "rejects-00000-of-00001.jsonl").read_bytes() == lines
+    builds.built(photos, tmp_path / "at-once", "--max_rejected", "13")
+    assert disk.digests(out) == disk.digests(tmp_path / "at-once")
+
+
+def test_the_same_command_after_too_many_says_the_same_again_and_decodes_nothing(tmp_path: Path) -> None:
+    photos, out, log = bad_photos(tmp_path / "photos", good=20, empty=11), tmp_path / "out", tmp_path / "images"
+    first = builds.build(photos, out)
+    again = builds.build(photos, out, hooks=[partial(hooks.count_images, log)])
+    assert (again.code, again.err) == (3, first.err)
+    assert log.read_bytes() == b""
+
+
+@pytest.mark.parametrize("limit", ["100%", "1000"])
+def test_a_class_without_one_written_record_fails_whatever_the_limit(limit: str, tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    for number in range(3):
+        write(photos, f"lost/{number}.jpg", b"")
+    ended = builds.build(photos, out, "--max_rejected", limit)
+    assert (ended.code, (out / "manifest.json").exists()) == (3, False)
+    assert "no image of 1 class(es) can be used: lost. Rejected: EMPTY 3." in ended.err
+    assert len(rejects_named(ended.err)) == 1
+
+
+def test_a_split_without_one_written_record_fails_whatever_the_limit(tmp_path: Path) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    for label in ("cat", "dog"):
+        write(photos, f"train/{label}/1.jpg", photo(1))
+        write(photos, f"test/{label}/1.jpg", b"")
+    ended = builds.build(photos, out, "--splits", "folders", "--max_rejected", "100%")
+    assert (ended.code, (out / "manifest.json").exists()) == (3, False)
+    assert "no image of split test can be used" in ended.err
+
+
+def test_nothing_but_bad_images_is_no_dataset(tmp_path: Path) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    write(photos, "cat/1.jpg", b"")
+    ended = builds.build(photos, out, "--max_rejected", "100%")
+    assert (ended.code, (out / "manifest.json").exists()) == (3, False)
+
+
+def test_rejects_come_in_files_of_a_fixed_number_of_lines_in_one_order(tmp_path: Path) -> None:
+    photos = bad_photos(tmp_path / "photos", good=20, empty=25)
+    for name, changed in (("cut", [partial(hooks.rejects_a_file, 10)]), ("whole", [])):
+        builds.built(photos, tmp_path / name, "--max_rejected", "25", hooks=changed)
+    cut = [f"rejects-{number:05d}-of-00003.jsonl" for number in range(3)]
+    assert [len((tmp_path / "cut" / name).read_text().splitlines()) for name in cut] == [10, 10, 5]
+    assert disk.rejects(tmp_path / "cut") == disk.rejects(tmp_path / "whole")
+    assert [file["file"] for file in disk.manifest(tmp_path / "cut")["files"] if "rejects" in file["file"]] == cut
+
+
+def test_a_codec_that_fails_in_an_unknown_way_is_a_bug_and_not_a_reject(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
+    ended = builds.build(photos, out, hooks=[partial(hooks.fail_from_image, 3)])
+    assert (ended.code, (out / "manifest.json").exists()) == (1, False)
+    assert "ZeroDivisionError" in ended.err
