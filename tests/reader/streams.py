@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,9 +15,9 @@ from tests.datasets import Written, write_dataset
 THREE_BLOCKS = 5_000  # bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
 
 
-def lossless(path: Path, **options: object) -> Written:
+def lossless(path: Path, **options: Any) -> Written:
     """A dataset of raw pixels: 37 training records in 3 shards and 10 blocks, the last of 1 record."""
-    return write_dataset(path, image_format="raw", **options)  # type: ignore[arg-type]
+    return write_dataset(path, image_format="raw", **options)
 
 
 def numbers(batches: tf.data.Dataset, written: Written, split: str, count: int | None = None) -> list[int]:

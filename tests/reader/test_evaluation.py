@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +24,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"), splits={"train": 20, "validation": N})
 
 
-def load(written: Written, batch_size: int, **options: object) -> tf.data.Dataset:
+def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return shardfeed.load(written.path, "validation", batch_size, **options)
@@ -89,7 +90,7 @@ def test_padding_is_warned_about_once_and_names_what_is_exact(written: Written) 
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 103}, {"batch_size": 50, "eval_remainder": "partial"}], ids=str)
-def test_without_padding_there_is_no_warning(written: Written, options: dict[str, object]) -> None:
+def test_without_padding_there_is_no_warning(written: Written, options: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shardfeed.load(written.path, "validation", **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,12 +76,13 @@ def test_a_class_without_records_weighs_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ask", ["splits", "steps_per_epoch", "class_weight"])
 def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.DatasetInfo, ask: str) -> None:
+    asks: dict[str, Callable[[], object]] = {
+        "splits": lambda: info.splits["test"],
+        "steps_per_epoch": lambda: info.steps_per_epoch("test", 8),
+        "class_weight": lambda: info.class_weight("test"),
+    }
     with pytest.raises(shardfeed.UsageError) as found:
-        {
-            "splits": lambda: info.splits["test"],
-            "steps_per_epoch": lambda: info.steps_per_epoch("test", 8),
-            "class_weight": lambda: info.class_weight("test"),
-        }[ask]()
+        asks[ask]()
 
     assert str(found.value) == f"split 'test' is not in the dataset at {info.url}: its splits are train, validation."
     assert "test" not in info.splits and info.splits.get("test") is None
@@ -106,17 +108,15 @@ def test_the_address_is_absolute_however_the_folder_is_spelled(
     monkeypatch.chdir(folder.parent)
     monkeypatch.setenv("HOME", str(folder.parent))
 
-    found = shardfeed.info(
-        {
-            "str": str(folder),
-            "path": folder,
-            "trailing slash": f"{folder}/",
-            "relative": folder.name,
-            "home": os.path.join("~", folder.name),
-        }[spelling]
-    )
+    spellings: dict[str, str | Path] = {
+        "str": str(folder),
+        "path": folder,
+        "trailing slash": f"{folder}/",
+        "relative": folder.name,
+        "home": os.path.join("~", folder.name),
+    }
 
-    assert found.url == str(folder)
+    assert shardfeed.info(spellings[spelling]).url == str(folder)
 
 
 def test_it_travels_to_other_processes(info: shardfeed.DatasetInfo) -> None:

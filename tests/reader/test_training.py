@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -24,7 +25,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"))
 
 
-def stream(written: Written, batch_size: int = N, count: int = 6, **options: object) -> list[int]:
+def stream(written: Written, batch_size: int = N, count: int = 6, **options: Any) -> list[int]:
     options = {"shuffle_buffer": THREE_BLOCKS, **options}
     return numbers(shardfeed.load(written.path, "train", batch_size, **options), written, "train", count)
 
