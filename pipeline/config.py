@@ -169,9 +169,10 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
             count: int | tuple[tuple[str, int], ...] = int(text)
             counts = [int(text)]
         else:
-            pairs = [item.split("=") for item in text.split(",")]
-            count = tuple(sorted((name, int(value)) for name, value in pairs))
-            counts = [value for _, value in count]
+            pairs = sorted((name, int(value)) for name, value in (item.split("=") for item in text.split(",")))
+            count, counts = tuple(pairs), [value for _, value in pairs]
+            if len(dict(pairs)) < len(pairs) or not pairs[0][0]:  # a split twice, or without a name
+                counts = [0]
     except ValueError:
         counts = [0]
     if min(counts) < 1 or max(counts) > 1_000_000:
@@ -201,7 +202,7 @@ def read_class_list(path: str) -> tuple[str, ...]:
         UsageError: no such file, not UTF-8, no classes, or a class twice.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors on Windows begin files with a byte order mark
             names = [line.rstrip("\r\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(

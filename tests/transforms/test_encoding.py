@@ -314,6 +314,13 @@ def test_images_are_read_in_parallel(folder: _Folder, monkeypatch: pytest.Monkey
     assert folder.encode(refs, threads=3).records == 20
 
 
+def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
+    cores = len(os.sched_getaffinity(0))
+
+    assert encoding.default_threads(["/in", "/more"]) == cores
+    assert encoding.default_threads(["/in", "gs://b"]) == max(cores, 8)
+
+
 def test_a_slice_is_bounded_in_images_and_in_bytes() -> None:
     def sizes(*mib: int) -> list[list[int]]:
         refs = [ImageRef(0, b"k", Stat(size << 20, 0)) for size in mib]

@@ -1,0 +1,322 @@
+"""One run's configuration: every error that the arguments alone can show, and what flags mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import (
+    BuildConfig,
+    parse_bytes,
+    parse_colour,
+    parse_image_size,
+    parse_num_shards,
+    read_class_list,
+)
+from shardfeed.errors import UsageError
+from transforms.images.options import ImageOptions
+from transforms.listing import InputRoot
+from transforms.options import BuildOptions
+
+
+def _config(**changes: Any) -> BuildConfig:
+    return BuildConfig(**{"inputs": ("/in",), "output": "/out", **changes})
+
+
+def _options(**changes: Any) -> dict[str, BuildOptions]:
+    return {"options": replace(BuildOptions(), **changes)}
+
+
+def _image(**changes: Any) -> dict[str, BuildOptions]:
+    return _options(image=replace(ImageOptions(), **changes))
+
+
+def test_roots_and_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    config = _config(inputs=("in/*/*.jpg", "~/more"), output="~/out/")
+    here = os.path.realpath(tmp_path)
+    assert config.roots == (InputRoot(f"{here}/in", ("*/*.jpg",)), InputRoot(f"{here}/more"))
+    assert config.output == f"{here}/out"
+
+
+def test_buckets_stay_as_they_are() -> None:
+    config = _config(inputs=("gs://flowers/",), output="gs://datasets/flowers/v1/")
+
+    assert (config.roots, config.output) == ((InputRoot("gs://flowers"),), "gs://datasets/flowers/v1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"inputs": ("",)},
+            "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg).",
+        ),
+        ({"output": ""}, "--output is empty. Give a folder (out/) or gs://bucket/folder."),
+        *(
+            (
+                {"output": f"/o{character}ut"},
+                f"--output /o{character}ut has characters that file globs use (* ? [ ]); engines and readers would misread it. "
+                "Give a plain path.",
+            )
+            for character in "*?[]"
+        ),
+        (
+            {"output": "/in"},
+            "--output /in is --input /in: the next build would list its own files, and the input is never written to. Give an "
+            "--output outside of it.",
+        ),
+        (
+            {"output": "/in/out"},
+            "--output /in/out lies inside --input /in: the next build would list its own files, and the input is never written "
+            "to. Give an --output outside of it.",
+        ),
+        (
+            {"inputs": ("/out/in",)},
+            "--output /out contains --input /out/in: the next build would list its own files, and the input is never written to. "
+            "Give an --output outside of it.",
+        ),
+        (
+            {"inputs": ("gs://b/in/*/*.jpg",), "output": "gs://b/in/out"},
+            "--output gs://b/in/out lies inside --input gs://b/in: the next build would list its own files, and the input is "
+            "never written to. Give an --output outside of it.",
+        ),
+        (
+            {"inputs": ("gs://b",), "output": "gs://b"},
+            "--output gs://b is --input gs://b: the next build would list its own files, and the input is never written to. Give "
+            "an --output outside of it.",
+        ),
+        (
+            {"inputs": ("/in", "/in/cat")},
+            "--input /in/cat lies inside --input /in: its images would be listed twice with different classes. Give only one of "
+            "them, or build two datasets.",
+        ),
+        ({"threads": -1}, "--threads -1: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
+        ({"threads": 513}, "--threads 513: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
+        (
+            {"runner": "DaskRunner"},
+            "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
+            "one, and exits 0). Use DirectRunner, PrismRunner, FlinkRunner, SparkRunner or DataflowRunner.",
+        ),
+        (_image(height=0), "--image_size: a side of 0 pixels; allowed are 1 to 8,192. Example: --image_size 224"),
+        (
+            _image(width=100_000),
+            "--image_size: a side of 100000 pixels; allowed are 1 to 8,192. Example: --image_size 224",
+        ),
+        (
+            _image(height=2_049, width=2_048),
+            "--image_size 2049x2048 is 4,196,352 pixels; at most 4,194,304 are allowed.",
+        ),
+        (
+            _image(resize="shortest", width=320),
+            "--resize shortest takes one number for --image_size (the length of that side), not 224x320.",
+        ),
+        (
+            _image(resize="longest", height=320),
+            "--resize longest takes one number for --image_size (the length of that side), not 320x224.",
+        ),
+        (_image(quality=0), "--quality 0: allowed are 1 to 100 (95 by default)."),
+        (_image(quality=101), "--quality 101: allowed are 1 to 100 (95 by default)."),
+        (_image(resize="fit"), "--resize fit: allowed are crop, squash, pad, shortest, longest."),
+        (_image(channels="rgba"), "--channels rgba: allowed are rgb, gray."),
+        (_image(format="gif"), "--image_format gif: allowed are jpeg, png, webp, raw."),
+        (_image(resizer="opencv"), "--resizer opencv: allowed are simd, pillow."),
+        (_options(seed=2**63), "--seed 9223372036854775808: allowed are signed 64-bit integers."),
+        (_options(seed=-(2**63) - 1), "--seed -9223372036854775809: allowed are signed 64-bit integers."),
+        (_options(shard_bytes=0), "--shard_bytes 0: give at least 1 byte; 100MB is usual."),
+        (
+            _options(splits="train=0.9"),
+            "--splits train=0.9: the shares add up to 0.9; each must be above 0 and together they must be exactly 1. Example: "
+            "--splits train=0.8,validation=0.1,test=0.1",
+        ),
+    ],
+    ids=lambda value: value.partition(":")[0].partition(" is ")[0][:60] if isinstance(value, str) else "",
+)
+def test_a_config_that_cannot_be_is_refused_with_the_remedy(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as found:
+        _config(**changes)
+    assert str(found.value) == message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output"),
+    [
+        (("/in",), "/in2"),
+        (("/in",), "/into/out"),
+        (("/in2",), "/in"),
+        (("gs://b/in",), "gs://b/in2"),
+        (("gs://b/in",), "gs://b2/in"),
+        (("/",), "gs://b/in"),
+    ],
+)
+def test_neighbours_are_neither_inside_nor_outside(inputs: tuple[str, ...], output: str) -> None:
+    assert _config(inputs=inputs, output=output).output == output
+
+
+def test_a_link_does_not_hide_that_the_output_lies_inside_the_input(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+
+    with pytest.raises(UsageError, match="lies inside --input"):
+        _config(inputs=(str(tmp_path / "in"),), output=str(tmp_path / "link" / "out"))
+
+
+@pytest.mark.parametrize(
+    ("runner", "beam_args", "engine", "in_process"),
+    [
+        (None, (), "FnApiRunner", True),
+        ("DirectRunner", (), "FnApiRunner", True),
+        ("directrunner", (), "FnApiRunner", True),
+        ("SwitchingDirectRunner", (), "FnApiRunner", True),
+        ("apache_beam.runners.direct.direct_runner.DirectRunner", (), "FnApiRunner", True),
+        ("FnApiRunner", (), "FnApiRunner", True),
+        ("FnApiRunner", ("--direct_running_mode", "in_memory"), "FnApiRunner", True),
+        ("FnApiRunner", ("--direct_running_mode=multi_threading",), "FnApiRunner", True),
+        ("FnApiRunner", ("--direct_running_mode=multi_processing",), "FnApiRunner", False),
+        (
+            "FnApiRunner",
+            ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing"),
+            "FnApiRunner",
+            False,
+        ),
+        (None, ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "FnApiRunner", True),
+        ("PrismRunner", (), "PrismRunner", False),
+        ("DataflowRunner", (), "DataflowRunner", False),
+    ],
+)
+def test_the_direct_runner_is_beams_in_process_engine_by_name(
+    runner: str | None, beam_args: tuple[str, ...], engine: str, in_process: bool
+) -> None:
+    config = _config(runner=runner, beam_args=beam_args)
+
+    assert (config.engine, config.in_process) == (engine, in_process)
+
+
+def _refused(parse: Callable[[str], object], text: str) -> str:
+    with pytest.raises(UsageError) as found:
+        parse(text)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("224", (224, 224)), ("224x320", (224, 320)), ("1X2", (1, 2)), ("0", (0, 0)), ("100000", (100_000,) * 2)],
+)
+def test_a_size_is_one_number_or_height_by_width(text: str, size: tuple[int, int]) -> None:
+    assert parse_image_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "224x", "x224", "224,320", "-1", "2.5", "1x2x3", "224 x 320", "9" * 10])
+def test_another_size_is_refused(text: str) -> None:
+    assert _refused(parse_image_size, text) == (
+        f"--image_size {text}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1000000", 10**6),
+        ("100MB", 10**8),
+        ("64MiB", 64 << 20),
+        ("1.5gb", 1_500_000_000),
+        ("2KiB", 2048),
+        ("7 kb", 7000),
+        ("3b", 3),
+        ("1GIB", 1 << 30),
+    ],
+)
+def test_bytes_have_optional_units(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1", "1TB", "1e6", "1,000", "1.MB", "100 M B"])
+def test_other_bytes_are_refused(text: str) -> None:
+    assert _refused(parse_bytes, text) == (
+        f"--shard_bytes {text}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shards"),
+    [
+        ("1", 1),
+        ("16", 16),
+        ("1000000", 10**6),
+        ("train=16,validation=2", (("train", 16), ("validation", 2))),
+        ("b=1,a=2", (("a", 2), ("b", 1))),
+    ],
+)
+def test_shards_are_a_count_or_counts_by_split(text: str, shards: object) -> None:
+    assert parse_num_shards(text) == shards
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "many", "1.5", "1000001", "train=", "train=0", "train=1,2", "train=1=2", "a=1,a=2", "=3"]
+)
+def test_other_shards_are_refused(text: str) -> None:
+    assert _refused(parse_num_shards, text) == (
+        f"--num_shards {text}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "rgb"),
+    [("black", (0, 0, 0)), ("gray", (128,) * 3), ("white", (255,) * 3), ("#0a0B0c", (10, 11, 12))],
+)
+def test_a_colour_is_a_name_or_hex(text: str, rgb: tuple[int, int, int]) -> None:
+    assert parse_colour(text) == rgb
+
+
+@pytest.mark.parametrize("text", ["", "red", "#fff", "0a0b0c", "#0a0b0g", "#0a0b0c0d"])
+def test_another_colour_is_refused(text: str) -> None:
+    assert _refused(parse_colour, text) == f"--background {text}: give #rrggbb, black, gray or white."
+
+
+def test_a_class_list_has_one_class_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes("dog\r\n\ncät\n with space \nlast".encode())
+
+    assert read_class_list(str(path)) == ("dog", "cät", " with space ", "last")
+
+
+def test_a_class_list_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes(b"\xef\xbb\xbfcat\ndog\n")
+
+    assert read_class_list(str(path)) == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"", "names no classes"), (b"\n\n", "names no classes"), (b"a\nb\na\nb\n", "names a, b twice")],
+    ids=["empty", "blank", "twice"],
+)
+def test_a_class_list_that_cannot_be_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes(content)
+
+    assert _refused(read_class_list, str(path)) == (
+        f"--class_list {path} {what}. Give one class a line, each once, in label order."
+    )
+
+
+@pytest.mark.parametrize("kind", ["absent", "folder", "not utf-8"])
+def test_a_class_list_that_cannot_be_read_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "classes.txt"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "not utf-8":
+        path.write_bytes(b"caf\xe9\n")
+
+    message = _refused(read_class_list, str(path))
+    assert message.startswith(f"--class_list {path} cannot be read: ")
+    assert message.endswith(". Give a UTF-8 text file, one class a line.")

@@ -1,0 +1,138 @@
+"""The progress line: its text, and what it writes to a terminal and to anything else."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline import progress
+from pipeline.progress import ProgressLine, duration, human_bytes, progress_text
+from transforms.run_state import RUN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("listing", 0, 0, 0, 0, 0.0), "listing …"),
+        (("encoding", 0, 12_000, 0, 0, 0.0), "encoding 0 of 12,000 images (0 %), 0 B"),
+        (
+            ("encoding", 3_000, 12_000, 0, 61_500_000, 600.0),
+            "encoding 3,000 of 12,000 images (25 %), 600 img/s, 15 s left, 61.5 MB",
+        ),
+        (
+            ("encoding", 11_999, 12_000, 1_234, 999, 0.6),
+            "encoding 11,999 of 12,000 images (99 %), 1 img/s, 2 s left, 999 B, 1,234 rejected",
+        ),
+        (("publishing", 12_000, 12_000, 0, 10**9, 600.0), "publishing 12,000 of 12,000 images (100 %), 1.0 GB"),
+    ],
+    ids=["before the listing is whole", "first", "midway", "nearly", "publishing"],
+)
+def test_the_line_says_how_far_and_how_long(arguments: tuple[str, int, int, int, int, float], text: str) -> None:
+    assert progress_text(*arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (12_345_678, "12.3 MB"),
+        (999_949, "999.9 kB"),
+        (5 * 10**12, "5,000.0 GB"),
+    ],
+)
+def test_bytes_are_decimal_units(size: int, text: str) -> None:
+    assert human_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (3_599, "59 min 59 s"),
+        (3_600, "1 h 0 min"),
+        (7_530, "2 h 5 min"),
+    ],
+)
+def test_durations_are_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+class _Stream(io.StringIO):
+    """A log or a terminal that tells when something was written."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = terminal
+        self.written = threading.Semaphore(0)
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def flush(self) -> None:
+        self.written.release()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(progress, "_TERMINAL_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.001)
+    RUN.reset()
+    RUN.step, RUN.total, RUN.done = "encoding", 10, 5
+    yield
+    RUN.reset()
+
+
+def test_a_log_gets_plain_lines(run: None) -> None:
+    stream = _Stream(terminal=False)
+    with ProgressLine(stream):
+        for _ in range(2):
+            assert stream.written.acquire(timeout=30)
+
+    lines = stream.getvalue().splitlines(keepends=True)
+    assert lines[0] == "encoding 5 of 10 images (50 %), 0 B\n"
+    assert {line[-1] for line in lines} == {"\n"}
+    assert "".join(lines).replace("\n", "").isprintable()
+
+
+def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: None) -> None:
+    stream = _Stream(terminal=True)
+    with ProgressLine(stream):
+        for _ in range(2):
+            assert stream.written.acquire(timeout=30)
+
+    text = stream.getvalue()
+    assert "\n" not in text
+    assert text.startswith("\r\x1b[Kencoding 5 of 10 images (50 %), 0 B\r\x1b[Kencoding")
+    assert text.endswith("\r\x1b[K")
+
+
+def test_no_stream_gets_nothing() -> None:
+    before = threading.active_count()
+    with ProgressLine(None):
+        assert threading.active_count() == before
+
+
+def test_a_log_that_is_closed_before_the_first_line_is_left_alone() -> None:
+    stream = _Stream(terminal=False)
+    with ProgressLine(stream):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_a_line_goes_to_a_real_terminal(run: None) -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as stream, ProgressLine(stream):
+        shown = b""
+        while b"encoding 5 of 10 images (50 %), 0 B" not in shown:
+            shown += os.read(ours, 1_000)
+    os.close(ours)
+    assert shown.startswith(b"\r\x1b[K")
