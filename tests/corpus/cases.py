@@ -142,6 +142,7 @@ CASES: tuple[Case, ...] = (
     Case("70-without-header.png", "CORRUPT", lambda: m.png(m.rows([b"\0" * 8]), m.END)),
     Case("71-cut.gif", "TRUNCATED", lambda: _cut(m.saved(m.photo(), "GIF"), 0.9)),
     Case("72-cut.webp", "TRUNCATED", lambda: _cut(m.saved(m.photo(), "WEBP"), 0.5)),
+    Case("72-damaged-chunk.webp", "CORRUPT", lambda: m.patched(m.saved(m.photo(), "WEBP"), 16, b"\xff" * 4)),
     Case("72-damaged.webp", "CORRUPT", lambda: m.patched(m.saved(m.photo(), "WEBP"), 30, b"\xff" * 60)),
     Case("73-cut.bmp", "TRUNCATED", lambda: _cut(m.saved(m.photo(), "BMP"), 0.5)),
     Case("73-bad-header.bmp", "FORMAT", lambda: m.patched(m.saved(m.photo(), "BMP"), 14, b"\x99")),

@@ -120,8 +120,9 @@ def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:
         RejectError: TRUNCATED, CORRUPT or FORMAT.
     """
     stream = io.BytesIO(data)
-    short = header.kind == "WEBP" and len(data) < int.from_bytes(data[4:8], "little") + 8
-    with _closed_reasons(header.kind, stream, len(data), short):
+    webp = header.kind == "WEBP"  # its plugin reads the whole file at once, so the position tells nothing
+    short = webp and len(data) < int.from_bytes(data[4:8], "little") + 8
+    with _closed_reasons(header.kind, None if webp else stream, len(data), short):
         image = _PLUGINS[header.kind](stream)
         if image.size != (header.width, header.height):
             raise RejectError(Reason.CORRUPT, f"{header.kind} says {header.width} x {header.height} and {image.size}")
