@@ -28,7 +28,6 @@ from transforms.images.orientation import SWAPS_SIDES, upright_turn
 from transforms.images.resize import resize
 from transforms.images.sniff import Header, read_header, sniff
 from transforms.images.suffixes import IMAGE_SUFFIXES as IMAGE_SUFFIXES
-from transforms.images.versions import ENCODER_REVISION as ENCODER_REVISION
 from transforms.images.versions import codec_versions as codec_versions
 
 Reserve = Callable[[int], AbstractContextManager[None]]

@@ -2,8 +2,8 @@
 
 One decision: two lists. ``codec_versions`` is asked of the libraries that are really loaded, and only of those that can
 change a byte under the given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for
-JPEG output would refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` stands for our own code: the
-golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
+JPEG output would refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` in ``transforms.options`` stands for
+our own code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import PIL
 from PIL import features
 
 from transforms.images.options import ImageOptions
-
-ENCODER_REVISION = 1
 
 
 def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:

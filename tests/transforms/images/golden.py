@@ -17,7 +17,8 @@ from tests.corpus import makers as m
 from tests.corpus.cases import CASES
 from transforms.images.options import ImageOptions
 from transforms.images.process import process_image
-from transforms.images.versions import ENCODER_REVISION, codec_versions
+from transforms.images.versions import codec_versions
+from transforms.options import ENCODER_REVISION
 
 TABLE = Path(__file__).with_name("golden.json")
 DEFAULT = ImageOptions(height=48, width=64)

@@ -4,7 +4,8 @@ import json
 
 from tests.transforms.images.golden import TABLE, codecs, digests
 from transforms.images.options import ImageOptions
-from transforms.images.versions import ENCODER_REVISION, codec_versions
+from transforms.images.versions import codec_versions
+from transforms.options import ENCODER_REVISION
 
 REMEDY = "python -m tests.transforms.images.golden > new.json && mv new.json tests/transforms/images/golden.json"
 
