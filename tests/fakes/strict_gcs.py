@@ -5,7 +5,8 @@
         server.inject("status", kind="list", status=503)
 
 It speaks the JSON API (list, get, stat, multipart, resumable and media uploads, compose, delete) and obstore's
-``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters that it does not know.
+``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters that it does not know and writes without
+a precondition.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from tests.fakes.gcs_objects import Object, Objects, Refusal, encode_crc
 
@@ -46,7 +47,7 @@ _KNOWN |= {"uploadType", "upload_id", "name"}
 
 @dataclass(frozen=True)
 class Request:
-    """One request, in terms of what it asks for."""
+    """One request, in terms of what it asks for; an upload's ``name`` is that of the object it makes."""
 
     method: str
     kind: Kind
@@ -82,6 +83,7 @@ class StrictGCS:
         self._uploads: dict[str, tuple[Request, bytearray, str | None]] = {}
         self._open: set[socket.socket] = set()
         self._lock = threading.RLock()
+        self._left = threading.Condition(self._lock)
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
@@ -116,7 +118,8 @@ class StrictGCS:
 
         ``status``: that answer, nothing done. ``drop``: half the body, then the connection ends. ``short``: a body that lacks
         its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the
-        connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual.
+        connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises, nothing is
+        done and the connection ends.
         """
 
         def strikes(request: Request) -> bool:
@@ -129,6 +132,11 @@ class StrictGCS:
         """Requests by kind."""
         with self._lock:
             return Counter(request.kind for request in self.log)
+
+    def wait_until_left(self) -> None:
+        """Returns when all connections are closed: what a killed client had sent is done by then."""
+        with self._left:
+            self._left.wait_for(lambda: not self._open)
 
     def fault_for(self, request: Request) -> Fault | None:
         with self._lock:
@@ -158,8 +166,9 @@ class StrictGCS:
             self._open.add(connection)
 
     def closed(self, connection: socket.socket) -> None:
-        with self._lock:
+        with self._left:
             self._open.discard(connection)
+            self._left.notify_all()
 
     def _unknown(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         raise Refusal(400, f"this server does not know {request.method} {request.name}")
@@ -200,15 +209,13 @@ class StrictGCS:
     def _upload(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         how = request.query.get("uploadType")
         if how == "media":
-            return self._stored(request, request.query["name"], request.body, None)
+            return self._stored(request, request.name, request.body, None)
         if how == "multipart":
-            described, data = _multipart(request)
-            return self._stored(request, described["name"], data, described.get("crc32c"))
-        described = json.loads(request.body)
-        self.objects.check_write(request.bucket, described["name"], request.query)
+            described, data = _multipart(request.headers, request.body)
+            return self._stored(request, request.name, data, described.get("crc32c"))
+        self.objects.check_write(request.bucket, request.name, request.query)
         upload_id = f"upload-{len(self._uploads)}"
-        named = Request(**{**vars(request), "name": described["name"]})
-        self._uploads[upload_id] = (named, bytearray(), described.get("crc32c"))
+        self._uploads[upload_id] = (request, bytearray(), json.loads(request.body).get("crc32c"))
         where = f"{self.url}/upload/storage/v1/b/{request.bucket}/o?uploadType=resumable&upload_id={upload_id}"
         return 200, {"Location": where}, b""
 
@@ -322,7 +329,9 @@ def _parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Re
         return Request(method, kind, unquote(bucket), unquote(name), query, body, headers)
 
     if upload := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", path):
-        return made("resume" if "upload_id" in query else "upload", upload[1])
+        if "upload_id" in query:
+            return made("resume", upload[1])
+        return made("upload", upload[1], quote(_upload_name(query, headers, body)))
     if found := re.fullmatch(r"/(?:download/)?storage/v1/b(?:/([^/]+))?", path):
         return made("bucket", found[1] or "")
     if found := re.fullmatch(r"/(?:download/)?storage/v1/b/([^/]+)/o", path):
@@ -338,12 +347,17 @@ def _parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Re
     return made("unknown", name=path)
 
 
-def _multipart(request: Request) -> tuple[dict[str, Any], bytes]:
+def _upload_name(query: dict[str, str], headers: dict[str, str], body: bytes) -> str:
+    how = query.get("uploadType")
+    described = query if how == "media" else _multipart(headers, body)[0] if how == "multipart" else json.loads(body)
+    return str(described["name"])
+
+
+def _multipart(headers: dict[str, str], body: bytes) -> tuple[dict[str, Any], bytes]:
     """Metadata and content of a multipart upload; cut by hand, since an e-mail parser changes the ends of binary lines."""
-    found = re.search(r'boundary="?([^";]+)"?', request.headers["content-type"])
-    if found is None:
-        raise Refusal(400, "multipart without a boundary")
-    _, first, second, _ = request.body.split(b"--" + found[1].encode())
+    found = re.search(r'boundary="?([^";]+)"?', headers["content-type"])
+    assert found is not None, "multipart without a boundary"
+    _, first, second, _ = body.split(b"--" + found[1].encode())
     metadata, data = (piece.split(b"\r\n\r\n", 1)[1][: -len(b"\r\n")] for piece in (first, second))
     return json.loads(metadata), data
 

@@ -67,7 +67,7 @@ def test_any_name_is_listed_and_read_byte_for_byte(bucket: str, root: str) -> No
     contents = {name: name.encode() for name in NAMES if len(root) + len(name.encode()) < 1000 or root == ""}
     for name, data in contents.items():
         target = google_client().bucket(bucket[len("gs://") :]).blob(f"{root}/{name}" if root else name)
-        target.upload_from_string(data)
+        target.upload_from_string(data, if_generation_match=0)
     source = storage.open_source(f"{bucket}/{root}" if root else bucket)
     read = {key: source.read(key, entry.stat) for key, entry in listing(source).items()}
     assert read == {name.encode(): data for name, data in contents.items()}
