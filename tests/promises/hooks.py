@@ -6,6 +6,7 @@ Everything here is picklable and applied by ``functools.partial``: ``hooks=[part
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import resource
@@ -13,8 +14,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from shardfeed import storage
+from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_source import LocalSource
 from tests.promises.builder import Request, ask
 
@@ -118,6 +121,28 @@ def limit_memory(more: int) -> None:
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
+
+
+def fill_disk(most: int) -> None:
+    """The disk is full for every file of more than ``most`` bytes."""
+
+    class FullStore(LocalStore):
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data[:most], durable)
+            if len(data) > most:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+        def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+            self._write_temp(path, data.read(), durable)
+
+    put(storage, "open_store", FullStore)
+
+
+def skip_graph() -> None:
+    """The engine does nothing and reports success."""
+    from pipeline import launch
+
+    put(launch, "_run_graph", lambda *_: None)
 
 
 # ---- listings
@@ -224,16 +249,12 @@ _CHANGING = {
 
 
 def record_changes(log: Path) -> None:
-    """Writes a line «what path» of everything that changes a file system to ``log``, by Python's own audit events.
-
-    An open file without a name (``O_TMPFILE``) is an «unnamed» in its folder.
-    """
+    """Writes a line «what path» of everything that changes a file system to ``log``, by Python's own audit events."""
     write = appender(log)
 
     def hear(event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[0], (str, bytes)) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            what = "unnamed" if args[2] & os.O_TMPFILE == os.O_TMPFILE else "open"
-            write(f"{what} {os.fsdecode(args[0])}\n".encode())
+            write(f"open {os.fsdecode(args[0])}\n".encode())
         elif event in _CHANGING:
             write(f"{event} {os.fsdecode(args[1] if event in ('os.link', 'os.rename') else args[0])}\n".encode())
 

@@ -1,0 +1,61 @@
+"""P10: a dataset of an unknown version is refused by whoever meets it, never half read and never written to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed.errors import DatasetError
+from tests.promises import builds, disk
+from tests.promises.photos import make_photos
+
+
+@pytest.fixture
+def future(tmp_path: Path) -> Path:
+    """A dataset whose manifest says that a later shardfeed wrote it."""
+    out = tmp_path / "out"
+    builds.built(make_photos(tmp_path / "photos"), out)
+    raw = disk.manifest(out)
+    (out / "manifest.json").write_text(json.dumps({**raw, "schema_version": raw["schema_version"] + 1}))
+    return out
+
+
+_SAID = "has schema_version 2; this shardfeed reads version 1. Install the shardfeed that wrote it, or build the dataset again."
+
+
+@pytest.mark.parametrize("open_it", [shardfeed.info, shardfeed.verify], ids=["info", "verify"])
+def test_the_reader_refuses_it(open_it, future: Path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(DatasetError) as refusal:
+        open_it(future)
+    assert str(refusal.value) == f"{future}/manifest.json {_SAID}"
+
+
+@pytest.mark.parametrize("command", ["build", "rerun with --trust_manifest", "verify", "verify --deep", "inspect"])
+def test_the_command_line_refuses_it_and_changes_nothing(command: str, future: Path) -> None:
+    photos, before = future.parent / "photos", disk.snapshot(future)
+    ended = {
+        "build": lambda: builds.build(photos, future),
+        "rerun with --trust_manifest": lambda: builds.build(photos, future, "--trust_manifest"),
+        "verify": lambda: builds.run("verify", str(future)),
+        "verify --deep": lambda: builds.run("verify", str(future), "--deep"),
+        "inspect": lambda: builds.run("inspect", str(future)),
+    }[command]()
+    assert (ended.code, ended.out, ended.err) == (4, "", f"shardfeed: {future}/manifest.json {_SAID}\n")
+    assert disk.snapshot(future) == before
+
+
+def test_discard_incomplete_does_not_remove_it(future: Path) -> None:
+    before = disk.snapshot(future)
+    ended = builds.build(future.parent / "photos", future, "--discard_incomplete")
+    assert ended.code == 5
+    assert disk.snapshot(future) == before
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, "1", 1.0, None, True, [1]], ids=repr)
+def test_only_the_known_number_is_a_known_version(version: object, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": version}))
+    with pytest.raises(DatasetError, match="has schema_version"):
+        shardfeed.info(tmp_path)

@@ -1,0 +1,123 @@
+"""P11: the input is never touched. Outside of the output nothing is written but temporary files, which are gone in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from signal import SIGINT, SIGKILL
+
+import pytest
+
+from tests.promises import builds, disk, hooks
+from tests.promises.builder import Ended
+from tests.promises.photos import make_photos, write
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with everything that a run may see: input, home, temporary folder. The output will be ``place/out``."""
+    photos = make_photos(tmp_path / "photos", each=8)
+    for number in range(4):
+        write(photos, f"cat/broken-{number}.jpg", b"")
+    for name in ("home", "tmp"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def run(
+    place: Path, *flags: str, changed: tuple[Callable[[], None], ...] = (), env: dict[str, str] | None = None
+) -> Ended:
+    places = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
+    log = partial(hooks.record_changes, place.parent / f"{place.name}-changes")
+    return builds.build(place / "photos", place / "out", *flags, hooks=[log, *changed], env=places | (env or {}))
+
+
+def outside(place: Path) -> dict[str, tuple[int, ...]]:
+    """Everything below ``place`` but the output and the temporary folder; the place's own times change with its entries."""
+    mine, seen = (f"{place}/out/", f"{place}/tmp/"), disk.snapshot(place)
+    return {name: facts for name, facts in seen.items() if not (name + "/").startswith(mine) and name != f"{place}/"}
+
+
+def left_in_tmp(place: Path) -> list[str]:
+    """What is below the temporary folder."""
+    return [str(path.relative_to(place / "tmp")) for path in (place / "tmp").rglob("*")]
+
+
+_WORKERS = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+_RUNS = {
+    "a build": (0, (), ()),
+    "a build that spools to disk": (0, (), (hooks.spool_to_disk,)),
+    "a build that keeps its parts": (0, ("--keep_parts",), ()),
+    "a build in other processes": (0, _WORKERS, ()),
+    "too many rejects": (3, ("--max_rejected", "1"), ()),
+    "a build that loses a part": (4, (), (hooks.lose_part,)),
+    "a build that is stopped": (4, (), (partial(hooks.signal_at_image, 5, SIGINT),)),
+    "a build that is killed": (-9, (), (partial(hooks.signal_at_image, 5, SIGKILL), hooks.spool_to_disk)),
+    "a bug": (1, (), (partial(hooks.fail_from_image, 3),)),
+    "bad arguments": (2, ("--image_size", "0"), ()),
+    "an unknown class": (2, ("--class_list", "/dev/null"), ()),
+}
+
+
+@pytest.mark.parametrize("name", list(_RUNS))
+def test_nothing_but_the_output_changes(name: str, place: Path) -> None:
+    code, flags, changed = _RUNS[name]
+    before = outside(place)
+    env = {"PYTHONPATH": str(builds.ROOT), "PYTHONDONTWRITEBYTECODE": "1"} if flags == _WORKERS else {}
+    ended = run(place, *flags, changed=changed, env=env)
+    assert ended.code == code, ended.err
+    assert outside(place) == before
+    # A killed process cannot clean up; the engine's folder is empty, and our own temporary files never have a name.
+    assert [name for name in left_in_tmp(place) if code != -9 or "/" in name or "beam-pipeline-temp" not in name] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        pytest.param((), 0, id="the same command"),
+        pytest.param(("--trust_manifest",), 0, id="trusting the manifest"),
+        pytest.param(("--seed", "1"), 5, id="another seed"),
+        pytest.param(("--discard_incomplete",), 5, id="discarding"),
+    ],
+)
+def test_a_rerun_of_a_finished_build_changes_nothing_at_all(flags: tuple[str, ...], code: int, place: Path) -> None:
+    assert run(place).code == 0
+    before = disk.snapshot(place)
+    assert run(place, *flags).code == code
+    assert disk.snapshot(place) == before
+
+
+def test_discarding_removes_files_of_the_output_alone(place: Path) -> None:
+    before = outside(place)
+    assert run(place, changed=(hooks.kill_at_publishing,)).code == -9
+    assert run(place, "--discard_incomplete", "--max_rejected", "1").code == 3
+    assert outside(place) == before
+
+
+@pytest.mark.parametrize("changed", [(), (hooks.spool_to_disk,)], ids=["parts in memory", "parts larger than memory"])
+def test_every_change_to_the_file_system_is_in_the_output_or_in_the_temporary_folder(
+    changed: tuple[Callable[[], None], ...], place: Path
+) -> None:
+    assert run(place, changed=changed).code == 0
+    lines = (place.parent / f"{place.name}-changes").read_text().splitlines()
+    paths = [line.split(" ", 1)[1] + "/" for line in lines]
+    assert len(paths) > 20
+    assert [path for path in paths if not path.startswith((f"{place}/out/", f"{place}/tmp/"))] == []
+
+
+@pytest.mark.parametrize("where", ["photos", "photos/cat", ".", "photos/new/deep"])
+def test_an_output_in_around_or_at_the_input_is_refused(where: str, place: Path) -> None:
+    before = disk.snapshot(place)
+    ended = builds.build(place / "photos", place / where)
+    assert ended.code == 2
+    assert disk.snapshot(place) == before
+
+
+def test_an_input_that_may_only_be_read_is_enough(place: Path) -> None:
+    for path in sorted((place / "photos").rglob("*"), reverse=True):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    (place / "photos").chmod(0o555)
+    before = outside(place)
+    assert run(place).code == 0
+    assert outside(place) == before

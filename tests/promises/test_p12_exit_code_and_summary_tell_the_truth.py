@@ -1,0 +1,152 @@
+"""P12: the exit code and the summary tell the truth: they are compared with what lies on the disk, counted anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Any
+
+import pytest
+
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, write
+
+
+def make_input(tmp_path: Path) -> Path:
+    """Two classes with rejects of two reasons, skipped files of two, and images that need a fix."""
+    photos = make_photos(tmp_path / "photos", each=20)
+    for number in range(3):
+        write(photos, f"cat/empty-{number}.jpg", b"")
+    write(photos, "dog/text.jpg", b"no image")
+    for name in ("dog/notes.txt", "dog/boxes.xml", "cat/.hidden.jpg"):
+        write(photos, name, b"")
+    return photos
+
+
+def counted(out: Path) -> dict[str, Any]:
+    """The facts of a summary, counted from the shards, the rejects files and the sizes of the files."""
+    by_split: dict[str, Counter[str]] = {}
+    for split, features in disk.records(out):
+        by_split.setdefault(split, Counter())[features["label"].decode()] += 1
+    splits = {}
+    for split, labels in by_split.items():
+        sizes = [path.stat().st_size for path in out.glob(f"{split}-*.tfrecord")]
+        splits[split] = {
+            "records": labels.total(),
+            "bytes": sum(sizes),
+            "shards": len(sizes),
+            "min_bytes": min(sizes),
+            "mean_bytes": sum(sizes) // len(sizes),
+            "max_bytes": max(sizes),
+            "class_counts": dict(labels),
+        }
+    rejected = Counter(line["reason"] for line in disk.rejects(out))
+    written = sum(labels.total() for labels in by_split.values())
+    return {"written": written, "rejected": dict(rejected), "splits": splits}
+
+
+def test_the_summary_as_json_is_what_is_on_the_disk(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    ended = builds.built(photos, out, "--json", "--splits", "train=0.7,test=0.3", "--num_shards", "3")
+    (line,) = ended.out.splitlines()
+    summary = json.loads(line)
+    assert {name: summary[name] for name in ("written", "rejected", "splits")} == counted(out)
+    assert {
+        name: summary[name] for name in ("status", "output", "listed", "skipped", "classes", "encoded_in_this_run")
+    } == {
+        "status": "built",
+        "output": str(out),
+        "listed": 47,
+        "skipped": {"hidden": 1, "suffix": 2},
+        "classes": ["cat", "dog"],
+        "encoded_in_this_run": 44,
+    }
+    assert summary["fingerprint"] == disk.manifest(out)["fingerprint"]
+    assert summary["seconds"] > 0
+
+
+def test_the_summary_as_text_has_the_same_numbers_and_no_control_characters(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    ended = builds.built(photos, out)
+    assert ended.err == ""
+    assert re.search(r"[^\x20-\uffff\n]", ended.out) is None
+    assert f"Built: {out}" in ended.out
+    assert "47 listed = 40 written + 4 rejected (EMPTY 3, FORMAT 1) + 3 skipped (suffix 2, hidden 1)" in ended.out
+    assert "2: cat 20, dog 20" in ended.out
+    assert f"Next: shardfeed verify {out} --deep" in ended.out
+
+
+def test_a_resumed_build_says_how_much_it_did_itself(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    assert builds.build(photos, out, hooks=[hooks.kill_at_publishing]).code == -9
+    summary = json.loads(builds.built(photos, out, "--json").out)
+    assert (summary["status"], summary["encoded_in_this_run"], summary["written"]) == ("built", 0, 40)
+
+
+def test_a_finished_build_says_that_it_was_there(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    first = json.loads(builds.built(photos, out, "--json").out)
+    again = json.loads(builds.built(photos, out, "--json").out)
+    assert again == {**first, "status": "already_built", "encoded_in_this_run": 0, "seconds": again["seconds"]}
+
+
+def test_what_verify_and_the_reader_say_of_a_build_with_exit_0(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    builds.built(photos, out)
+    assert builds.run("verify", str(out), "--deep").code == 0
+
+
+_CODES = {
+    "a build": (0, (), (), True),
+    "an unknown flag": (2, ("--no_such_flag",), (), False),
+    "a value that cannot be": (2, ("--quality", "101"), (), False),
+    "no images for the shards": (2, ("--num_shards", "1000"), (), False),
+    "too many rejects": (3, ("--max_rejected", "3"), (), False),
+    "a lost part": (4, (), (hooks.lose_part,), False),
+    "Ctrl-C": (4, (), (partial(hooks.signal_at_image, 5, SIGINT),), False),
+    "SIGTERM": (4, (), (partial(hooks.signal_at_image, 5, SIGTERM),), False),
+    "a full disk": (4, (), (partial(hooks.fill_disk, 2_000),), False),
+    "a bug": (1, (), (partial(hooks.fail_from_image, 5),), False),
+}
+
+
+@pytest.mark.parametrize("name", list(_CODES))
+def test_the_exit_code_says_how_it_ended(name: str, tmp_path: Path) -> None:
+    code, flags, changed, published = _CODES[name]
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    ended = builds.build(photos, out, *flags, hooks=changed)
+    assert (ended.code, (out / "manifest.json").exists()) == (code, published), ended.err
+    assert bool(ended.out) == published
+    assert bool(ended.err) == (code != 0)
+    if code in (2, 3, 4):
+        assert "Traceback" not in ended.err
+        assert len([line for line in ended.err.splitlines() if line.startswith("shardfeed: ")]) == 1
+
+
+@pytest.mark.parametrize("name", ["a value that cannot be", "no images for the shards", "too many rejects"])
+def test_workers_in_other_processes_end_with_the_same_codes(name: str, tmp_path: Path) -> None:
+    code, flags, _, published = _CODES[name]
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    engine = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+    ended = builds.build(photos, out, *flags, *engine, env={"PYTHONPATH": str(builds.ROOT)})
+    assert (ended.code, (out / "manifest.json").exists()) == (code, published), ended.err
+
+
+def test_an_input_that_is_absent_empty_or_no_folder_is_exit_2_and_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    for name in ("absent", "empty", "file"):
+        ended = builds.build(tmp_path / name, tmp_path / "out")
+        assert (ended.code, ended.out, disk.files(tmp_path / "out")) == (2, "", [])
+        assert name == "empty" or str(tmp_path / name) in ended.err
+
+
+def test_success_is_only_told_when_the_manifest_can_be_read_back(tmp_path: Path) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    ended = builds.build(photos, out, hooks=[hooks.skip_graph])
+    assert (ended.code, ended.out) == (4, "")
+    assert "manifest.json is not there although the engine reported success" in ended.err
