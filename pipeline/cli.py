@@ -107,7 +107,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _build(args: argparse.Namespace, rest: list[str]) -> int:
     from pipeline.launch import run_build
 
-    summary = run_build(build_config(args, rest))
+    summary = run_build(build_config(args, rest), progress=sys.stderr)
     print(summary.to_json() if args.json else summary.to_text())
     return 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import logging
 import secrets
-import sys
 import time
 from typing import TextIO
 
@@ -29,8 +28,8 @@ from transforms.run_state import RUN
 _EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
 
 
-def run_build(config: BuildConfig, *, progress: TextIO | None = sys.stderr) -> Summary:
-    """Builds the dataset, or finds it built.
+def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary:
+    """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
 
     Raises:
         ShardfeedError: with the exit code and the message for the user.
@@ -96,7 +95,7 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
     raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(
-        outcome.message + (f"\nRejects: {files}" if files else "")
+        outcome.message + (f"\nRejects:{files}" if files else "")
     ) from None
 
 

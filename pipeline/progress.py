@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from types import TracebackType
@@ -17,7 +16,7 @@ _LOG_SECONDS = 10.0  # in a log a line must be worth keeping
 class ProgressLine:
     """Shows ``RUN`` while the block runs. Silent where ``stream`` is None."""
 
-    def __init__(self, stream: TextIO | None = sys.stderr) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._terminal = stream is not None and stream.isatty()
         self._done = threading.Event()

@@ -1,0 +1,359 @@
+"""The command line: its commands and flags, what it refuses, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import cli
+from shardfeed._version import __version__
+from shardfeed.manifest import parse_manifest
+from tests.datasets import write_dataset
+from tests.pipeline.photos import command, environment, shardfeed, write_photos
+from transforms.images.rejects import Reason
+
+COMMANDS = {
+    "build": {
+        "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
+        "--keep_original", "--resizer", "--num_shards", "--shard_bytes", "--splits", "--label_from", "--class_list",
+        "--max_rejected", "--seed", "--threads", "--discard_incomplete", "--keep_parts", "--trust_manifest", "--runner", "--json",
+    },
+    "verify": {"--deep", "--json"},
+    "inspect": {"-n", "--sheet"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return write_photos(tmp_path / "in", cat=6, dog=6)
+
+
+def _run(*args: object) -> int:
+    """The exit code, also where argparse leaves by itself."""
+    try:
+        return cli.main([str(arg) for arg in args])
+    except SystemExit as leaving:
+        assert isinstance(leaving.code, int)
+        return leaving.code
+
+
+def _unquoted(text: str) -> str:
+    """Without the quotes that some versions of argparse put around choices."""
+    return text.replace("'", "")
+
+
+def _subparsers() -> dict[str, argparse.ArgumentParser]:
+    (action,) = [a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return dict(action.choices)
+
+
+def test_the_commands_are_those_that_are_built() -> None:
+    assert set(_subparsers()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_exactly_the_flags_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(command, "--help") == 0
+
+    shown = capsys.readouterr().out
+    options = shown.partition("options:")[2].partition("examples:")[0]
+    assert set(re.findall(r"^  (--?\w+)", options, re.M)) - {"-h"} == COMMANDS[command]
+    assert {flag for action in _subparsers()[command]._actions for flag in action.option_strings} == COMMANDS[
+        command
+    ] | {"-h", "--help"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_flag_has_a_help_text(command: str) -> None:
+    assert [action.dest for action in _subparsers()[command]._actions if not action.help] == []
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "metadata", "benchmark", "Build", "bui"])
+def test_a_command_that_is_not_built_is_unknown(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(command) == 2
+    assert _unquoted(capsys.readouterr().err) == (
+        f"shardfeed: argument COMMAND: invalid choice: {command} (choose from build, verify, inspect). See `shardfeed --help`.\n"
+    )
+
+
+def test_no_command_shows_the_help_and_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run() == 2
+    assert capsys.readouterr().out.startswith("usage: shardfeed [-h] [--version] COMMAND ...")
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("--version") == 0
+    assert capsys.readouterr().out == f"shardfeed {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--output", "o"], "build: --input is required. See `shardfeed build --help`."),
+        (["--input", "i"], "build: --output is required. See `shardfeed build --help`."),
+        (["--input"], "argument --input: expected one argument. See `shardfeed build --help`."),
+        (
+            ["--input", "i", "--output", "o", "--quality", "best"],
+            "argument --quality: invalid int value: 'best'. See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--resize", "fit"],
+            "argument --resize: invalid choice: 'fit' (choose from 'crop', "
+            "'squash', 'pad', 'shortest', 'longest'). See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--label_from", "metadata"],
+            "argument --label_from: invalid choice: 'metadata' (choose from 'folders'). See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--num_shards", "3", "--shard_bytes", "5"],
+            "argument --shard_bytes: not allowed with argument --num_shards. See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--image_sise", "64"],
+            "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--image-sise=64"],
+            "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--metadata", "t.csv"],
+            "build: unknown argument --metadata. It is neither a flag of "
+            "shardfeed nor of Apache Beam. See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--zzz"],
+            "build: unknown argument --zzz. It is neither a flag of shardfeed nor of "
+            "Apache Beam. See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "more"],
+            "build: unknown argument more. It is neither a flag of shardfeed nor of "
+            "Apache Beam. See `shardfeed build --help`.",
+        ),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
+)
+def test_arguments_that_cannot_be_are_refused(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run("build", *args) == 2
+
+    shown = capsys.readouterr()
+    assert (shown.out, _unquoted(shown.err)) == ("", _unquoted(f"shardfeed: {message}\n"))
+
+
+@pytest.mark.parametrize("flag", ["--inp", "--num_shard", "--split", "--image", "--direct_num_worker"])
+def test_no_flag_may_be_abbreviated(flag: str, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("build", "--input", photos, "--output", photos.parent / "out", flag, "1") == 2
+    assert f"unknown argument {flag}" in capsys.readouterr().err
+    assert not (photos.parent / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "message"),
+    [
+        ("verify", ["x", "--input", "y"], "verify: unknown argument --input. See `shardfeed verify --help`."),
+        ("inspect", ["x", "train", "more"], "inspect: unknown argument more. See `shardfeed inspect --help`."),
+        ("verify", [], "the following arguments are required: DIR. See `shardfeed verify --help`."),
+    ],
+)
+def test_other_commands_take_no_flags_of_beam(
+    command: str, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(command, *args) == 2
+    assert capsys.readouterr().err == f"shardfeed: {message}\n"
+
+
+def test_flags_may_be_spelled_with_hyphens_and_beams_are_passed_on(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = photos.parent / "my-out"
+    code = _run(
+        *("build", "--input", photos, f"--output={out}", "--image-size", "16", "--num-shards=2", "--keep-parts"),
+        *("--direct-num-workers", "1", "--direct_running_mode=in_memory"),
+    )
+
+    assert (code, capsys.readouterr().err) == (0, "")
+    manifest = parse_manifest((out / "manifest.json").read_bytes(), "m")
+    assert (manifest.image.height, len(manifest.splits["train"].shards)) == (16, 2)
+    assert (out / "_parts").is_dir()
+
+
+def test_underscores_and_hyphens_in_values_stay() -> None:
+    assert cli._underscored(["--class-list", "my-file", "--input=a-b_c--d", "-n", "--", "--a-b=c-d=e"]) == [
+        *("--class_list", "my-file", "--input=a-b_c--d", "-n", "--", "--a_b=c-d=e")
+    ]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A finished dataset ``out`` beside its input ``in``, which has one bad and one skipped file."""
+    folder = tmp_path_factory.mktemp("built")
+    write_photos(folder / "in", cat=6, dog=6)
+    (folder / "in" / "cat" / "bad.jpg").write_bytes(b"")
+    (folder / "in" / "cat" / "notes.txt").touch()
+    assert _run("build", "--input", folder / "in", "--output", folder / "out", "--image_size", "16") == 0
+    yield folder
+
+
+def test_a_build_prints_its_summary_and_nothing_else(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = photos.parent / "out"
+    assert _run("build", "--input", photos, "--output", out, "--image_size", "16") == 0
+
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    lines = shown.out.splitlines()
+    assert [line.split()[0] for line in lines] == ["Built:", "images", "train", "classes", "time", "Next:"]
+    assert lines[1] == "  images     12 listed = 12 written + 0 rejected + 0 skipped"
+    assert all(line.isprintable() for line in lines)
+
+
+def test_json_is_one_object_on_standard_output_and_nothing_else(built: Path, photos: Path) -> None:
+    out = photos.parent / "out"
+    ended = shardfeed("build", "--input", photos, "--output", out, "--image_size", "16", "--json")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("\n") == 1
+    raw = json.loads(ended.stdout)
+    assert (raw["status"], raw["written"], raw["encoded_in_this_run"]) == ("built", 12, 12)
+
+
+def test_a_finished_build_is_already_built(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (built / "out").iterdir()}
+    assert _run("build", "--input", built / "in", "--output", built / "out", "--image_size", "16", "--json") == 0
+
+    raw = json.loads(capsys.readouterr().out)
+    assert (raw["status"], raw["listed"], raw["written"], raw["rejected"], raw["skipped"], raw["encoded_in_this_run"]) == (
+        "already_built", 14, 12, {Reason.EMPTY.value: 1}, {"suffix": 1}, 0,
+    )  # fmt: skip
+    assert {path.name: path.stat().st_mtime_ns for path in (built / "out").iterdir()} == before
+
+
+def test_other_options_on_a_finished_build_are_a_conflict_that_names_them(
+    built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run("build", "--input", built / "in", "--output", built / "out", "--image_size", "16", "--seed", "4") == 5
+    assert capsys.readouterr().err == (
+        f"shardfeed: {built}/out holds a complete dataset that differs in --seed (there 0, here 4). Use the same options to join "
+        "it, give another --output, or remove an unfinished build with --discard_incomplete.\n"
+    )
+
+
+def test_a_changed_input_is_a_conflict_that_counts_what_changed(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = photos.parent / "out"
+    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
+    assert _run(*build) == 0
+    dogs = sum(path.stat().st_size for path in (photos / "dog").iterdir())
+    (photos / "cow").mkdir()
+    (photos / "cow" / "1.jpg").write_bytes(b"12345")
+    (photos / "dog" / "000.jpg").unlink()
+    left = sum(path.stat().st_size for path in (photos / "dog").iterdir())
+    capsys.readouterr()
+
+    assert _run(*build) == 5
+    assert capsys.readouterr().err == (
+        f"shardfeed: {out} was built from another state of the input:\n"
+        "  train/cow: 0 images, 0 bytes then; 1 images, 5 bytes now\n"
+        f"  train/dog: 6 images, {dogs:,} bytes then; 5 images, {left:,} bytes now\n"
+        "A dataset is never overwritten: give a new --output for the new input, or remove this one yourself.\n"
+    )
+    assert _run(*build, "--trust_manifest") == 0
+
+
+def test_a_renamed_input_is_a_conflict_too(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = photos.parent / "out"
+    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
+    assert _run(*build) == 0
+    (photos / "dog" / "000.jpg").rename(photos / "dog" / "new.jpg")
+    capsys.readouterr()
+
+    assert _run(*build) == 5
+    assert (
+        "\n  the same numbers of images and bytes, but other names or modification times\n" in capsys.readouterr().err
+    )
+
+
+def test_a_second_build_in_one_process_owes_nothing_to_the_first(
+    tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = ("build", "--input", photos, "--image_size", "16", "--json")
+    assert _run(*build, "--output", tmp_path / "one", "--keep_parts") == 0
+    assert _run(*build, "--output", photos.parent / "one", "--num_shards", "99") == 5
+    capsys.readouterr()
+
+    assert _run(*build, "--output", tmp_path / "two") == 0
+    assert json.loads(capsys.readouterr().out)["encoded_in_this_run"] == 12
+
+
+def test_too_many_rejects_exit_3_and_the_rejects_can_be_read(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = photos.parent / "out"
+    for name in ("a", "b"):
+        (photos / "cat" / f"{name}.jpg").write_bytes(b"")
+    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
+
+    assert _run(*build, "--max_rejected", "1") == 3
+    message = capsys.readouterr().err
+    (rejects,) = out.glob("_parts/*/rejects/rejects-*.jsonl")
+    assert message == (
+        "shardfeed: 2 of 14 images cannot be used (EMPTY 2); --max_rejected allows 1. Nothing was published. Look at the "
+        "rejects, mend or remove those images, or rerun with --max_rejected 2: the finished work is kept and is not done again.\n"
+        f"Rejects:\n  {rejects}\n"
+    )
+    assert sorted(json.loads(line)["key"] for line in rejects.read_text().splitlines()) == ["cat/a.jpg", "cat/b.jpg"]
+    assert not (out / "manifest.json").exists()
+
+    assert _run(*build, "--max_rejected", "2", "--json") == 0
+    raw = json.loads(capsys.readouterr().out)
+    assert (raw["written"], raw["rejected"], raw["encoded_in_this_run"]) == (12, {"EMPTY": 2}, 0)
+
+
+def test_fewer_shards_than_asked_for_are_noted(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 12 images in 12 x 16 parts: two that meet in one part leave a shard fewer.
+    assert (
+        _run("build", "--input", photos, "--output", photos.parent / "o", "--image_size", "16", "--num_shards", "12")
+        == 0
+    )
+
+    shown = capsys.readouterr().out
+    assert re.search(r"^  train +12 records in (\d+) shards", shown, re.M)
+
+
+@pytest.mark.parametrize(("damage", "code"), [(False, 0), (True, 4)], ids=["whole", "damaged"])
+def test_verify_tells_by_its_exit_code(
+    tmp_path: Path, damage: bool, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_dataset(tmp_path / "out")
+    if damage:
+        (tmp_path / "out" / "classes.txt").unlink()
+
+    assert _run("verify", tmp_path / "out", "--json") == code
+    assert json.loads(capsys.readouterr().out)["ok"] is not damage
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    write_photos(tmp_path / "in", **{"Käse": 3})
+    ended = shardfeed(
+        *("build", "--input", tmp_path / "in", "--output", tmp_path / "oüt", "--image_size", "16"),
+        PYTHONIOENCODING="ascii",
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "K\\xe4se 3" in ended.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(built: Path) -> None:
+    shown = subprocess.run(
+        " ".join([*command("inspect", built / "out"), "| true; exit ${PIPESTATUS[0]}"]),
+        shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in shown.stderr
