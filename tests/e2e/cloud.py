@@ -1,0 +1,112 @@
+"""Builds from and to buckets, as their users run them: in processes of their own, which know a GCS server by its address only.
+
+The one decision: a machine without credentials, where every way out of it leads to a trap. Google's client libraries look
+for a metadata server when they find no key file, and wait for it; on a laptop that costs minutes, and in a test nobody sees
+why. So each process gets an empty home, metadata servers that are the trap, and a hook that notes any other connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardfeed.example import decode_example
+from tests.promises import builds
+from tests.promises.builder import Ended
+from tests.promises.hooks import appender, put
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A GCS server at ``endpoint``, and an empty folder that processes take for home."""
+
+    endpoint: str
+    home: Path
+
+    def run(self, *argv: str, hooks: Iterable[Callable[[], None]] = (), env: Mapping[str, str] | None = None) -> Ended:
+        """One command, without waiting between its attempts."""
+        surroundings = {
+            "STORAGE_EMULATOR_HOST": self.endpoint,
+            "HOME": str(self.home),
+            "GOOGLE_APPLICATION_CREDENTIALS": "",
+            **(env or {}),
+        }
+        return builds.run(*argv, hooks=[no_pauses, *hooks], env=surroundings)
+
+    def build(
+        self, source: str | Path, out: str | Path, *flags: str, hooks: Iterable[Callable[[], None]] = ()
+    ) -> Ended:
+        """One build of tiny images."""
+        return self.run(*build_args(source, out, *flags), hooks=hooks)
+
+    def built(
+        self, source: str | Path, out: str | Path, *flags: str, hooks: Iterable[Callable[[], None]] = ()
+    ) -> Ended:
+        """A build that has to succeed."""
+        ended = self.build(source, out, *flags, hooks=hooks)
+        assert ended.code == 0, ended.err
+        return ended
+
+
+def build_args(source: str | Path, out: str | Path, *flags: str) -> tuple[str, ...]:
+    """``build`` of tiny images; a flag given again in ``flags`` wins."""
+    return ("build", "--input", str(source), "--output", str(out), "--image_size", "16", "--threads", "2", *flags)
+
+
+def digests(objects: Mapping[str, bytes], prefix: str = "") -> dict[str, str]:
+    """SHA-256 of every object below ``prefix`` but ``run.json``, which alone may differ between builds."""
+    found = {name[len(prefix) :]: data for name, data in objects.items() if name.startswith(prefix)}
+    return {name: hashlib.sha256(data).hexdigest() for name, data in found.items() if name != "run.json"}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Content of every file below ``folder``."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def records(objects: Mapping[str, bytes]) -> dict[bytes, dict[str, list[Any]]]:
+    """Features by key of all records of a dataset's shards, found by their indexes."""
+    found: dict[bytes, dict[str, list[Any]]] = {}
+    for name, data in objects.items():
+        if name.endswith(".tfrecord"):
+            for line in objects[name + ".idx"].decode().splitlines():
+                offset, size = map(int, line.split())
+                features: dict[str, list[Any]] = decode_example(data[offset + 12 : offset + size - 4])
+                assert features["key"][0] not in found, "a key twice"
+                found[features["key"][0]] = features
+    return found
+
+
+def comparable(manifest: bytes) -> dict[str, Any]:
+    """A manifest without what follows from the versions of the listed files."""
+    raw: dict[str, Any] = json.loads(manifest)
+    del raw["fingerprint"], raw["listing"]["digest"]
+    return raw
+
+
+# ---- hooks: what a process does to itself before it begins
+
+
+def no_pauses() -> None:
+    """Attempts follow each other at once."""
+    from shardfeed.storage import retry
+
+    put(retry, "sleep", lambda _seconds: None)
+
+
+def note_connections(log: Path) -> None:
+    """Writes a line to ``log`` for every address outside of this machine that Python connects to or asks the name of."""
+    write = appender(log)
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        address = args[1] if event == "socket.connect" else args[0] if event == "socket.getaddrinfo" else None
+        host = address[0] if isinstance(address, tuple) else address
+        if event.startswith("socket.") and isinstance(host, str) and host not in ("127.0.0.1", "localhost", "::1"):
+            write(f"{event} {host}\n".encode())
+
+    sys.addaudithook(hear)

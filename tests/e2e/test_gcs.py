@@ -1,0 +1,305 @@
+"""Whole builds from, to and between buckets of a real server: the bytes are those of a build on one disk."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+from google.cloud.storage import Client
+
+import shardfeed
+from shardfeed.naming import MANIFEST
+from shardfeed.storage.gcs_clients import google_client
+from tests.e2e.cloud import Cloud, build_args, comparable, digests, note_connections, records, tree
+from tests.fakes.strict_gcs import StrictGCS
+from tests.promises import hooks
+from tests.promises.photos import photo
+from transforms.images.options import ImageOptions
+from transforms.images.process import process_image
+
+NAMES = [
+    "class.labels.txt",
+    "classes.txt",
+    "dataset_info.json",
+    "features.json",
+    "manifest.json",
+    "rejects-00000-of-00001.jsonl",
+    "run.json",
+    *(f"train-0000{shard}-of-00002.tfrecord{suffix}" for shard in range(2) for suffix in ("", ".idx")),
+]
+
+
+@pytest.fixture(scope="module")
+def cloud(fake_gcs_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """The real fake-gcs-server, which this process takes for Google's too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STORAGE_EMULATOR_HOST", fake_gcs_server)
+        yield Cloud(fake_gcs_server, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture
+def bucket(cloud: Cloud) -> str:
+    """A new, empty bucket's address."""
+    return new_bucket()
+
+
+def new_bucket() -> str:
+    name = f"bucket-{uuid.uuid4().hex}"
+    client().create_bucket(name)
+    return f"gs://{name}"
+
+
+def client() -> Client:
+    return google_client()
+
+
+def put(bucket: str, objects: dict[str, bytes]) -> None:
+    for name, data in objects.items():
+        client().bucket(bucket[len("gs://") :]).blob(name).upload_from_string(data)
+
+
+def objects(url: str) -> dict[str, bytes]:
+    """Everything below ``gs://bucket/prefix``, by its name there."""
+    bucket, _, prefix = url[len("gs://") :].partition("/")
+    prefix = prefix and prefix + "/"
+    blobs = client().list_blobs(bucket, prefix=prefix)
+    return {blob.name[len(prefix) :]: blob.download_as_bytes() for blob in blobs}
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The same photos built on one disk and by way of buckets: what lies in each output; ``url``: the one in a bucket."""
+
+    local: dict[str, bytes]
+    out_of_bucket: dict[str, bytes]
+    into_bucket: dict[str, bytes]
+    between_buckets: dict[str, bytes]
+    url: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def ways(cloud: Cloud, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Ways:
+    folder, source, target = tmp_path_factory.mktemp("ways"), new_bucket(), new_bucket()
+    put(source, {f"a/photos/{name}": data for name, data in tree(photos).items()})
+    flags = ("--num_shards", "2")
+    cloud.built(photos, folder / "local", *flags)
+    cloud.built(f"{source}/a/photos", folder / "out", *flags)
+    cloud.built(photos, f"{target}/into", *flags)
+    cloud.built(f"{source}/a/photos/", f"{target}/some/where/", *flags)
+    return Ways(
+        tree(folder / "local"),
+        tree(folder / "out"),
+        objects(f"{target}/into"),
+        objects(f"{target}/some/where"),
+        f"{target}/some/where",
+        folder / "local",
+    )
+
+
+@pytest.mark.parametrize("way", ["out_of_bucket", "into_bucket", "between_buckets"])
+def test_a_build_by_way_of_buckets_has_the_bytes_of_a_build_on_one_disk(ways: Ways, way: str) -> None:
+    made: dict[str, bytes] = getattr(ways, way)
+    assert sorted(made) == sorted(ways.local) == NAMES
+    theirs, ours = digests(made), digests(ways.local)
+    assert {name for name in ours if theirs[name] != ours[name]} <= {MANIFEST}
+
+
+def test_the_manifest_of_a_build_into_a_bucket_is_the_same_too(ways: Ways) -> None:
+    assert ways.into_bucket[MANIFEST] == ways.local[MANIFEST]
+
+
+def test_the_manifest_of_a_build_out_of_a_bucket_is_the_same_wherever_it_goes(ways: Ways) -> None:
+    assert ways.out_of_bucket[MANIFEST] == ways.between_buckets[MANIFEST]
+
+
+def test_the_manifest_of_a_build_out_of_a_bucket_differs_in_the_versions_of_its_input_only(ways: Ways) -> None:
+    assert ways.between_buckets[MANIFEST] != ways.local[MANIFEST]
+    assert comparable(ways.between_buckets[MANIFEST]) == comparable(ways.local[MANIFEST])
+
+
+def test_verify_reads_the_whole_dataset_in_a_bucket(cloud: Cloud, ways: Ways) -> None:
+    here, there = cloud.run("verify", str(ways.folder), "--deep"), cloud.run("verify", ways.url, "--deep")
+    assert (there.code, there.out, there.err) == (0, here.out.replace(str(ways.folder), ways.url), "")
+
+
+def test_inspect_shows_the_dataset_in_a_bucket(cloud: Cloud, ways: Ways) -> None:
+    here, there = cloud.run("inspect", str(ways.folder), "train"), cloud.run("inspect", ways.url, "train")
+    assert (here.code, there.code, there.err) == (0, 0, "")
+
+    def shown(text: str) -> list[str]:
+        return [line for line in text.splitlines() if "fingerprint" not in line]
+
+    assert shown(there.out) == shown(here.out.replace(str(ways.folder), ways.url))
+
+
+def test_info_describes_the_dataset_in_a_bucket(ways: Ways) -> None:
+    here, there = shardfeed.info(ways.folder), shardfeed.info(ways.url)
+    assert (there.classes, there.splits, there.mean, there.image_shape) == (
+        here.classes,
+        here.splits,
+        here.mean,
+        here.image_shape,
+    )
+
+
+def test_the_same_command_again_finds_the_dataset_built(cloud: Cloud, photos: Path, bucket: str) -> None:
+    put(bucket, {f"in/{name}": data for name, data in tree(photos).items()})
+    cloud.built(f"{bucket}/in", f"{bucket}/out")
+    before = objects(f"{bucket}/out")
+    again = cloud.built(f"{bucket}/in", f"{bucket}/out")
+    assert again.out.splitlines()[0] == f"Already built: {bucket}/out"
+    assert objects(f"{bucket}/out") == before
+
+
+def test_an_input_that_changed_since_is_a_conflict(cloud: Cloud, photos: Path, bucket: str) -> None:
+    put(bucket, {f"in/{name}": data for name, data in tree(photos).items()})
+    cloud.built(f"{bucket}/in", f"{bucket}/out")
+    put(bucket, {"in/cat/new.jpg": photo(77)})
+    ended = cloud.build(f"{bucket}/in", f"{bucket}/out")
+    assert ended.code == 5
+    assert f"{bucket}/out was built from another state of the input:\n  train/cat: 7 images" in ended.err
+
+
+def test_what_a_killed_build_left_is_discarded_on_request(cloud: Cloud, photos: Path, bucket: str) -> None:
+    out = f"{bucket}/out"
+    put(bucket, {"beside/it": b"ours"})
+    assert cloud.build(photos, out, "--quality", "50", hooks=[hooks.kill_at_publishing]).code == -9
+    left = objects(out)
+    assert "_parts/CLAIM" in left
+    assert cloud.build(photos, out).code == 5
+    assert objects(out) == left
+    cloud.built(photos, out, "--discard_incomplete")
+    assert [name for name in objects(out) if name.startswith("_parts/")] == []
+    assert json.loads(objects(out)[MANIFEST])["config"]["quality"] == 95
+    assert objects(f"{bucket}/beside") == {"it": b"ours"}
+
+
+def test_a_shard_of_more_parts_than_one_compose_takes_has_the_same_bytes(
+    cloud: Cloud, bucket: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    for number in range(90):
+        (folder / "cat").mkdir(parents=True, exist_ok=True)
+        (folder / f"cat/{number:02d}.jpg").write_bytes(photo(number, size=(8, 8)))
+    many_parts = partial(hooks.parts_a_shard, 70)
+    cloud.built(folder, tmp_path / "out", "--num_shards", "1", hooks=[many_parts])
+    cloud.built(folder, f"{bucket}/out", "--num_shards", "1", hooks=[many_parts])
+    assert digests(objects(f"{bucket}/out")) == digests(tree(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("glob", "taken"),
+    [
+        ("*/*.jpg", ["cat/1.jpg", "dog/1.jpg"]),
+        ("*/*.[jp]*g", ["cat/1.jpg", "cat/2.png", "dog/1.jpg"]),
+        ("[!d]*/**/?.jpg", ["cat/1.jpg", "cat/deep/3.jpg"]),
+    ],
+)
+def test_a_glob_chooses_among_a_bucket_s_objects(cloud: Cloud, bucket: str, glob: str, taken: list[str]) -> None:
+    put(bucket, {name: photo(1) for name in ("cat/1.jpg", "cat/2.png", "cat/deep/3.jpg", "dog/1.jpg", "top.jpg")})
+    out = f"{new_bucket()}/out"
+    cloud.built(f"{bucket}/{glob}", out)
+    assert sorted(records(objects(out))) == [name.encode() for name in taken]
+
+
+def test_an_output_inside_the_input_bucket_is_refused(cloud: Cloud, bucket: str) -> None:
+    put(bucket, {"cat/1.jpg": photo(1)})
+    ended = cloud.build(bucket, f"{bucket}/out")
+    assert (ended.code, ended.err.startswith(f"shardfeed: --output {bucket}/out lies inside --input {bucket}:")) == (
+        2,
+        True,
+    )
+
+
+ODD = [
+    "cat/a//b.jpg",
+    "cat/#1.jpg",
+    "cat/what?.jpg",
+    "cat/a?b=c&d.jpg",
+    "cat/100%20.jpg",
+    "cat/100%2F.jpg",
+    "cat/[1].jpg",
+    "cat/*.jpg",
+    "cat/two words .jpg",
+    "cat/ .jpg",
+    "cat/x..jpg",
+    "cat/\N{CAT FACE}.jpg",
+    "cat/cafe\u0301.jpg",
+    "cat/caf\u00e9.jpg",
+    "cat/tab\there.jpg",
+    "cat/no suffix",
+    "cat/inside.jpg/1.jpg",
+    "cat/a photo that ends in a slash/",
+    "c++ & c#?/1.jpg",
+    "100%/1.jpg",
+    "\N{DOG FACE}/1.jpg",
+]
+LEFT_OUT = {
+    "": "folder_marker",
+    "cat/": "folder_marker",
+    "cat/sub//": "folder_marker",
+    "cat/../1.jpg": "hidden",
+    "cat/./1.jpg": "hidden",
+    ".hidden/1.jpg": "hidden",
+}
+
+
+OPTIONS = ImageOptions(height=16, width=16)
+
+
+@pytest.fixture(scope="module", params=["", "in put/#1%20"], ids=["bucket", "prefix"])
+def odd(request: pytest.FixtureRequest, cloud: Cloud) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Objects of odd names, and the dataset that was built from them."""
+    bucket, out = new_bucket(), f"{new_bucket()}/out"
+    sources = {name: photo(seed) for seed, name in enumerate(ODD)}
+    prefix = f"{request.param}/" if request.param else ""
+    put(bucket, {prefix + name: data for name, data in sources.items()})
+    put(bucket, {prefix + name: b"" for name in LEFT_OUT if prefix + name})
+    cloud.built(f"{bucket}/{request.param}", out, "--num_shards", "3")
+    return sources, objects(out)
+
+
+def test_every_odd_name_is_a_record_with_its_own_pixels(odd: tuple[dict[str, bytes], dict[str, bytes]]) -> None:
+    sources, made = odd
+    found = {key: (features["label"][0], features["image"][0]) for key, features in records(made).items()}
+    assert found == {
+        name.encode(): (name.split("/")[0].encode(), process_image(data, OPTIONS, with_stats=False).data)
+        for name, data in sources.items()
+    }
+
+
+def test_folder_markers_and_hidden_names_are_skipped_and_counted(
+    odd: tuple[dict[str, bytes], dict[str, bytes]],
+) -> None:
+    manifest = json.loads(odd[1][MANIFEST])
+    assert manifest["rejected"] == {"by_reason": {}, "total": 0}
+    assert manifest["skipped"]["by_reason"] == {"folder_marker": 2, "hidden": 3}
+
+
+@pytest.mark.parametrize("command", ["build", "verify", "inspect"])
+def test_with_an_emulator_nothing_looks_for_credentials_or_leaves_the_machine(
+    cloud: Cloud, ways: Ways, photos: Path, bucket: str, tmp_path: Path, command: str
+) -> None:
+    put(bucket, {f"in/{name}": data for name, data in tree(photos).items()})
+    log = tmp_path / "connections"
+    argv = {
+        "build": build_args(f"{bucket}/in", f"{bucket}/out"),
+        "verify": ("verify", ways.url, "--deep"),
+        "inspect": ("inspect", ways.url),
+    }[command]
+    with StrictGCS() as trap:
+        address = urlparse(trap.url).netloc
+        env = {
+            **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_IP", "METADATA_HOST", "METADATA_IP"), address),
+            **dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"), trap.url),
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+        }
+        ended = cloud.run(*argv, hooks=[partial(note_connections, log)], env=env)
+    assert (ended.code, trap.connections, log.read_text() if log.exists() else "") == (0, 0, ""), ended.err
