@@ -92,7 +92,7 @@ class HeadStart:
         totals = add_totals(count_batch(batch, config.options) for batch in batches)
         if totals.candidates > MOST_IMAGES:
             return
-        plan = make_plan(totals, config.options, codec_versions())
+        plan = make_plan(totals, config.options, codec_versions(config.options.image))
         self._claimed = claim_output(storage.open_store(config.output), plan, config.options, totals.digest)
         self._plan, RUN.total = plan, totals.candidates
         RUN.enter("encoding")

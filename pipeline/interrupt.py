@@ -73,7 +73,7 @@ def watch_workers(*, enabled: bool) -> Iterator[None]:
 
 def children() -> frozenset[int]:
     """The processes that this one has started, and those that they have."""
-    return frozenset(_descendants(os.getpid()))
+    return frozenset(descendants(os.getpid()))
 
 
 def end_children(*, but: Container[int] = ()) -> None:
@@ -91,11 +91,12 @@ def _leave(message: str) -> None:
     os._exit(IncompleteError.code)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Processes below ``pid``, the youngest generation first. Linux only; elsewhere there is nothing to see."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children") as file:
                 for child in map(int, file.read().split()):
-                    found += [*_descendants(child), child]
+                    found += [*descendants(child), child]
     return found

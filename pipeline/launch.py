@@ -48,6 +48,8 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
                 _run_graph(config, run)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)
+            # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
+            finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         finally:
             _tidy(config.output, output)
             end_children(but=before)

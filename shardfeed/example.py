@@ -8,19 +8,39 @@ Wire format: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
 
 def encode_example(features: Mapping[str, Value]) -> bytes:
     """Serialised ``tf.train.Example``. Values: bytes, int (int64), float (float32) or a non-empty list of one of them."""
-    entries = []
-    for name in sorted(features, key=str.encode):
-        entry = _field(1, name.encode()) + _field(2, _feature(features[name]))
-        entries.append(_field(1, entry))
-    return _field(1, b"".join(entries))
+    return join_features(encode_feature(name, features[name]) for name in sorted(features, key=str.encode))
+
+
+def encode_feature(name: str, value: Value) -> bytes:
+    """One feature as it lies in an Example; what a writer keeps of columns whose value recurs."""
+    if not isinstance(value, bytes):
+        return _field(1, _name_field(name) + _field(2, _feature(value)))
+    # The same nesting with the lengths first, so that an image is copied once and not once a level.
+    item = b"\n" + _varint(len(value))
+    size = len(item) + len(value)
+    feature = b"\n" + _varint(size)
+    size += len(feature)
+    pair = _name_field(name) + b"\x12" + _varint(size)
+    return b"".join((b"\n", _varint(len(pair) + size), pair, feature, item, value))
+
+
+def join_features(features: Iterable[bytes]) -> bytes:
+    """Serialised ``tf.train.Example`` of encoded features, which must come in the byte order of their names."""
+    return _field(1, b"".join(features))
+
+
+@functools.lru_cache(maxsize=1024)
+def _name_field(name: str) -> bytes:
+    return _field(1, name.encode())
 
 
 def decode_example(data: bytes) -> dict[str, list[bytes] | list[int] | list[float]]:
@@ -44,6 +64,8 @@ def decode_example(data: bytes) -> dict[str, list[bytes] | list[int] | list[floa
 
 
 def _varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return bytes((value,))
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:

@@ -35,7 +35,7 @@ class _Claim(beam.DoFn):
     def process(self, totals: Totals) -> Iterable[Plan]:
         with reported(self._output):
             RUN.check()
-            plan = make_plan(totals, self._options, codec_versions())
+            plan = make_plan(totals, self._options, codec_versions(self._options.image))
             if RUN.head_start is not None:
                 RUN.head_start.settle(plan.fingerprint)
             claim_output(storage.open_store(self._output.url), plan, self._options, totals.digest)

@@ -76,7 +76,7 @@ class _Encode(beam.DoFn):
         if RUN.head_start is not None:
             self._early = dict(RUN.head_start.take_over())
         RUN.enter("encoding")
-        here = codec_versions()
+        here = codec_versions(self._options.image)
         if here != dict(plan.versions):
             differing = ", ".join(
                 f"{name} {here.get(name)} here, {plan.versions.get(name)} at the launcher"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from operator import mul
 
 from PIL import Image
 
@@ -48,12 +49,16 @@ def encode(image: Image.Image, options: ImageOptions) -> bytes:
     return buffer.getvalue()
 
 
+_LEVELS = tuple(range(256))
+_SQUARES = tuple(level * level for level in _LEVELS)
+
+
 def pixel_stats(image: Image.Image) -> PixelStats:
     """Sums of an 8-bit image, from its histogram: no copy of the pixels, no floats."""
     histogram = image.histogram()
     channels = [histogram[start : start + 256] for start in range(0, len(histogram), 256)]
     return PixelStats(
         count=image.width * image.height,
-        sums=tuple(sum(value * times for value, times in enumerate(channel)) for channel in channels),
-        squares=tuple(sum(value * value * times for value, times in enumerate(channel)) for channel in channels),
+        sums=tuple(sum(map(mul, _LEVELS, channel)) for channel in channels),
+        squares=tuple(sum(map(mul, _SQUARES, channel)) for channel in channels),
     )
