@@ -9,16 +9,41 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shardfeed.example import decode_example
+from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import builds
 from tests.promises.builder import Ended
-from tests.promises.hooks import appender, put
+from tests.promises.hooks import appender, parts_a_shard, put
+
+IN, OUT = "gs://photos/in", "gs://data/out"
+
+
+@contextmanager
+def photo_server(photos: Path) -> Iterator[StrictGCS]:
+    """Our own server, with the photos below ``IN`` and an empty bucket for ``OUT``; three names a page."""
+    with StrictGCS(page_size=3) as strict:
+        for name, data in tree(photos).items():
+            strict.objects.put("photos", f"in/{name}", data)
+        strict.objects.buckets["data"] = {}
+        yield strict
+
+
+def output(server: StrictGCS) -> dict[str, bytes]:
+    """Everything below ``OUT``, leftovers included."""
+    return {name.removeprefix("out/"): found.data for name, found in server.objects.buckets["data"].items()}
+
+
+def published(server: StrictGCS) -> dict[str, str]:
+    """Digests of everything below ``OUT``, leftovers included."""
+    return digests(output(server))
 
 
 @dataclass(frozen=True)
@@ -58,15 +83,16 @@ def build_args(source: str | Path, out: str | Path, *flags: str) -> tuple[str, .
     return ("build", "--input", str(source), "--output", str(out), "--image_size", "16", "--threads", "2", *flags)
 
 
-def digests(objects: Mapping[str, bytes], prefix: str = "") -> dict[str, str]:
-    """SHA-256 of every object below ``prefix`` but ``run.json``, which alone may differ between builds."""
-    found = {name[len(prefix) :]: data for name, data in objects.items() if name.startswith(prefix)}
-    return {name: hashlib.sha256(data).hexdigest() for name, data in found.items() if name != "run.json"}
+def digests(objects: Mapping[str, bytes]) -> dict[str, str]:
+    """SHA-256 of every object but ``run.json``, which alone may differ between builds."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in objects.items() if name != "run.json"}
 
 
 def tree(folder: Path) -> dict[str, bytes]:
     """Content of every file below ``folder``."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def records(objects: Mapping[str, bytes]) -> dict[bytes, dict[str, list[Any]]]:
@@ -97,6 +123,24 @@ def no_pauses() -> None:
     from shardfeed.storage import retry
 
     put(retry, "sleep", lambda _seconds: None)
+
+
+def few_parts() -> None:
+    """Five parts a shard."""
+    parts_a_shard(5)
+
+
+def one_part() -> None:
+    """All of a split in one part, however large."""
+    from transforms import plan
+
+    parts_a_shard(1)
+    put(plan, "PART_BYTES", 1 << 30)
+
+
+def write_pid(path: Path) -> None:
+    """Who to kill."""
+    path.write_text(str(os.getpid()))
 
 
 def note_connections(log: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cloud import Cloud, tree
-from tests.fakes.strict_gcs import StrictGCS
+from tests.e2e.cloud import IN, OUT, Cloud, few_parts, photo_server, published
+from tests.fakes.strict_gcs import Request, StrictGCS
 from tests.promises.photos import make_photos, write
 
 
@@ -23,17 +24,28 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(photos: Path) -> Iterator[StrictGCS]:
-    """Our own server, with the photos in the bucket ``photos`` and an empty bucket ``data``; three names a page."""
-    with StrictGCS(page_size=3) as strict:
-        for name, data in tree(photos).items():
-            strict.objects.put("photos", f"in/{name}", data)
-        strict.objects.buckets["data"] = {}
+    """Our own server, with the photos below ``gs://photos/in`` and an empty bucket ``data``; three names a page."""
+    with photo_server(photos) as strict:
         yield strict
 
 
 @pytest.fixture
 def cloud(server: StrictGCS, tmp_path: Path) -> Cloud:
     """``server`` as processes see it."""
-    home = tmp_path / "home"
-    home.mkdir()
-    return Cloud(server.url, home)
+    return Cloud(server.url, tmp_path)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a build from ``gs://photos/in`` to ``gs://data/out`` makes and asks where nothing goes wrong."""
+
+    digests: dict[str, str]
+    log: tuple[Request, ...]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """Made on a server of its own, whose objects have the same generations."""
+    with photo_server(photos) as server:
+        Cloud(server.url, tmp_path_factory.mktemp("home")).built(IN, OUT, hooks=[few_parts])
+        return Undisturbed(published(server), tuple(server.log))

@@ -113,8 +113,8 @@ class StrictGCS:
         status: int = 503,
         seconds: float = 0.0,
         action: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Make requests of this kind, for this object and matching fail.
+    ) -> Fault:
+        """Make requests of this kind, for this object and matching fail; the fault's ``times`` tells how many are left.
 
         ``status``: that answer, nothing done. ``drop``: half the body, then the connection ends. ``short``: a body that lacks
         its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the
@@ -125,8 +125,10 @@ class StrictGCS:
         def strikes(request: Request) -> bool:
             return kind in (None, request.kind) and name in (None, request.name) and matches(request)
 
+        fault = Fault(effect, strikes, skip, times, status, seconds, action)
         with self._lock:
-            self._faults.append(Fault(effect, strikes, skip, times, status, seconds, action))
+            self._faults.append(fault)
+        return fault
 
     def counts(self) -> Counter[Kind]:
         """Requests by kind."""

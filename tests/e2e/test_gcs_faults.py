@@ -1,0 +1,248 @@
+"""Whole builds while the bucket misbehaves: what is only trouble changes no byte, what is the user's to mend says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from shardfeed.naming import MANIFEST, is_shard
+from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
+from tests.e2e.conftest import Undisturbed
+from tests.fakes.strict_gcs import Effect, Kind, Request, StrictGCS
+
+PART, SIDECAR = r"train/\d{5}-[0-9a-f]{8}-\d+$", r"train/\d{5}\.json$"
+
+
+def asks(kind: Kind, pattern: str, bucket: str = "data") -> Callable[[Request], bool]:
+    """Requests of a kind for names that match."""
+    return lambda request: (request.kind, request.bucket) == (kind, bucket) and bool(re.search(pattern, request.name))
+
+
+# What goes by: retried, confirmed, or of no consequence
+
+TROUBLE: dict[str, tuple[Effect, Callable[[Request], bool], int]] = {
+    "503 on listing": ("status", asks("list", "", "photos"), 5),
+    "a page of the listing cut": ("drop", asks("list", "", "photos"), 3),
+    "503 on reading": ("status", asks("get", "", "photos"), 8),
+    "an image cut": ("drop", asks("get", "", "photos"), 2),
+    "an image too short": ("short", asks("get", "", "photos"), 2),
+    "a bit of an image flipped": ("corrupt", asks("get", "", "photos"), 2),
+    "503 on the claim": ("status", asks("upload", "CLAIM"), 1),
+    "the claim's answer lost": ("lost_answer", asks("upload", "CLAIM"), 1),
+    "503 on looking for parts": ("status", asks("get", SIDECAR), 4),
+    "503 on parts": ("status", asks("upload", PART), 3),
+    "parts' answers lost": ("lost_answer", asks("upload", PART), 3),
+    "503 on sidecars": ("status", asks("upload", SIDECAR), 3),
+    "sidecars' answers lost": ("lost_answer", asks("upload", SIDECAR), 3),
+    "503 on composing": ("status", asks("compose", ""), 2),
+    "a compose's answer lost": ("lost_answer", asks("compose", ""), 1),
+    "a shard's description lost": ("lost_answer", asks("stat", r"tfrecord$"), 2),
+    "an index's answer lost": ("lost_answer", asks("upload", r"\.idx$"), 1),
+    "the rejects' answer lost": ("lost_answer", asks("upload", r"rejects-"), 1),
+    "the classes' answer lost": ("lost_answer", asks("upload", r"classes\.txt$"), 1),
+    "the manifest's answer lost": ("lost_answer", asks("upload", r"manifest\.json$"), 1),
+    "run.json's answer lost": ("lost_answer", asks("upload", r"run\.json$"), 1),
+    "503 on deleting": ("status", asks("delete", ""), 3),
+    "a deletion's answer lost": ("lost_answer", asks("delete", ""), 3),
+    "the published manifest cut": ("drop", asks("get", r"manifest\.json$"), 1),
+}
+
+
+@pytest.mark.parametrize("what", TROUBLE)
+def test_trouble_on_the_way_changes_no_byte(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, what: str
+) -> None:
+    effect, matches, times = TROUBLE[what]
+    fault = server.inject(effect, matches=matches, times=times)
+    ended = cloud.built(IN, OUT, hooks=[few_parts])
+    assert (fault.times, ended.err, published(server)) == (0, "", undisturbed.digests)
+
+
+def test_a_build_comes_through_a_storm_of_429(server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed) -> None:
+    seen: Counter[tuple[str, ...]] = Counter()
+
+    def refused(request: Request) -> bool:
+        what = (request.kind, request.bucket, request.name, *map(str, request.query.items()))
+        seen[what] += 1
+        return seen[what] <= 3
+
+    server.inject("status", matches=refused, times=None, status=429)
+    cloud.built(IN, OUT, hooks=[few_parts])
+    assert published(server) == undisturbed.digests
+    assert min(seen.values()) == 4
+
+
+# What is one image's fault
+
+
+def rejects(server: StrictGCS) -> dict[str, tuple[str, str]]:
+    """Reason and detail by key."""
+    lines = output(server)["rejects-00000-of-00001.jsonl"].decode().splitlines()
+    return {line["key"]: (line["reason"], line["detail"]) for line in map(json.loads, lines)}
+
+
+def overwrite(server: StrictGCS, name: str) -> None:
+    server.objects.put("photos", name, server.objects.buckets["photos"]["in/dog/000.jpg"].data)
+
+
+def delete(server: StrictGCS, name: str) -> None:
+    del server.objects.buckets["photos"][name]
+
+
+@pytest.mark.parametrize("happens", [overwrite, delete])
+def test_an_image_that_changes_between_listing_and_reading_is_a_reject(
+    server: StrictGCS, cloud: Cloud, happens: Callable[[StrictGCS, str], None]
+) -> None:
+    name = "in/cat/003.jpg"
+    server.inject("call", "get", name, action=partial(happens, server, name))
+    ended = cloud.built(IN, OUT)
+    assert "14 listed = 11 written + 2 rejected (CHANGED 1, EMPTY 1) + 1 skipped" in ended.out
+    assert rejects(server)["cat/003.jpg"] == (
+        "CHANGED",
+        "gs://photos/in/cat/003.jpg is gone or overwritten since the listing",
+    )
+
+
+@pytest.mark.parametrize("effect", ["corrupt", "short"])
+def test_an_image_that_never_arrives_as_listed_is_a_reject(server: StrictGCS, cloud: Cloud, effect: Effect) -> None:
+    server.inject(effect, "get", "in/dog/001.jpg", times=None)
+    ended = cloud.built(IN, OUT)
+    assert "11 written + 2 rejected (CHECKSUM 1, EMPTY 1)" in ended.out
+    reason, detail = rejects(server)["dog/001.jpg"]
+    assert (reason, detail.startswith("dog/001.jpg: read ")) == ("CHECKSUM", True)
+
+
+# What is the user's to mend
+
+DENIED: dict[str, tuple[Callable[[Request], bool], int, str]] = {
+    "listing the input": (
+        asks("list", "", "photos"),
+        0,
+        "permission storage.objects.list is missing on bucket photos for gs://photos/in/",
+    ),
+    "listing the input's second page of cats": (
+        lambda request: request.query.get("prefix") == "in/cat/",
+        1,
+        "permission storage.objects.list is missing on bucket photos for gs://photos/in/cat/",
+    ),
+    "reading an image": (
+        asks("get", "cat/003", "photos"),
+        0,
+        "permission storage.objects.get is missing on bucket photos for gs://photos/in/cat/003.jpg",
+    ),
+    "looking for a manifest": (
+        asks("stat", ""),
+        0,
+        "permission storage.objects.get is missing on bucket data for gs://data/out/manifest.json",
+    ),
+    "listing the output": (
+        asks("list", ""),
+        0,
+        "permission storage.objects.list is missing on bucket data for gs://data/out/",
+    ),
+    "creating anything": (
+        asks("upload", ""),
+        0,
+        "permission storage.objects.create is missing on bucket data for gs://data/out/_parts/CLAIM",
+    ),
+    "creating parts": (
+        asks("upload", PART),
+        0,
+        "permission storage.objects.create is missing on bucket data for gs://data/out/_parts/",
+    ),
+    "composing": (
+        asks("compose", ""),
+        0,
+        "permission storage.objects.create is missing on bucket data for gs://data/out/train-00000-of-00001.tfrecord",
+    ),
+    "creating the manifest": (
+        asks("upload", "manifest"),
+        0,
+        "permission storage.objects.create is missing on bucket data for gs://data/out/manifest.json",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DENIED)
+def test_a_missing_permission_is_named_and_granting_it_lets_the_same_command_complete(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, what: str
+) -> None:
+    matches, skip, message = DENIED[what]
+    fault = server.inject("status", matches=matches, status=403, skip=skip, times=None)
+    ended = cloud.build(IN, OUT, hooks=[few_parts])
+    assert (ended.code, ended.err.startswith(f"shardfeed: {message}"), MANIFEST in output(server)) == (
+        2,
+        True,
+        False,
+    ), ended.err
+    assert ("Traceback" in ended.err, "--member=ACCOUNT --role=roles/storage.object" in ended.err) == (False, True)
+    fault.times = 0
+    cloud.built(IN, OUT, hooks=[few_parts])
+    assert published(server) == undisturbed.digests
+
+
+def test_without_permission_to_delete_the_dataset_is_complete_and_one_warning_says_what_is_left(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    server.inject("status", "delete", status=403, times=None)
+    ended = cloud.built(IN, OUT, hooks=[few_parts])
+    assert {n: d for n, d in published(server).items() if not n.startswith("_parts/")} == undisturbed.digests
+    assert "permission storage.objects.delete is missing on bucket data" in ended.err
+    assert len(ended.err.splitlines()) <= 3, ended.err
+
+
+@pytest.mark.parametrize(("source", "out"), [("gs://nowhere/in", OUT), (IN, "gs://nowhere/out")], ids=["in", "out"])
+def test_a_bucket_that_does_not_exist_is_named(server: StrictGCS, cloud: Cloud, source: str, out: str) -> None:
+    ended = cloud.build(source, out)
+    assert (ended.code, ended.err.splitlines()[0].startswith("shardfeed: bucket nowhere does not exist (gs://")) == (
+        2,
+        True,
+    ), ended.err
+    assert output(server) == {}
+
+
+def test_a_prefix_without_objects_is_named(cloud: Cloud) -> None:
+    ended = cloud.build("gs://photos/inn", OUT)
+    assert (ended.code, ended.err.startswith("shardfeed: input gs://photos/inn has no objects.")) == (2, True)
+
+
+# What somebody else wrote
+
+
+@pytest.mark.parametrize("name", ["train-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord.idx", "classes.txt"])
+def test_an_object_of_somebody_else_s_that_appears_under_our_name_is_a_conflict(
+    server: StrictGCS, cloud: Cloud, name: str
+) -> None:
+    def appear() -> None:
+        server.objects.put("data", f"out/{name}", b"theirs")
+
+    server.inject("call", matches=asks("compose" if is_shard(name) and not name.endswith("idx") else "upload", f"{name}$"),
+                  action=appear)  # fmt: skip
+    ended = cloud.build(IN, OUT)
+    assert (ended.code, f"{OUT}/{name}" in ended.err) == (5, True), ended.err
+    assert (output(server)[name], MANIFEST in output(server)) == (b"theirs", False)
+
+
+# What lasts
+
+
+@pytest.mark.parametrize(
+    "matches",
+    [asks("list", "", "photos"), asks("get", "cat/003", "photos"), asks("upload", SIDECAR), asks("compose", "")],
+    ids=["listing", "reading an image", "writing a sidecar", "composing"],
+)
+def test_trouble_that_lasts_ends_with_exit_4_and_the_same_command_carries_on(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, matches: Callable[[Request], bool]
+) -> None:
+    fault = server.inject("status", matches=matches, times=None)
+    ended = cloud.build(IN, OUT, hooks=[few_parts])
+    assert (ended.code, "10 times. Run the same command again later." in ended.err) == (4, True), ended.err
+    assert "Traceback" not in ended.err
+    fault.times = 0
+    cloud.built(IN, OUT, hooks=[few_parts])
+    assert published(server) == undisturbed.digests

@@ -1,0 +1,102 @@
+"""A build into a bucket is killed at one of its writes, and the same command is run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from shardfeed import naming
+from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published, write_pid
+from tests.e2e.conftest import Undisturbed
+from tests.fakes.strict_gcs import Request
+from tests.promises import builds, hooks
+from tests.promises.builder import Ended
+
+IMAGES = 12  # that can be decoded
+POINTS = 16
+
+
+def is_write(request: Request) -> bool:
+    return request.kind in ("upload", "resume", "compose", "delete")
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A build killed at a write; ``done``: the server carried that write out, else it never arrived.
+
+    ``left``: what lay in the output then; ``again`` is the second run, which decoded ``encoded`` images.
+    """
+
+    write: str
+    done: bool
+    code: int
+    left: dict[str, bytes]
+    again: Ended
+    encoded: int
+    digests: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def killed(photos: Path, undisturbed: Undisturbed, tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
+    folder = tmp_path_factory.mktemp("killed")
+    writes = [f"{request.kind} {request.name}" for request in undisturbed.log if is_write(request)]
+    numbers = sorted({round(point * (len(writes) - 1) / (POINTS - 1)) for point in range(POINTS)})
+    points = [(number, writes[number], number % 2 == 0) for number in numbers]
+    return builds.each(partial(kill_and_rerun, photos, folder), points)
+
+
+def kill_and_rerun(photos: Path, folder: Path, point: tuple[int, str, bool]) -> Killed:
+    number, write, done = point
+    pid, images = folder / f"pid-{number}", folder / f"images-{number}"
+
+    def kill() -> None:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        if not done:
+            raise ConnectionError("the request never arrived")
+
+    with photo_server(photos) as server:
+        cloud = Cloud(server.url, folder)
+        server.inject("call", matches=is_write, skip=number, action=kill)
+        first = cloud.build(IN, OUT, hooks=[few_parts, partial(write_pid, pid)])
+        server.wait_until_left()
+        left = output(server)
+        again = cloud.build(IN, OUT, hooks=[few_parts, partial(hooks.count_images, images)])
+        encoded = images.stat().st_size if images.exists() else 0
+        return Killed(write, done, first.code, left, again, encoded, published(server))
+
+
+def finished_images(left: dict[str, bytes]) -> int:
+    """Images in parts that have a sidecar."""
+    sidecars = [
+        json.loads(data.splitlines()[0]) for name, data in left.items() if name.endswith("json") and "/train/" in name
+    ]
+    return sum(sidecar["result"]["records"] for sidecar in sidecars)
+
+
+def test_builds_were_killed_from_their_claim_to_their_sweep(killed: list[Killed]) -> None:
+    assert [str(k.write) for k in killed if k.code != -9] == []
+    assert {"CLAIM" in killed[0].write, "outcome" in killed[-1].write} == {True}
+    assert {k.write.split()[0] for k in killed} == {"upload", "compose", "delete"}
+    assert {naming.CLAIM in k.left for k in killed} == {naming.MANIFEST in k.left for k in killed} == {True, False}
+
+
+def test_the_same_command_completes(killed: list[Killed]) -> None:
+    assert {k.write: (k.again.code, k.again.err) for k in killed if k.again.code or k.again.err} == {}
+
+
+def test_the_result_has_the_bytes_of_an_undisturbed_build_and_nothing_is_left_below_parts(
+    killed: list[Killed], undisturbed: Undisturbed
+) -> None:
+    assert {k.write: sorted(k.digests) for k in killed if k.digests != undisturbed.digests} == {}
+
+
+def test_no_finished_part_is_encoded_again(killed: list[Killed]) -> None:
+    expected = {k.write: 0 if naming.MANIFEST in k.left else IMAGES - finished_images(k.left) for k in killed}
+    assert {k.write: k.encoded for k in killed} == expected
+    assert set(expected.values()) > {0, IMAGES}

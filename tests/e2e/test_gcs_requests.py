@@ -1,0 +1,95 @@
+"""What a build from a bucket to a bucket asks of them: requests cost money and, on a bucket, most of the time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.e2e.cloud import IN, OUT, Cloud, one_part
+from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.promises import hooks
+from tests.promises.photos import photo
+
+IMAGES, SHARDS, PARTS, THREADS = 400, 2, 40, 4
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Request], int]:
+    """Every request of a build of 400 tiny images, and how many connections they came on."""
+    with StrictGCS() as server:
+        data = [photo(seed, size=(8, 8)) for seed in range(8)]
+        for number in range(IMAGES):
+            server.objects.put("photos", f"{'cat' if number % 2 else 'dog'}/{number:03d}.jpg", data[number % 8])
+        server.objects.buckets["data"] = {}
+        cloud = Cloud(server.url, tmp_path_factory.mktemp("home"))
+        few_parts = partial(hooks.parts_a_shard, PARTS // SHARDS)
+        cloud.built("gs://photos", OUT, "--num_shards", str(SHARDS), "--threads", str(THREADS), hooks=[few_parts])
+        return server.log, server.connections
+
+
+def counted(log: list[Request], keep: Callable[[Request], bool]) -> Counter[str]:
+    return Counter(request.kind for request in log if keep(request))
+
+
+def test_reading_costs_one_request_an_image(log: tuple[list[Request], int]) -> None:
+    reads = counted(log[0], lambda request: request.bucket == "photos" and request.kind != "list")
+    assert set(reads) == {"get"}
+    assert reads["get"] <= 1.05 * IMAGES, f"{reads['get'] / IMAGES:.3f} requests an image"
+
+
+def test_listing_costs_a_page_a_folder_and_three_for_the_root(log: tuple[list[Request], int]) -> None:
+    lists = [request.query["prefix"] for request in log[0] if request.bucket == "photos" and request.kind == "list"]
+    assert Counter(lists) == {"": 3, "cat/": 1, "dog/": 1}
+
+
+def test_a_part_costs_two_uploads_two_reads_and_two_deletions(log: tuple[list[Request], int]) -> None:
+    asked = counted(log[0], lambda request: "/_parts/" in request.name and "/train/" in request.name)
+    assert asked == {"upload": 2 * PARTS, "get": 2 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
+
+
+def test_a_shard_costs_a_compose_an_upload_and_two_looks(log: tuple[list[Request], int]) -> None:
+    asked = counted(log[0], lambda request: ".tfrecord" in request.name)
+    assert asked == {"compose": SHARDS, "upload": SHARDS, "stat": 2 * SHARDS}, f"for {SHARDS} shards"
+
+
+def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Request], int]) -> None:
+    def rest(request: Request) -> bool:
+        return request.bucket == "data" and ".tfrecord" not in request.name and "/train/" not in request.name
+
+    # The claim, four side files, manifest and run.json; the output is listed thrice; the claim and the outcome go.
+    assert counted(log[0], rest) == {"upload": 7, "list": 3, "stat": 3, "get": 1, "delete": 2}
+
+
+def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
+    assert log[1] <= 2 * THREADS, f"{log[1]} connections for {len(log[0])} requests"
+
+
+def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:
+    writes = [request for request in log[0] if request.kind in ("upload", "resume", "compose")]
+    assert Counter(request.query.get("ifGenerationMatch") for request in writes) == {"0": 2 * PARTS + 2 * SHARDS + 7}
+
+
+def test_every_image_is_read_in_the_version_that_was_listed(log: tuple[list[Request], int]) -> None:
+    reads = [request for request in log[0] if request.bucket == "photos" and request.kind == "get"]
+    assert len({request.query["generation"] for request in reads}) == IMAGES
+
+
+def test_a_large_part_is_uploaded_in_pieces_and_create_only_too(server: StrictGCS, cloud: Cloud) -> None:
+    large = (
+        "--image_format",
+        "raw",
+        "--image_size",
+        "640",
+        "--num_shards",
+        "1",
+    )  # 12 MB; Google's client sends 8 MiB at once
+    cloud.built(IN, OUT, *large, hooks=[one_part])
+    pieces = [request for request in server.log if request.kind == "resume"]
+    starts = [
+        request.query for request in server.log if request.query.get("uploadType") == "resumable" and request.name
+    ]
+    assert [query["ifGenerationMatch"] for query in starts] == ["0"]
+    assert sum(len(request.body) for request in pieces) > 12_000_000
