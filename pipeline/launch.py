@@ -68,14 +68,14 @@ def _record(config: BuildConfig) -> RunRecord:
 def _run_graph(config: BuildConfig, run: RunRecord) -> None:
     # The import costs a second; nothing before this line needs it.
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
     from pipeline.build import build
+    from pipeline.engine_options import EngineOptions
 
     if config.in_process:
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    options = PipelineOptions(list(config.beam_args), save_main_session=False)
+    options = EngineOptions(list(config.beam_args), save_main_session=False)
     pipeline = beam.Pipeline(runner=config.engine, options=options)
     build(pipeline, config, run)
     with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
