@@ -6,12 +6,14 @@ Everything here is picklable and applied by ``functools.partial``: ``hooks=[part
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import random
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -101,6 +103,13 @@ def parts_a_shard(count: int) -> None:
     put(plan, "PARTS_A_SHARD", count)
 
 
+def one_image_a_task() -> None:
+    """Every image is a task of its own, so that as many are decoded at a time as there are threads."""
+    from transforms import encoding
+
+    put(encoding, "_SLICE_IMAGES", 1)
+
+
 def spool_to_disk() -> None:
     """Parts go to temporary files at once, as parts of more than 64 MB do."""
     from transforms import encoding
@@ -118,6 +127,8 @@ def rejects_a_file(lines: int) -> None:
 
 def limit_memory(more: int) -> None:
     """The process may map ``more`` bytes above what it has mapped now."""
+    ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX: else every thread maps 64 MB for its own small objects
+    threading.stack_size(1 << 20)
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))

@@ -1,0 +1,250 @@
+"""P8: two builds of one output cannot corrupt each other; nothing that is published is ever overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from shardfeed import naming
+from tests.promises import builds, disk, hooks, steps
+from tests.promises.builder import Request
+from tests.promises.photos import make_photos, photo, write
+
+_ONE_PART = partial(hooks.parts_a_shard, 1)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """The first build was held before its call ``call`` while the second ran from beginning to end."""
+
+    call: str
+    first: int
+    second: int
+    err: str
+    digests: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_photos(tmp_path_factory.mktemp("p08") / "photos", each=3)
+
+
+def meet_everywhere(folder: Path, photos: Path, *flags: str) -> list[Meeting]:
+    """Two builds that meet at every call of the store; the second has ``flags`` of its own."""
+    log = folder / "calls"
+    builds.built(photos, folder / "alone", hooks=[_ONE_PART, partial(steps.record_calls, log)])
+    calls = log.read_text().splitlines()
+
+    def meet(number: int) -> Meeting:
+        out, answer = folder / str(number), folder / f"answer-{number}"
+        second = Request(builds.build_args(photos, out, *flags), (_ONE_PART,))
+        first = builds.build(photos, out, hooks=[_ONE_PART, partial(steps.run_before_call, number, second, answer)])
+        code, _, said = answer.read_text().partition("\n") if answer.exists() else ("0", "", "")
+        digests = disk.digests(out)
+        shutil.rmtree(out)
+        return Meeting(f"{number}: {calls[number]}", first.code, int(code), first.err + said, digests)
+
+    return builds.each(meet, range(len(calls)))
+
+
+def test_two_builds_of_the_same_meet_at_any_call_and_both_succeed(photos: Path, tmp_path: Path) -> None:
+    met = meet_everywhere(tmp_path, photos)
+    assert len(met) > 25
+    assert {m.call: (m.first, m.second, m.err) for m in met if (m.first, m.second, m.err) != (0, 0, "")} == {}
+    whole = disk.digests(tmp_path / "alone")
+    assert {m.call: sorted(m.digests) for m in met if m.digests != whole} == {}
+
+
+def test_two_different_builds_meet_at_any_call_and_one_of_them_succeeds(photos: Path, tmp_path: Path) -> None:
+    met = meet_everywhere(tmp_path, photos, "--quality", "50")
+    builds.built(photos, tmp_path / "other", "--quality", "50", hooks=[_ONE_PART])
+    one, two = disk.digests(tmp_path / "alone"), disk.digests(tmp_path / "other")
+    assert {m.call: (m.first, m.second) for m in met if sorted((m.first, m.second)) != [0, 5]} == {}
+    assert {m.call: sorted(m.digests) for m in met if m.digests != (one if m.first == 0 else two)} == {}
+    assert {m.first for m in met} == {0, 5}
+    assert [m.call for m in met if "--quality (there " not in m.err] == []
+
+
+def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_names_every_flag_that_differs(
+    photos: Path, tmp_path: Path
+) -> None:
+    out, answer, log = tmp_path / "out", tmp_path / "answer", tmp_path / "images"
+    flags = ("--seed", "7", "--resize", "pad", "--image_size", "16x20")
+    other = Request(builds.build_args(photos, out, *flags), (partial(hooks.count_images, log),))
+    builds.built(photos, out, hooks=[partial(hooks.act_at_image, 3, partial(hooks.run_other, other, answer))])
+    code, said = answer.read_text().split("\n", 1)
+    assert (code, log.read_bytes()) == ("5", b"")
+    assert "is claimed by another build that differs in" in said
+    for flag in (
+        "--seed (there 0, here 7)",
+        "--resize (there crop, here pad)",
+        "--image_size (there [16, 16], here [16, 20])",
+    ):
+        assert flag in said
+    assert "--discard_incomplete" in said
+
+
+def test_the_second_of_two_builds_with_another_input_ends_and_says_so(photos: Path, tmp_path: Path) -> None:
+    out, answer, more = tmp_path / "out", tmp_path / "answer", tmp_path / "more"
+    shutil.copytree(photos, more)
+    write(more, "cat/new.jpg", photo(5))
+    other = Request(builds.build_args(more, out))
+    builds.built(photos, out, hooks=[partial(hooks.act_at_image, 3, partial(hooks.run_other, other, answer))])
+    code, said = answer.read_text().split("\n", 1)
+    assert code == "5"
+    assert "differs in the input's files" in said
+
+
+def test_many_builds_of_the_same_at_the_same_time_all_succeed(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos", each=40), tmp_path / "out"
+    ended = builds.each(lambda _: builds.build(photos, out), range(6))
+    assert [(one.code, one.err) for one in ended] == [(0, "")] * 6
+    builds.built(photos, tmp_path / "alone")
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")
+
+
+def test_a_build_that_was_killed_keeps_its_claim_until_it_is_discarded(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert builds.build(photos, out, hooks=[hooks.kill_at_publishing]).code == -9
+    refused = builds.build(photos, out, "--seed", "1")
+    assert refused.code == 5
+    assert "--seed (there 0, here 1)" in refused.err
+    builds.built(photos, out, "--seed", "1", "--discard_incomplete")
+    builds.built(photos, tmp_path / "alone", "--seed", "1")
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")
+
+
+def test_discard_incomplete_refuses_a_complete_dataset(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    builds.built(photos, out)
+    before = disk.snapshot(out)
+    refused = builds.build(photos, out, "--discard_incomplete")
+    assert (refused.code, disk.snapshot(out)) == (5, before)
+    assert "is a complete dataset, not an incomplete build" in refused.err
+
+
+def test_discard_incomplete_leaves_files_that_are_not_ours_and_the_build_refuses_them(
+    photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert builds.build(photos, out, hooks=[hooks.kill_at_publishing]).code == -9
+    (out / "thesis.docx").write_bytes(b"years of work")
+    refused = builds.build(photos, out, "--discard_incomplete")
+    assert refused.code == 5
+    assert "holds files that are not a shardfeed dataset's: thesis.docx" in refused.err
+    assert (out / "thesis.docx").read_bytes() == b"years of work"
+
+
+def test_an_output_with_files_of_somebody_else_is_refused_before_anything_is_written(
+    photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
+        (out / name).write_bytes(b"")
+    refused = builds.build(photos, out)
+    assert (refused.code, sorted(os.listdir(out))) == (5, ["a.txt", "b.txt", "c.txt", "d.txt"])
+    assert "a.txt, b.txt, c.txt, …" in refused.err
+
+
+# ---- a second build after the first: the same command, or another, given an output that is complete
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A folder with ``photos`` and their finished dataset ``out``."""
+    photos = make_photos(tmp_path / "photos", classes=("train/cat", "train/dog", "test/cat", "test/dog"), each=5)
+    builds.built(photos, tmp_path / "out", "--splits", "folders")
+    return tmp_path
+
+
+def again(finished: Path, *flags: str) -> tuple[int, str, str]:
+    """Code and output of a rerun that must leave every file as it is: bytes, inode, times."""
+    log, before = finished / "images", disk.snapshot(finished / "out")
+    ended = builds.build(
+        finished / "photos", finished / "out", "--splits", "folders", *flags, hooks=[partial(hooks.count_images, log)]
+    )
+    assert disk.snapshot(finished / "out") == before
+    assert log.read_bytes() == b""
+    return ended.code, ended.out, ended.err
+
+
+def test_the_same_command_again_finds_it_built(finished: Path) -> None:
+    code, out, err = again(finished)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Already built: {finished}/out\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--quality", "80"], "--quality (there 95, here 80)"),
+        (["--num_shards", "2"], "--num_shards (there None, here 2)"),
+        (["--image_format", "png"], "--image_format (there jpeg, here png)"),
+        (["--channels", "gray"], "--channels (there rgb, here gray)"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_another_flag_is_a_conflict_that_names_it(flags: list[str], named: str, finished: Path) -> None:
+    for trust in ([], ["--trust_manifest"]):
+        code, out, err = again(finished, *flags, *trust)
+        assert (code, out) == (5, "")
+        assert named in err
+
+
+def test_a_changed_input_is_a_conflict_that_counts_by_split_and_class(finished: Path) -> None:
+    photos = finished / "photos"
+    sizes = {
+        split: sum(path.stat().st_size for path in (photos / split / "cat").iterdir()) for split in ("train", "test")
+    }
+    new = write(photos, "train/cat/new.jpg", photo(9))
+    gone = (photos / "test" / "cat" / "000.jpg").stat().st_size
+    (photos / "test" / "cat" / "000.jpg").unlink()
+    code, out, err = again(finished)
+    assert (code, out) == (5, "")
+    added = (photos / os.fsdecode(new)).stat().st_size
+    assert [line for line in err.splitlines() if line.startswith("  ")] == [
+        f"  test/cat: 5 images, {sizes['test']:,} bytes then; 4 images, {sizes['test'] - gone:,} bytes now",
+        f"  train/cat: 5 images, {sizes['train']:,} bytes then; 6 images, {sizes['train'] + added:,} bytes now",
+    ]
+
+
+def test_an_input_with_other_times_alone_is_a_conflict_that_says_so(finished: Path) -> None:
+    os.utime(finished / "photos" / "train" / "cat" / "000.jpg", (1, 1))
+    code, _, err = again(finished)
+    assert code == 5
+    assert "the same numbers of images and bytes, but other names or modification times" in err
+
+
+def test_trust_manifest_takes_the_input_as_unchanged(finished: Path) -> None:
+    write(finished / "photos", "train/cat/new.jpg", photo(9))
+    assert again(finished, "--trust_manifest")[0] == 0
+
+
+def test_what_a_finished_build_left_undone_is_done_by_its_rerun(finished: Path) -> None:
+    out, whole = finished / "out", disk.digests(finished / "out")
+    (out / naming.RUN).unlink()
+    (out / "_parts" / "0123" / "tmp").mkdir(parents=True)
+    for name in ("CLAIM", "0123/tmp/tmp-1-2", "outcome-1.json"):
+        (out / "_parts" / name).write_bytes(b"{}")
+    ended = builds.built(finished / "photos", out, "--splits", "folders")
+    assert ended.err == ""
+    assert disk.digests(out) == whole
+    assert set(json.loads((out / naming.RUN).read_bytes())) == {"inputs", "run_id", "runner", "started"}
+
+
+def test_kept_parts_stay_with_keep_parts_and_go_without(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        builds.built(photos, out, "--keep_parts")
+        kept = [name for name in disk.files(out) if name.startswith("_parts/")]
+        assert any(name.endswith("00000.json") for name in kept)
+        assert naming.CLAIM not in kept
+    builds.built(photos, out)
+    assert not (out / "_parts").exists()
