@@ -21,6 +21,7 @@ from shardfeed.storage.base import Store
 from shardfeed.tfds_files import tfds_files
 from transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
 from transforms.options import BuildOptions
+from transforms.side_by_side import side_by_side
 from transforms.totals import listing_of
 
 _SWEEP_BATCH = 200  # names a deletion task; a task a file would cost more in the engine than in the store
@@ -148,15 +149,21 @@ def leftovers(store: Store, keep: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def sweep(store: Store, names: Iterable[str]) -> int:
-    """Deletes names; returns how many could not be. That is a warning: the dataset is complete all the same."""
-    failed = 0
-    for name in names:
+    """Deletes names; returns how many could not be. That is one warning: the dataset is complete all the same."""
+
+    def delete(name: str) -> tuple[str, ShardfeedError] | None:
         try:
             store.delete(name)
         except ShardfeedError as error:
-            failed += 1
-            _LOG.warning("could not delete %s/%s: %s", store.url, name, error)
-    return failed
+            return name, error
+        return None
+
+    failed = [failure for failure in side_by_side(store.url, delete, names) if failure is not None]
+    if failed:
+        name, error = failed[0]
+        more = f" and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+        _LOG.warning("could not delete %s/%s%s: %s", store.url, name, more, error)
+    return len(failed)
 
 
 def finish(store: Store, run: RunRecord, *, keep_parts: bool) -> None:

@@ -15,7 +15,8 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.manifest import BLOCK_BYTES
 from shardfeed.storage.base import NotFoundError, Store
 from transforms.elements import PartFile, ShardPlan, ShardResult
-from transforms.parts import file_of, read_sidecar
+from transforms.parts import Sidecar, file_of, read_sidecar
+from transforms.side_by_side import side_by_side
 
 
 def compose_shard(store: Store, fingerprint: str, plan: ShardPlan) -> ShardResult:
@@ -81,9 +82,11 @@ def _is_there(store: Store, name: str, size: int, crc: int) -> bool:
 
 
 def _index(store: Store, fingerprint: str, plan: ShardPlan, name: str) -> bytes:
+    def read(part: PartFile) -> Sidecar | None:
+        return read_sidecar(store, fingerprint, plan.split, part.part)
+
     lines, offset = [], 0
-    for part in plan.parts:
-        sidecar = read_sidecar(store, fingerprint, plan.split, part.part)
+    for part, sidecar in zip(plan.parts, side_by_side(store.url, read, plan.parts), strict=True):
         if sidecar is None:
             if store.stat(name) is not None:  # a joined build published it and swept its parts meanwhile
                 return store.read(name)

@@ -291,3 +291,7 @@ def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.Log
     assert sweep(store, ["_parts/locked", "_parts/free", "_parts/gone"]) == 1
     assert caplog.messages == [f"could not delete {tmp_path}/_parts/locked: cannot delete from the output"]
     assert [name for name, _ in store.list()] == ["_parts/locked"]
+
+    caplog.clear()
+    assert sweep(store, ["_parts/1-locked", "_parts/2-locked", "_parts/3-locked"]) == 3
+    assert caplog.messages == [f"could not delete {tmp_path}/_parts/1-locked and 2 more: cannot delete from the output"]
