@@ -295,11 +295,26 @@ def test_with_an_emulator_nothing_looks_for_credentials_or_leaves_the_machine(
         "inspect": ("inspect", ways.url),
     }[command]
     with StrictGCS() as trap:
-        address = urlparse(trap.url).netloc
-        env = {
-            **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_IP", "METADATA_HOST", "METADATA_IP"), address),
-            **dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"), trap.url),
-            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
-        }
-        ended = cloud.run(*argv, hooks=[partial(note_connections, log)], env=env)
+        ended = cloud.run(*argv, hooks=[partial(note_connections, log)], env=surrounded_by(trap))
     assert (ended.code, trap.connections, log.read_text() if log.exists() else "") == (0, 0, ""), ended.err
+
+
+def surrounded_by(trap: StrictGCS) -> dict[str, str]:
+    """An environment in which everything that is not on this machine, metadata servers and proxies, is the trap."""
+    address = urlparse(trap.url).netloc
+    return {
+        **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_IP", "METADATA_HOST", "METADATA_IP"), address),
+        **dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"), trap.url),
+        **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+    }
+
+
+def test_without_an_emulator_and_credentials_the_command_that_makes_some_is_named(cloud: Cloud) -> None:
+    with StrictGCS() as trap:
+        ended = cloud.run("verify", "gs://bucket/out", env={**surrounded_by(trap), "STORAGE_EMULATOR_HOST": ""})
+    assert trap.connections > 0
+    assert (ended.code, ended.err) == (
+        2,
+        "shardfeed: gs:// needs Google credentials and none were found. Log in with: gcloud auth application-default login "
+        "(or set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file).\n",
+    )

@@ -12,6 +12,7 @@ from tests.e2e.cloud import IN, OUT, Cloud, one_part
 from tests.fakes.strict_gcs import Request, StrictGCS
 from tests.promises import hooks
 from tests.promises.photos import photo
+from transforms.side_by_side import REQUESTS
 
 IMAGES, SHARDS, PARTS, THREADS = 400, 2, 40, 4
 
@@ -64,7 +65,7 @@ def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Reque
 
 
 def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
-    assert log[1] <= 2 * THREADS, f"{log[1]} connections for {len(log[0])} requests"
+    assert log[1] <= THREADS + REQUESTS + 4, f"{log[1]} connections for {len(log[0])} requests"
 
 
 def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:
