@@ -1,0 +1,214 @@
+"""Ctrl-C, SIGTERM and dying workers, sent to real processes in the middle of encoding."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shardfeed as reader
+from pipeline.interrupt import children, descendants, end_children
+from tests.pipeline.photos import command, environment, shardfeed, write_photos
+
+GATED = Path(__file__).with_name("gated.py")
+STOPPING = "stopping after the images in hand (again to stop at once) ..."
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> tuple[str, ...]:
+    """Arguments of a build of 120 images in 32 parts."""
+    write_photos(tmp_path / "in", cat=60, dog=60)
+    return (
+        "build",
+        "--input",
+        f"{tmp_path}/in",
+        "--output",
+        f"{tmp_path}/out",
+        "--image_size",
+        "16",
+        "--num_shards",
+        "2",
+    )
+
+
+@contextlib.contextmanager
+def _at_the_gate(where: str, build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+    """A build that has encoded five images and waits for a line before the next."""
+    child = subprocess.Popen(
+        [sys.executable, str(GATED), where, *build],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "at the gate\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def _read_until(child: subprocess.Popen[str], line: str) -> None:
+    assert child.stderr is not None
+    assert any(each == line + "\n" for each in child.stderr)
+
+
+@pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_stops_the_build_and_the_same_command_completes_it(
+    tmp_path: Path, build: tuple[str, ...], where: str, number: signal.Signals
+) -> None:
+    with _at_the_gate(where, build) as child:
+        child.send_signal(number)
+        _read_until(child, STOPPING)
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    assert err == (
+        f"shardfeed: stopped. What is finished is kept under {tmp_path}/out/_parts; rerun the same command to carry on.\n"
+    )
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+    again = shardfeed(*build)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert reader.verify(tmp_path / "out", deep=True).ok
+    assert reader.info(tmp_path / "out").splits["train"].num_records == 120
+    assert not (tmp_path / "out" / "_parts").exists()
+
+
+def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _at_the_gate("graph", build) as child:
+        child.send_signal(signal.SIGINT)
+        _read_until(child, STOPPING)
+        child.send_signal(signal.SIGINT)  # and the gate stays closed
+        assert child.wait(60) == 4
+        assert child.stderr is not None
+        assert child.stderr.read() == "\nshardfeed: stopped; rerun the same command to carry on.\n"
+
+    assert shardfeed(*build).returncode == 0
+    assert reader.verify(tmp_path / "out", deep=True).ok
+
+
+def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _at_the_gate("graph", build) as child:
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, err) == (0, "")
+    assert out.startswith("Built: ")
+
+
+def test_a_signal_before_the_run_ends_with_our_message_too(tmp_path: Path, build: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "classes")  # reading it blocks: the build is certainly reading its arguments
+    child = subprocess.Popen(
+        command(*build, "--class_list", tmp_path / "classes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(),
+    )  # fmt: skip
+    with open(tmp_path / "classes", "w"):
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+
+    assert (child.returncode, out, err) == (
+        4, "", "shardfeed: stopped before build was complete; rerun the same command.\n"
+    )  # fmt: skip
+
+
+MULTI_PROCESSING = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
+
+# Runs at the start of every Python process of the build; in a worker it stops the encoder before the fifth image, for ever.
+STUCK_WORKERS = """
+import itertools, os, sys
+if "apache_beam.runners.worker.sdk_worker_main" in sys.orig_argv:
+    from transforms import encoding
+    process, count = encoding.process_image, itertools.count()
+    def stuck(*args, **kwargs):
+        if next(count) >= 5:
+            with open({reached!r}, "w") as reached:
+                reached.write(f"{{os.getpid()}}\\n")
+            open({gate!r}).read()
+        return process(*args, **kwargs)
+    encoding.process_image = stuck
+"""
+
+
+@contextlib.contextmanager
+def _stuck_in_a_worker(
+    tmp_path: Path, build: tuple[str, ...]
+) -> Iterator[tuple[subprocess.Popen[str], int, list[int]]]:
+    """A build in worker processes, one of them in the middle of encoding: the build, that worker, and all processes below."""
+    reached, gate, site = tmp_path / "reached", tmp_path / "gate", tmp_path / "site"
+    os.mkfifo(reached)
+    os.mkfifo(gate)
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(STUCK_WORKERS.format(reached=str(reached), gate=str(gate)))
+    child = subprocess.Popen(
+        command(*build, *MULTI_PROCESSING), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(PYTHONPATH=f"{site}:{environment()['PYTHONPATH']}"),
+    )  # fmt: skip
+    pipe = os.open(reached, os.O_RDWR)  # does not wait for a writer, who may never come
+    try:
+        assert select.select([pipe], [], [], 60)[0], "no worker came as far as encoding"
+        yield child, int(os.read(pipe, 100).split()[0]), descendants(child.pid)
+    finally:
+        os.close(pipe)
+        for pid in descendants(child.pid):  # they hold our pipes open
+            os.kill(pid, signal.SIGKILL)
+        child.kill()
+        child.communicate()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_it(
+    tmp_path: Path, build: tuple[str, ...]
+) -> None:
+    with _stuck_in_a_worker(tmp_path, build) as (child, worker, below):
+        assert worker in below
+        os.kill(worker, signal.SIGKILL)
+        out, err = child.communicate(timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    message = (
+        "a worker process died (Worker subprocess exited with return code 137). Rerun the same command to carry on."
+    )
+    assert f"\nshardfeed: {message}\n" in err
+    assert [pid for pid in below if _is_running(pid)] == []
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+    again = shardfeed(*build)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert reader.verify(tmp_path / "out", deep=True).ok
+    assert reader.info(tmp_path / "out").splits["train"].num_records == 120
+
+
+def test_a_signal_ends_the_workers_too(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _stuck_in_a_worker(tmp_path, build) as (child, _, below):
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    assert "\nshardfeed: stopped; rerun the same command to carry on.\n" in err
+    assert [pid for pid in below if _is_running(pid)] == []
+
+
+def test_only_children_of_the_run_are_ended() -> None:
+    ours = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    before = children()
+    theirs = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    end_children(but=before)
+    assert theirs.wait(30) == -signal.SIGKILL
+    assert ours.poll() is None
+    ours.communicate(b"\n", timeout=30)
+    assert ours.returncode == 0
