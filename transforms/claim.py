@@ -22,6 +22,11 @@ from transforms.outcome import AlreadyBuiltError
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
+REMEDY_CLAIM = (
+    "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
+)
+REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
+
 
 def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
@@ -59,7 +64,8 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
         except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
             continue
         if theirs["fingerprint"] != claim["fingerprint"]:
-            raise ConflictError(describe_conflict(store.url, "is claimed by another build", theirs, claim))
+            what = "is claimed by another build"
+            raise ConflictError(describe_conflict(store.url, what, theirs, claim, remedy=REMEDY_CLAIM))
         return False
     raise IncompleteError(
         f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command."
@@ -86,8 +92,10 @@ def _identity(config: Mapping[str, Any], digest: str) -> dict[str, Any]:
     return {"config": config, "listing": digest}
 
 
-def describe_conflict(url: str, what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """A message that names what differs between two builds."""
+def describe_conflict(
+    url: str, what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], *, remedy: str = REMEDY_DATASET
+) -> str:
+    """A message that names what differs between two builds, and the ``remedy``."""
     differing = [
         f"--{name} (there {clip(theirs['config'].get(name), 60)}, here {clip(value, 60)})"
         for name, value in sorted(ours["config"].items())
@@ -97,10 +105,7 @@ def describe_conflict(url: str, what: str, theirs: Mapping[str, Any], ours: Mapp
         differing.append("the input's files (names, sizes or versions)")
     if theirs.get("versions", ours.get("versions")) != ours.get("versions"):
         differing.append("codec versions")
-    return (
-        f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. Use the same options to join it, give "
-        "another --output, or remove an unfinished build with --discard_incomplete."
-    )
+    return f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. {remedy}"
 
 
 def refuse_foreign(store: Store) -> None:

@@ -242,8 +242,8 @@ def test_other_options_on_a_finished_build_are_a_conflict_that_names_them(
 ) -> None:
     assert _run("build", "--input", built / "in", "--output", built / "out", "--image_size", "16", "--seed", "4") == 5
     assert capsys.readouterr().err == (
-        f"shardfeed: {built}/out holds a complete dataset that differs in --seed (there 0, here 4). Use the same options to join "
-        "it, give another --output, or remove an unfinished build with --discard_incomplete.\n"
+        f"shardfeed: {built}/out holds a complete dataset that differs in --seed (there 0, here 4). Use the same options, "
+        "or give another --output: a dataset is never overwritten.\n"
     )
 
 
