@@ -12,7 +12,7 @@ from hashlib import blake2b
 from shardfeed.errors import UsageError
 from shardfeed.manifest import canonical_json
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from transforms.labels import FAULTS, choose_classes
+from transforms.labels import FAULTS, choose_classes, parse_splits
 from transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 
 PART_BYTES = 6_000_000  # encoded bytes a part: 5-60 s of one core's work, small enough to lose, large enough to write
@@ -35,6 +35,7 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
             + ". Expected ROOT/class/image.jpg "
             "with suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
         )
+    _refuse_empty_splits(totals, options)
     found = {name for split in totals.splits.values() for name in split.by_class}
     classes = choose_classes(found, options.class_list, options.splits)
     fixed = _fixed_shards(totals, options)
@@ -68,6 +69,16 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
         else low + 1
     )
     return min(max(nearer, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
+
+
+def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
+    empty = [name for name, _ in parse_splits(options.splits).bounds if name not in totals.splits]
+    if empty:
+        raise UsageError(
+            f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. The split follows "
+            "from a hash of the key, so small shares of few images can be empty. Give larger shares or more images, or choose by "
+            "hand with --splits folders."
+        )
 
 
 def _split_plan(split: SplitTotals, shards: int | None, options: BuildOptions) -> SplitPlan:

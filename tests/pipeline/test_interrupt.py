@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -179,10 +180,8 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_i
         out, err = child.communicate(timeout=60)
 
     assert (child.returncode, out) == (4, "")
-    message = (
-        "a worker process died (Worker subprocess exited with return code 137). Rerun the same command to carry on."
-    )
-    assert f"\nshardfeed: {message}\n" in err
+    killed = r"Worker subprocess exited with return code (137|-9)"  # by a shell that waits for it, or that became it
+    assert re.search(rf"\nshardfeed: a worker process died \({killed}\)\. Rerun the same command to carry on\.\n", err)
     assert [pid for pid in below if _is_running(pid)] == []
     assert not (tmp_path / "out" / "manifest.json").exists()
 

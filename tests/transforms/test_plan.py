@@ -26,7 +26,8 @@ def _totals(**splits: int | tuple[int, int]) -> Totals:
 
 
 def _plan(totals: Totals, **options: object) -> Plan:
-    return make_plan(totals, replace(BuildOptions(), **options), VERSIONS)  # type: ignore[arg-type]
+    splits = ",".join(f"{name}=1/{len(totals.splits)}" for name in totals.splits) or "train"
+    return make_plan(totals, replace(BuildOptions(splits=splits), **options), VERSIONS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_parts_are_16_a_shard_or_6_mb_each_whichever_gives_more(
 def test_a_number_of_shards_is_the_largest_splits_and_the_others_are_in_proportion(
     images: dict[str, int], wanted: int, expected: dict[str, int]
 ) -> None:
-    plan = _plan(_totals(**images), num_shards=wanted, splits="train=0.5,test=0.5")
+    plan = _plan(_totals(**images), num_shards=wanted)
 
     assert {name: split.shards for name, split in plan.splits.items()} == expected
 
@@ -138,7 +139,7 @@ def test_there_are_at_least_16_shards_from_1600_images_on(total: int, images: in
 
 
 def test_classes_and_versions_are_in_the_plan() -> None:
-    plan = _plan(_totals(train=4))
+    plan = _plan(_totals(train=4), splits="train")
 
     assert (plan.classes, plan.versions, plan.candidates) == (("cat",), VERSIONS, 4)
     assert plan.fingerprint == fingerprint(7, BuildOptions(), VERSIONS)
@@ -210,3 +211,20 @@ def test_images_without_a_class_are_an_error_with_examples() -> None:
         "1,200 images lie directly in the input root, without a class folder: 1.jpg, 2.jpg. Move each into the folder of its "
         "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
     )
+
+
+@pytest.mark.parametrize(
+    ("splits", "empty"),
+    [("train=0.9,test=0.1", "test"), ("a=0.1,train=0.8,b=0.1", "a, b"), ("other", "other")],
+)
+def test_a_split_that_no_image_falls_into_is_an_error(splits: str, empty: str) -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(_totals(train=1_200), splits=splits)
+    assert str(found.value) == (
+        f"--splits {splits}: none of 1,200 images falls into {empty}. The split follows from a hash of the key, so small shares "
+        "of few images can be empty. Give larger shares or more images, or choose by hand with --splits folders."
+    )
+
+
+def test_split_folders_are_those_that_are_there() -> None:
+    assert list(_plan(_totals(train=4), splits="folders").splits) == ["train"]
