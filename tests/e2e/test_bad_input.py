@@ -367,8 +367,8 @@ def test_a_disk_that_is_full_in_the_middle_of_the_build(case: _Case) -> None:
     part = rf"{re.escape(str(case.output))}/_parts/[0-9a-f]{{32}}/train/\d{{5}}[-.]\S+"
     assert (ended.returncode, ended.stdout) == (4, "")
     assert re.fullmatch(
-        rf"shardfeed: disk full: [\d,]+ bytes of {part} cannot be written \(No space left on device\)\. Free some space or choose "
-        r"an --output on another disk, then run the same command again\.\n",
+        rf"shardfeed: disk full: [\d,]+ bytes of {part} cannot be written \(No space left on device\)\. Free some space or "
+        r"choose an --output on another disk, then run the same command again\.\n",
         ended.stderr,
     )
     assert case.published() == []
