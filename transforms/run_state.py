@@ -14,7 +14,6 @@ from typing import Protocol
 from shardfeed.errors import IncompleteError, ShardfeedError
 from transforms.elements import PartResult
 
-
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
