@@ -82,7 +82,7 @@ def _check_output(output: str) -> str:
             "Give a plain path."
         )
     if storage.is_remote(output):
-        return output.rstrip("/")
+        return storage.normal_url(output)
     return os.path.realpath(os.path.expanduser(output))
 
 

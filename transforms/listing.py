@@ -77,6 +77,10 @@ def _split_glob(text: str) -> tuple[str, str | None]:
         return _normal(text, remote), None
     cut = text.rfind("/", 0, _WILDCARDS.search(text).start())  # type: ignore[union-attr]
     root, glob = text[: cut + 1] if cut >= 0 else ".", text[cut + 1 :]
+    if remote and root.endswith("://"):
+        raise UsageError(
+            f"--input {clip(text)}: a glob cannot choose among buckets. Name the bucket, as in gs://photos/*/*.jpg."
+        )
     try:
         glob_regex(glob)
     except re.error as error:
@@ -88,7 +92,7 @@ def _split_glob(text: str) -> tuple[str, str | None]:
 
 
 def _normal(root: str, remote: bool) -> str:
-    return root.rstrip("/") if remote else os.path.realpath(root)
+    return storage.normal_url(root) if remote else os.path.realpath(root)
 
 
 def glob_regex(glob: str) -> re.Pattern[str]:

@@ -39,6 +39,7 @@ __all__ = [
     "UnreadableError",
     "is_remote",
     "join_url",
+    "normal_url",
     "open_source",
     "open_store",
     "publish",
@@ -51,6 +52,18 @@ _RACES = 3  # a name that exists, then does not, this many times in a row is not
 def is_remote(url: str) -> bool:
     """True for an address with a scheme (``gs://…``), False for a local path."""
     return _SCHEME.match(url) is not None
+
+
+def normal_url(url: str) -> str:
+    """A remote address with its scheme in small letters and no slash at its end: equal places have equal addresses.
+
+    Raises:
+        UsageError: no bucket in the address.
+    """
+    scheme, _, place = url.partition("://")
+    if scheme.lower() == "gs" and not place.split("/", 1)[0]:
+        raise UsageError(f"{clip(url)} names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER.")
+    return f"{scheme.lower()}://{place.rstrip('/')}"
 
 
 def join_url(url: str, name: str) -> str:
