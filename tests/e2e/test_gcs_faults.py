@@ -7,11 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from shardfeed.naming import MANIFEST, is_shard
-from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
+from tests.e2e.cloud import IN, OUT, Cloud, digests, few_parts, output, published, tree
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.strict_gcs import Effect, Kind, Request, StrictGCS
 
@@ -21,6 +22,14 @@ PART, SIDECAR = r"train/\d{5}-[0-9a-f]{8}-\d+$", r"train/\d{5}\.json$"
 def asks(kind: Kind, pattern: str, bucket: str = "data") -> Callable[[Request], bool]:
     """Requests of a kind for names that match."""
     return lambda request: (request.kind, request.bucket) == (kind, bucket) and bool(re.search(pattern, request.name))
+
+
+def test_the_dataset_that_others_are_compared_with_is_that_of_a_build_on_one_disk(
+    cloud: Cloud, undisturbed: Undisturbed, photos: Path, tmp_path: Path
+) -> None:
+    cloud.built(photos, tmp_path / "out", hooks=[few_parts])
+    local = digests(tree(tmp_path / "out"))
+    assert {name for name in local if undisturbed.digests[name] != local[name]} == {MANIFEST}
 
 
 # What goes by: retried, confirmed, or of no consequence
@@ -209,6 +218,27 @@ def test_a_bucket_that_does_not_exist_is_named(server: StrictGCS, cloud: Cloud, 
 def test_a_prefix_without_objects_is_named(cloud: Cloud) -> None:
     ended = cloud.build("gs://photos/inn", OUT)
     assert (ended.code, ended.err.startswith("shardfeed: input gs://photos/inn has no objects.")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "said"),
+    [
+        ("gs://pho*s/in", OUT, "--input gs://pho*s/in: a glob cannot choose among buckets. Name the bucket,"),
+        ("gs://", OUT, "gs:// names no bucket;"),
+        ("gs:///in", OUT, "gs:///in names no bucket;"),
+        (IN, "gs://", "gs:// names no bucket;"),
+        ("file:///photos", OUT, "input file:///photos: file:// is not supported; allowed: a local path or gs://"),
+        (IN, "s3://bucket/out", "output s3://bucket/out: s3:// is not supported; allowed: a local path or gs://"),
+        ("GS://photos", "gs://photos/out", "--output gs://photos/out lies inside --input gs://photos:"),
+        (IN, "gs://photos", "--output gs://photos contains --input gs://photos/in:"),
+        ("gs://photos/in/", "gs://photos/in", "--output gs://photos/in is --input gs://photos/in:"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused_before_anything_is_asked(
+    server: StrictGCS, cloud: Cloud, source: str, out: str, said: str
+) -> None:
+    ended = cloud.build(source, out)
+    assert (ended.code, ended.err.startswith(f"shardfeed: {said}"), server.log) == (2, True, []), ended.err
 
 
 # What somebody else wrote
