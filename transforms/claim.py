@@ -133,14 +133,13 @@ def discard_incomplete(store: Store) -> int:
     Raises:
         ConflictError: the output is a complete dataset.
     """
+    names = list(own_files(store))  # before the look for the manifest: one that is published meanwhile is seen
     if store.stat(naming.MANIFEST) is not None:
         raise ConflictError(
             f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
             "wanted, or give another --output."
         )
-    count = 0
-    for name in list(own_files(store)):
+    for name in names:
         store.delete(name)
-        count += 1
     store.prune(naming.PARTS)
-    return count
+    return len(names)

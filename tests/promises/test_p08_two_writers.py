@@ -19,7 +19,7 @@ from tests.promises.photos import make_photos, photo, write
 _ONE_PART = partial(hooks.parts_a_shard, 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Meeting:
     """The first build was held before its call ``call`` while the second ran from beginning to end."""
 
@@ -69,6 +69,18 @@ def test_two_different_builds_meet_at_any_call_and_one_of_them_succeeds(photos: 
     assert {m.call: sorted(m.digests) for m in met if m.digests != (one if m.first == 0 else two)} == {}
     assert {m.first for m in met} == {0, 5}
     assert [m.call for m in met if "--quality (there " not in m.err] == []
+
+
+def test_a_build_that_is_discarded_while_it_runs_publishes_nothing_of_its_own(photos: Path, tmp_path: Path) -> None:
+    met = meet_everywhere(tmp_path, photos, "--quality", "50", "--discard_incomplete")
+    builds.built(photos, tmp_path / "other", "--quality", "50", hooks=[_ONE_PART])
+    one, two = disk.digests(tmp_path / "alone"), disk.digests(tmp_path / "other")
+    assert {
+        m.call: (m.first, m.second, m.err) for m in met if (m.first, m.second) not in ((0, 5), (5, 0), (4, 0))
+    } == {}
+    # The first may leave parts behind, which the next build sweeps; it changes no published byte.
+    published = {m: {name: digest for name, digest in m.digests.items() if not name.startswith("_parts/")} for m in met}
+    assert {m.call: sorted(found) for m, found in published.items() if found != (one if m.first == 0 else two)} == {}
 
 
 def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_names_every_flag_that_differs(
