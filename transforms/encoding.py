@@ -1,8 +1,8 @@
 """References to a finished part: the job's hot path, without Beam.
 
-A pool of threads takes slices of a part (reading, decoding, resizing and encoding all release the GIL); the caller's thread
-frames nothing and decodes nothing, it only collects slices in order and writes. ``PartEncoder`` keeps the next part's slices
-in flight while one is written, so the pool never idles between parts. What is in flight is bounded twice: by the number of
+A pool of threads takes slices of a part (reading, decoding, resizing and encoding all release the GIL); a thread a part looks for
+what an earlier run left, collects the slices in order and writes. ``PartEncoder`` keeps the next parts in flight while one is
+written, so the pool never idles between parts, nor while a bucket answers. What is in flight is bounded twice: by the number of
 slices, and by bytes (sources read and pixels decoded, each under a budget of its own, always taken in that order).
 """
 
@@ -38,6 +38,8 @@ SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is a
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 ms of CPU on a cloud core
+LOCAL_PARTS = 1  # parts in flight beside the one that is waited for: the pool has the next while one is written
+REMOTE_PARTS = 7  # a part costs three answers of a bucket, one after the other
 _SLICE_IMAGES = 6  # images a task: below 4 the pool's overhead shows, above 12 the last slice of a part is waited for
 _SLICE_BYTES = 8 << 20  # bytes of sources a task
 
@@ -128,10 +130,13 @@ class PartEncoder:
         self._stats_below = min(1 << 64, share)
         self._pool = ThreadPoolExecutor(threads or default_threads(sources), thread_name_prefix="encode")
         self._source_budget, self._pixel_budget = Budget(SOURCE_BUDGET), Budget(PIXEL_BUDGET)
-        self._pending: deque[_Pending] = deque()
+        self._ahead = REMOTE_PARTS if storage.is_remote(output) else LOCAL_PARTS
+        self._parts = ThreadPoolExecutor(self._ahead + 1, thread_name_prefix="part")
+        self._pending: deque[Future[tuple[PartResult, bool]]] = deque()
 
     def close(self) -> None:
         """Ends the threads; parts in flight are dropped."""
+        self._parts.shutdown(wait=True, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def submit(self, split: str, part: int, refs: list[ImageRef]) -> Iterator[PartResult]:
@@ -141,19 +146,21 @@ class PartEncoder:
             UsageError: two roots hold the same key.
         """
         RUN.check()
-        found = find_part(self._store, self._plan.fingerprint, split, part)
-        if found is not None:
-            RUN.kept += len(refs)
-            yield self._counted(found.result)
-            return
-        self._pending.append(self._start(split, part, refs))
-        while len(self._pending) > 1:
-            yield self._finish(self._pending.popleft())
+        self._pending.append(self._parts.submit(self._make_part, split, part, refs))
+        while len(self._pending) > self._ahead:
+            yield self._counted(*self._pending.popleft().result())
 
     def flush(self) -> Iterator[PartResult]:
         """The parts still in flight."""
         while self._pending:
-            yield self._finish(self._pending.popleft())
+            yield self._counted(*self._pending.popleft().result())
+
+    def _make_part(self, split: str, part: int, refs: list[ImageRef]) -> tuple[PartResult, bool]:
+        """(result, whether it was there already) of one part, from the look for its sidecar to its commit."""
+        found = find_part(self._store, self._plan.fingerprint, split, part)
+        if found is not None:
+            return found.result, True
+        return self._finish(self._start(split, part, refs)), False
 
     def _start(self, split: str, part: int, refs: list[ImageRef]) -> _Pending:
         seed = self._options.seed
@@ -200,10 +207,12 @@ class PartEncoder:
                 stats=_sum_stats(merged.stats),
             )
             sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
-            return self._counted(commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool)))
+            return commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
 
-    def _counted(self, result: PartResult) -> PartResult:
+    def _counted(self, result: PartResult, kept: bool) -> PartResult:
+        """Counts on the caller's thread alone: adding to a number from several would lose some."""
         rejected = sum(result.rejected.values())
+        RUN.kept += (result.records + rejected) * kept
         RUN.done += result.records + rejected
         RUN.rejected += rejected
         RUN.out_bytes += result.bytes
@@ -213,7 +222,7 @@ class PartEncoder:
         out = _Slice()
         for ref in refs:
             if RUN.stop.is_set():
-                break  # the caller's thread sees the flag too, and drops the part
+                break  # the part's thread sees the flag too, and drops the part
             try:
                 self._encode_one(ref, out)
             except RejectError as error:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -239,8 +240,10 @@ def test_a_fault_of_the_store_is_not_the_images_fault(
 def test_the_same_key_in_two_roots_names_both(folder: _Folder) -> None:
     one = folder.add(b"cat/1.png")
 
+    encoder = folder.encoder(roots=2)
+
     with pytest.raises(UsageError) as found:
-        list(folder.encoder(roots=2).submit("train", 0, [one, replace(one, root=1)]))
+        list(chain(encoder.submit("train", 0, [one, replace(one, root=1)]), encoder.flush()))
     assert str(found.value) == (
         f"cat/1.png is in two inputs: {folder.root} and {folder.root}1. A key is a record's name and must be unique: give one "
         "--input that holds both as folders, or rename."
