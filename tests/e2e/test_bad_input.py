@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import command, environment, photo, write_photos
+from tests.pipeline.photos import command, environment, photo, said, write_photos
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2  # linux/prctl.h, linux/capability.h
 REMEDY_CLASS_LIST = "Give one class a line, each once, in label order."
@@ -50,8 +50,8 @@ class _Case:
         self.before = _snapshot(self.root)
         ended = self._run(*args, output=output)
 
-        said = re.sub(r"/[0-9a-f]{32}/", "/FINGERPRINT/", ended.stderr)
-        assert (ended.returncode, ended.stdout, said) == (code, "", f"shardfeed: {message}\n")
+        message_shown = re.sub(r"/[0-9a-f]{32}/", "/FINGERPRINT/", ended.stderr)
+        assert (ended.returncode, ended.stdout, message_shown) == (code, "", f"shardfeed: {message}\n")
         self.unchanged()
         assert self.published() == []
 
@@ -77,10 +77,12 @@ class _Case:
     def _run(self, *args: str | Path, output: Path | str | None = None) -> subprocess.CompletedProcess[str]:
         arguments: list[str | Path] = [] if "--input" in args else ["--input", self.root]
         arguments += ["--output", self.output if output is None else output, "--image_size", "16"]
-        return subprocess.run(
+        ended = subprocess.run(
             command("build", *arguments, *args), capture_output=True, text=True, timeout=120, check=False, env=self.env,
             cwd=self.root.parent, preexec_fn=_obey_permissions,
         )  # fmt: skip
+        ended.stderr = said(ended.stderr)
+        return ended
 
 
 def _obey_permissions() -> None:

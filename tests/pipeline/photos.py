@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_PROGRESS = re.compile(r"^(starting|listing|encoding|publishing|sweeping) .*\n", re.MULTILINE)
 
 
 def photo(seed: int) -> bytes:
@@ -42,7 +44,14 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def shardfeed(*args: str | os.PathLike[str], **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``shardfeed`` in a process of its own, to its end."""
-    return subprocess.run(
+    """Runs ``shardfeed`` in a process of its own, to its end; ``stderr`` is without lines of progress."""
+    ended = subprocess.run(
         command(*args), capture_output=True, text=True, env=environment(**env), timeout=120, check=False
     )
+    ended.stderr = said(ended.stderr)
+    return ended
+
+
+def said(text: str) -> str:
+    """A log without the lines of progress that a slow machine adds every ten seconds."""
+    return _PROGRESS.sub("", text)

@@ -15,7 +15,7 @@ from pipeline import cli
 from shardfeed._version import __version__
 from shardfeed.manifest import parse_manifest
 from tests.datasets import write_dataset
-from tests.pipeline.photos import command, environment, shardfeed, write_photos
+from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
 from transforms.images.rejects import Reason
 
 COMMANDS = {
@@ -181,7 +181,7 @@ def test_flags_may_be_spelled_with_hyphens_and_beams_are_passed_on(
         *("--direct-num-workers", "1", "--direct_running_mode=in_memory"),
     )
 
-    assert (code, capsys.readouterr().err) == (0, "")
+    assert (code, said(capsys.readouterr().err)) == (0, "")
     manifest = parse_manifest((out / "manifest.json").read_bytes(), "m")
     assert (manifest.image.height, len(manifest.splits["train"].shards)) == (16, 2)
     assert (out / "_parts").is_dir()
@@ -209,7 +209,7 @@ def test_a_build_prints_its_summary_and_nothing_else(photos: Path, capsys: pytes
     assert _run("build", "--input", photos, "--output", out, "--image_size", "16") == 0
 
     shown = capsys.readouterr()
-    assert shown.err == ""
+    assert said(shown.err) == ""
     lines = shown.out.splitlines()
     assert [line.split()[0] for line in lines] == ["Built:", "images", "train", "classes", "time", "Next:"]
     assert lines[1] == "  images     12 listed = 12 written + 0 rejected + 0 skipped"
@@ -283,16 +283,17 @@ def test_a_renamed_input_is_a_conflict_too(photos: Path, capsys: pytest.CaptureF
     )
 
 
-def test_a_second_build_in_one_process_owes_nothing_to_the_first(
+def test_another_build_in_one_process_owes_nothing_to_those_before(
     tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (photos / "cat" / "bad.jpg").write_bytes(b"")
     build = ("build", "--input", photos, "--image_size", "16", "--json")
-    assert _run(*build, "--output", tmp_path / "one", "--keep_parts") == 0
-    assert _run(*build, "--output", photos.parent / "one", "--num_shards", "99") == 5
+    assert _run(*build, "--output", tmp_path / "one", "--max_rejected", "0") == 3
+    assert _run(*build, "--output", tmp_path / "one", "--max_rejected", "1") == 0  # from parts that were kept
     capsys.readouterr()
 
     assert _run(*build, "--output", tmp_path / "two") == 0
-    assert json.loads(capsys.readouterr().out)["encoded_in_this_run"] == 12
+    assert json.loads(capsys.readouterr().out)["encoded_in_this_run"] == 13
 
 
 def test_too_many_rejects_exit_3_and_the_rejects_can_be_read(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

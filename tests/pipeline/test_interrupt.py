@@ -16,7 +16,7 @@ import pytest
 
 import shardfeed as reader
 from pipeline.interrupt import children, descendants, end_children
-from tests.pipeline.photos import command, environment, shardfeed, write_photos
+from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
@@ -71,7 +71,7 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
         out, err = child.communicate("open\n", timeout=60)
 
     assert (child.returncode, out) == (4, "")
-    assert err == (
+    assert said(err) == (
         f"shardfeed: stopped. What is finished is kept under {tmp_path}/out/_parts; rerun the same command to carry on.\n"
     )
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -90,7 +90,7 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
         child.send_signal(signal.SIGINT)  # and the gate stays closed
         assert child.wait(60) == 4
         assert child.stderr is not None
-        assert child.stderr.read() == "\nshardfeed: stopped; rerun the same command to carry on.\n"
+        assert said(child.stderr.read()) == "\nshardfeed: stopped; rerun the same command to carry on.\n"
 
     assert shardfeed(*build).returncode == 0
     assert reader.verify(tmp_path / "out", deep=True).ok
@@ -100,7 +100,7 @@ def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple
     with _at_the_gate("graph", build) as child:
         out, err = child.communicate("open\n", timeout=60)
 
-    assert (child.returncode, err) == (0, "")
+    assert (child.returncode, said(err)) == (0, "")
     assert out.startswith("Built: ")
 
 
