@@ -187,7 +187,7 @@ def reorder_listing(seed: int | None) -> None:
     put(LocalSource, "sections", lambda self: reordered(sections(self)))
 
 
-def before_encoding(act: Callable[[], None]) -> None:
+def before_encoding(act: Callable[[], object]) -> None:
     """Something happens to the input between its listing and its reading."""
     from transforms import encoding
 

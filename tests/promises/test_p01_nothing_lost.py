@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -164,12 +165,12 @@ def test_the_splits_together_hold_every_image_once(splits: str, tmp_path: Path) 
 def test_an_image_that_changes_between_listing_and_reading_is_rejected_not_lost(change: str, tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     path = photos / "cat" / "003.jpg"
-    act = {
+    acts: dict[str, Callable[[], object]] = {
         "overwritten": partial(path.write_bytes, photo(99, size=(40, 40))),
         "deleted": path.unlink,
         "touched": partial(os.utime, path, (1, 1)),
-    }[change]
-    builds.built(photos, out, hooks=[hooks.no_head_start, partial(hooks.before_encoding, act)])
+    }
+    builds.built(photos, out, hooks=[hooks.no_head_start, partial(hooks.before_encoding, acts[change])])
     assert [(line["key"], line["reason"]) for line in disk.rejects(out)] == [("cat/003.jpg", "CHANGED")]
     assert len(disk.keys(out)) == 11
 
@@ -198,11 +199,11 @@ def test_an_input_that_changes_during_the_head_start_is_built_as_the_graph_lists
 )
 @pytest.mark.parametrize("head_start", [True, False], ids=["with a head start", "by the graph alone"])
 def test_a_build_that_loses_or_doubles_something_publishes_nothing(
-    mutation: object, head_start: bool, tmp_path: Path
+    mutation: Callable[[], None], head_start: bool, tmp_path: Path
 ) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     write(photos, "cat/empty.jpg", b"")
-    ended = builds.build(photos, out, hooks=[mutation, *[hooks.no_head_start] * (not head_start)])  # type: ignore[list-item]
+    ended = builds.build(photos, out, hooks=[mutation, *[hooks.no_head_start] * (not head_start)])
     assert ended.code == 4
     assert "train: 13 images were listed, but " in ended.err
     assert "Nothing was published" in ended.err

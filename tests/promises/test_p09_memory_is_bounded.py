@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_giant_images_in_many_threads_are_in_memory_one_at_a_time(image_format: 
     Image.new("RGB", (_SIDE, _SIDE), (200, 90, 160)).save(file, image_format)
     for number in range(_GIANTS):
         (photos / "cat" / f"giant-{number}.{image_format.lower()}").write_bytes(file.getvalue())
-    limits = [
+    limits: list[Callable[[], None]] = [
         hooks.no_head_start,
         hooks.one_image_a_task,
         partial(hooks.parts_a_shard, 1),

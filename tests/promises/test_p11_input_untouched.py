@@ -45,7 +45,7 @@ def left_in_tmp(place: Path) -> list[str]:
 
 
 _WORKERS = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
-_RUNS = {
+_RUNS: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...]]] = {
     "a build": (0, (), ()),
     "a build that spools to disk": (0, (), (hooks.spool_to_disk,)),
     "a build that keeps its parts": (0, ("--keep_parts",), ()),

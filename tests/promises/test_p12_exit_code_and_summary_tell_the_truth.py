@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
@@ -100,7 +101,7 @@ def test_what_verify_and_the_reader_say_of_a_build_with_exit_0(tmp_path: Path) -
     assert builds.run("verify", str(out), "--deep").code == 0
 
 
-_CODES = {
+_CODES: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...], bool]] = {
     "a build": (0, (), (), True),
     "an unknown flag": (2, ("--no_such_flag",), (), False),
     "a value that cannot be": (2, ("--quality", "101"), (), False),
