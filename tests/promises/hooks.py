@@ -208,17 +208,20 @@ def lose_part() -> None:
     """A finished part never reaches the next step, whoever finished it."""
     from transforms import encoding
 
-    submit = encoding.PartEncoder.submit
     lost: list[tuple[str, int]] = []
 
-    def losing(self: Any, *args: Any) -> Iterator[Any]:
-        for result in submit(self, *args):
-            if not lost and result.records:
-                lost.append((result.split, result.part))
-            if (result.split, result.part) not in lost:
-                yield result
+    def losing(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def lose(self: Any, *args: Any) -> Iterator[Any]:
+            for result in method(self, *args):
+                if not lost and result.records:
+                    lost.append((result.split, result.part))
+                if (result.split, result.part) not in lost:
+                    yield result
 
-    put(encoding.PartEncoder, "submit", losing)
+        return lose
+
+    for name in ("submit", "flush"):
+        put(encoding.PartEncoder, name, losing(getattr(encoding.PartEncoder, name)))
 
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:

@@ -14,6 +14,8 @@ from shardfeed.storage.local import LocalStore
 from tests.promises.builder import Request
 from tests.promises.hooks import appender, put, run_other
 
+_making = threading.Lock()
+
 
 class SteppedStore(LocalStore):
     """A local store that says «what» and «where» before every step that changes the disk.
@@ -28,9 +30,10 @@ class SteppedStore(LocalStore):
         type(self).before(what, os.path.relpath(path, self._root), tear)
 
     def _mkdir(self, path: str) -> None:
-        if not os.path.isdir(path):
-            self._step("mkdir", path, _nothing)
-        super()._mkdir(path)
+        with _making:  # two threads must not both find it absent: the number of steps would depend on their race
+            if not os.path.isdir(path):
+                self._step("mkdir", path, _nothing)
+            super()._mkdir(path)
 
     def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
         self._step("write", path, lambda: LocalStore._write_temp(self, path, data[: len(data) // 2], durable))
