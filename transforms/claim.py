@@ -22,6 +22,7 @@ from transforms.outcome import AlreadyBuiltError
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
+_DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
@@ -63,6 +64,11 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
             theirs = _parse_claim(store, store.read(naming.CLAIM))
         except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
             continue
+        if theirs["fingerprint"] == _DISCARDING:
+            raise ConflictError(
+                f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+                "--discard_incomplete."
+            )
         if theirs["fingerprint"] != claim["fingerprint"]:
             what = "is claimed by another build"
             raise ConflictError(describe_conflict(store.url, what, theirs, claim, remedy=REMEDY_CLAIM))
@@ -127,19 +133,55 @@ def own_files(store: Store) -> Iterator[str]:
     yield naming.CLAIM
 
 
+def hold_claim(store: Store, fingerprint: str) -> None:
+    """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
+
+    Raises:
+        IncompleteError: another command has discarded the build while it ran.
+    """
+    try:
+        if _parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint:
+            return
+    except NotFoundError:
+        pass
+    if store.stat(naming.MANIFEST) is None:
+        raise IncompleteError(
+            f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
+            "published. Rerun the command to build it."
+        )
+
+
 def discard_incomplete(store: Store) -> int:
     """Deletes a broken build's files; returns how many. Refused when there is a manifest.
+
+    The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
 
     Raises:
         ConflictError: the output is a complete dataset.
     """
+    _refuse_complete(store)
+    if next(own_files(store)) == naming.CLAIM and store.stat(naming.CLAIM) is None:
+        return 0
+    discarding = canonical_json({"fingerprint": _DISCARDING, "config": {}})
+    for _ in range(_TRIES):
+        store.delete(naming.CLAIM)
+        if store.create(naming.CLAIM, discarding):
+            break
     names = list(own_files(store))  # before the look for the manifest: one that is published meanwhile is seen
+    try:
+        _refuse_complete(store)
+    except ConflictError:
+        store.delete(naming.CLAIM)
+        raise
+    for name in names:
+        store.delete(name)
+    store.prune(naming.PARTS)
+    return len(names)
+
+
+def _refuse_complete(store: Store) -> None:
     if store.stat(naming.MANIFEST) is not None:
         raise ConflictError(
             f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
             "wanted, or give another --output."
         )
-    for name in names:
-        store.delete(name)
-    store.prune(naming.PARTS)
-    return len(names)

@@ -9,6 +9,7 @@ from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
 from shardfeed import naming, storage
 from transforms import types  # noqa: F401 (registers the coders)
+from transforms.claim import hold_claim
 from transforms.committing import RunRecord, commit, leftovers, sweep
 from transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
 from transforms.options import BuildOptions
@@ -69,8 +70,10 @@ class _Publish(beam.DoFn):
     ) -> Iterable[str]:
         with reported(self._output):
             RUN.check()
+            store = storage.open_store(self._output.url)
+            hold_claim(store, plan.fingerprint)
             manifest = commit(
-                storage.open_store(self._output.url),
+                store,
                 plan=plan,
                 totals=totals,
                 counts=verdict.counts,

@@ -13,7 +13,7 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
 from tests.datasets import write_dataset
-from transforms.claim import claim_output, discard_incomplete, own_files, refuse_foreign
+from transforms.claim import claim_output, discard_incomplete, hold_claim, own_files, refuse_foreign
 from transforms.elements import Plan, SplitPlan
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
@@ -244,3 +244,66 @@ def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
         "wanted, or give another --output."
     )
     assert list(store.list()) == before
+
+
+def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
+    store: Store, tmp_path: Path
+) -> None:
+    _claim(store)
+    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS))
+
+    write_dataset(tmp_path / "built")
+    hold_claim(LocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
+
+
+@pytest.mark.parametrize("claimed", [None, b'{"fingerprint": "discarding", "config": {}}'], ids=["gone", "taken over"])
+def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes | None) -> None:
+    if claimed is not None:
+        store.create("_parts/CLAIM", claimed)
+
+    with pytest.raises(IncompleteError) as found:
+        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS))
+    assert str(found.value) == (
+        f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
+        "published. Rerun the command to build it."
+    )
+
+
+def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
+    store.create("_parts/CLAIM", b'{"fingerprint": "discarding", "config": {}}')
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store)
+    assert str(found.value) == (
+        f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+        "--discard_incomplete."
+    )
+    assert discard_incomplete(store) == 1
+    assert _claim(store) is True
+
+
+def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _claim(store)
+    store.create("_parts/f/train/00000.json", b"{}")
+    held = []
+    delete = LocalStore.delete
+
+    def watched(self: LocalStore, name: str, version: int | None = None) -> None:
+        held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
+        delete(self, name, version)
+
+    monkeypatch.setattr(LocalStore, "delete", watched)
+    discard_incomplete(store)
+
+    assert held == [
+        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS)),
+        ("_parts/f/train/00000.json", "discarding"),
+        ("_parts/CLAIM", "discarding"),
+    ]
+
+
+def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
+    assert discard_incomplete(store) == 0
+    assert not (tmp_path / "out").exists()
