@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
 from shardfeed.errors import UsageError, clip
 
 
+def require_beam() -> None:
+    """Raises UsageError where Apache Beam is not installed: a trainer's machine needs none, a builder's does."""
+    if importlib.util.find_spec("apache_beam") is None:
+        raise UsageError("build: Apache Beam is not installed here. Install it with: pip install 'shardfeed[beam]'")
+
+
 def refuse_unknown(args: Sequence[str]) -> None:
     """Raises UsageError for the first argument that no Beam options class knows. Imports Beam (about a second)."""
+    require_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
 
     parser: Any = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,17 +25,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if rest and known.command != "build":
             raise UsageError(f"{known.command}: unknown argument {rest[0]}. See `shardfeed {known.command} --help`.")
-        code: int = known.run(known, rest)
-        return code
+        code, text = known.run(known, rest)
+        _say(text)
+        return int(code)
     except ShardfeedError as error:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:  # outside of a run, which has a handler of its own
         print(f"shardfeed: stopped before {known.command} was complete; rerun the same command.", file=sys.stderr)
         return IncompleteError.code
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has left; nothing more can be said
-        return 0
+
+
+def _say(text: str) -> None:
+    """Prints a result. A reader that has left, or a full disk behind the pipe, does not change how the command ended."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # What is still buffered would fail again when the interpreter ends, and change the exit code then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"shardfeed: the result could not be printed: {error}", file=sys.stderr)
 
 
 def _underscored(argv: Sequence[str]) -> list[str]:
@@ -104,37 +114,35 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sheet", metavar="FILE.png", help="also draw the records' images into a contact sheet")
 
 
-def _build(args: argparse.Namespace, rest: list[str]) -> int:
+def _build(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
     from pipeline.launch import run_build
 
     summary = run_build(build_config(args, rest), progress=sys.stderr)
-    print(summary.to_json() if args.json else summary.to_text())
-    return 0
+    return 0, summary.to_json() if args.json else summary.to_text()
 
 
-def _verify(args: argparse.Namespace, _rest: list[str]) -> int:
+def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     from shardfeed.verify import verify
 
     report = verify(args.dir, deep=args.deep)
-    print(report.to_json() if args.json else report)
-    return 0 if report.ok else DatasetError.code
+    return 0 if report.ok else DatasetError.code, report.to_json() if args.json else str(report)
 
 
-def _inspect(args: argparse.Namespace, _rest: list[str]) -> int:
+def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     import shardfeed
     from shardfeed.card import card
     from shardfeed.records import first_records
 
     split = args.split or next(iter(shardfeed.info(args.dir).splits))
     records = first_records(args.dir, split, args.n)
-    print(card(args.dir))
-    print(f"\nfirst {len(records)} records of {split}:")
+    lines = [card(args.dir), "", f"first {len(records)} records of {split}:"]
     for record in records:
         label, size = clip(record.label, 24), f"{record.height}x{record.width}"
-        print(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
+        lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
     if args.sheet:
         _write_sheet(args.dir, split, args.n, args.sheet)
-    return 0
+        lines += ["", f"contact sheet: {args.sheet}"]
+    return 0, "\n".join(lines)
 
 
 def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
@@ -148,4 +156,3 @@ def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
         raise UsageError(
             f"--sheet {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
         ) from None
-    print(f"\ncontact sheet: {path}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import get_args
 
 from shardfeed import storage
@@ -155,7 +157,7 @@ def parse_bytes(text: str) -> int:
         raise UsageError(
             f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
         )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(Fraction(match[1]) * _UNITS[match[2].upper()])
 
 
 def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
@@ -208,9 +210,21 @@ def read_class_list(path: str) -> tuple[str, ...]:
         raise UsageError(
             f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line."
         ) from None
-    names = [name for name in names if name]
+    names = [_unescaped(name, path) for name in names if name]
     twice = sorted({name for name in names if names.count(name) > 1})
     if not names or twice:
         what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
         raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")
     return tuple(names)
+
+
+def _unescaped(line: str, path: str) -> str:
+    """A line of a class list, as a dataset's own ``classes.txt`` writes it: a backslash begins one of JSON's escapes."""
+    if "\\" not in line:
+        return line
+    try:
+        return str(json.loads('"' + line.replace('"', '\\"') + '"'))
+    except ValueError:
+        raise UsageError(
+            f"--class_list {clip(path)}: {clip(line)} is not a class. Write a backslash in a name as two."
+        ) from None

@@ -12,6 +12,7 @@ import secrets
 import time
 from typing import TextIO
 
+from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.existing import find_existing
 from pipeline.head_start import HeadStart
@@ -19,7 +20,7 @@ from pipeline.interrupt import StopSignals, children, end_children, watch_worker
 from pipeline.progress import ProgressLine
 from pipeline.summary import Summary
 from shardfeed import naming, storage
-from shardfeed.errors import IncompleteError, ShardfeedError
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
 from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
@@ -37,6 +38,8 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     began, before = time.monotonic(), children()
     RUN.reset()
     manifest = find_existing(config)
+    if manifest is None:
+        require_beam()
     run = _record(config)
     if manifest is not None:
         finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
@@ -76,7 +79,10 @@ def _run_graph(config: BuildConfig, run: RunRecord) -> None:
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     options = EngineOptions(list(config.beam_args), save_main_session=False)
-    pipeline = beam.Pipeline(runner=config.engine, options=options)
+    try:
+        pipeline = beam.Pipeline(runner=config.engine, options=options)
+    except ValueError as error:
+        raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
     with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         pipeline.run().wait_until_finish()
@@ -90,7 +96,7 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         ) from None
     outcome = _outcome_of(output)
     if outcome is None:
-        if config.in_process:
+        if config.in_process or isinstance(error, UsageError):
             raise error
         raise IncompleteError(f"the engine gave up: {error}\nRerun the same command to carry on.") from error
     if outcome.code == AlreadyBuiltError.code:

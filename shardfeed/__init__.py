@@ -54,7 +54,14 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("numpy", "tensorflow"):
+            raise
+        raise ImportError(
+            f"shardfeed.{name} needs {error.name}, which is not installed here: pip install 'shardfeed[tf]'"
+        ) from error
     globals()[name] = value
     return value
 

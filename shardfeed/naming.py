@@ -19,6 +19,8 @@ CLAIM = "_parts/CLAIM"
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
+# The claim, outcomes, temporary files, and the folder of a fingerprint: nothing else below _parts/ is ever touched.
+_WORK = re.compile(r"_parts/(?:CLAIM|outcome-[^/]+\.json|tmp/[^/]+|[0-9a-f]{32}/.+)")
 _FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS})
 
 
@@ -39,7 +41,12 @@ def rejects_name(index: int, count: int) -> str:
 
 def is_ours(name: str) -> bool:
     """True for a name below the output that our format makes (work in progress included)."""
-    return name in _FIXED or name.startswith(PARTS + "/") or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
+    return is_published_name(name) or bool(_WORK.fullmatch(name))
+
+
+def is_published_name(name: str) -> bool:
+    """True for a name that a finished dataset's file can have; whose it is, a claim or a manifest beside it says."""
+    return name in _FIXED or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
 
 
 def is_shard(name: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from shardfeed import naming
@@ -22,6 +21,9 @@ from transforms.outcome import AlreadyBuiltError
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
+_DESKTOP_FILES = frozenset(
+    {".DS_Store", "Thumbs.db", "desktop.ini"}
+)  # a look at the folder makes them; nobody misses them
 _DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
@@ -115,14 +117,24 @@ def describe_conflict(
 
 
 def refuse_foreign(store: Store) -> None:
-    """Raises ConflictError when the output holds files that our format does not make, naming some."""
-    foreign = list(islice((name for name, _ in store.list() if not naming.is_ours(name)), 4))
+    """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
+
+    A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
+    """
+    names = [name for name, _ in store.list() if name.rpartition("/")[2] not in _DESKTOP_FILES]
+    foreign = [name for name in names if not naming.is_ours(name)]
+    published = [name for name in names if naming.is_published_name(name)]
+    if not foreign and published and store.stat(naming.CLAIM) is None and store.stat(naming.MANIFEST) is None:
+        foreign = published
     if foreign:
-        shown = ", ".join(clip(name, 80) for name in foreign[:3]) + (", …" if len(foreign) > 3 else "")
         raise ConflictError(
-            f"--output {store.url} holds files that are not a shardfeed dataset's: {shown}. Give an empty or new folder; "
+            f"--output {store.url} holds files that are not a shardfeed build's: {_shown(foreign)}. Give an empty or new folder; "
             "nothing is ever overwritten."
         )
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
 def own_files(store: Store) -> Iterator[str]:
@@ -160,8 +172,15 @@ def discard_incomplete(store: Store) -> int:
         ConflictError: the output is a complete dataset.
     """
     _refuse_complete(store)
-    if next(own_files(store)) == naming.CLAIM and store.stat(naming.CLAIM) is None:
-        return 0
+    if store.stat(naming.CLAIM) is None:
+        unclaimed = [name for name in own_files(store) if naming.is_published_name(name)]
+        if unclaimed:
+            raise ConflictError(
+                f"--discard_incomplete: {store.url} holds {_shown(unclaimed)}, but no build claims them; they may be somebody's. "
+                "Remove them yourself, or give another --output."
+            )
+        if next(own_files(store)) == naming.CLAIM:
+            return 0
     discarding = canonical_json({"fingerprint": _DISCARDING, "config": {}})
     for _ in range(_TRIES):
         store.delete(naming.CLAIM)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -39,7 +40,9 @@ class RunRecord:
 
     def to_json(self) -> bytes:
         """Bytes of ``run.json``."""
-        raw = {"run_id": self.run_id, "started": self.started, "inputs": self.inputs, "runner": self.runner}
+        # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
+        inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
+        raw = {"run_id": self.run_id, "started": self.started, "inputs": inputs, "runner": self.runner}
         return canonical_json(raw)
 
 
@@ -63,9 +66,7 @@ def commit(
     splits = _splits(plan, counts, results)
     image = _image_info(counts, options)
     texts = {
-        naming.CLASSES: "".join(
-            f"{json.dumps(name)[1:-1] if not name.isprintable() else name}\n" for name in plan.classes
-        ).encode(),
+        naming.CLASSES: "".join(f"{class_line(name)}\n" for name in plan.classes).encode(),
         **tfds_files(name="shardfeed", classes=plan.classes, splits=splits, image=image),
     }
     files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
@@ -93,6 +94,13 @@ def commit(
     storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
     store.create(naming.RUN, run.to_json())
     return manifest
+
+
+def class_line(name: str) -> str:
+    """A class as a line of ``classes.txt``: itself, but with JSON's escapes where a control character or backslash is in it."""
+    if "\\" in name or any(ord(char) < 32 for char in name):
+        return json.dumps(name, ensure_ascii=False)[1:-1].replace('\\"', '"')
+    return name
 
 
 def _splits(plan: Plan, counts: Counts, shards: Iterable[ShardResult]) -> dict[str, Split]:
@@ -143,7 +151,7 @@ def _refuse_unnamed(store: Store, named: Iterable[str]) -> None:
 def leftovers(store: Store, keep: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Batches of names below ``_parts/`` that a finished build does not need; the claim is not among them."""
     kept = {naming.CLAIM, *keep}
-    names = (name for name, _ in store.list(naming.PARTS + "/") if name not in kept)
+    names = (name for name, _ in store.list(naming.PARTS + "/") if name not in kept and naming.is_ours(name))
     while batch := tuple(islice(names, _SWEEP_BATCH)):
         yield batch
 

@@ -38,9 +38,9 @@ SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is a
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 ms of CPU on a cloud core
-LOCAL_PARTS = 1  # parts in flight beside the one that is waited for: the pool has the next while one is written
-REMOTE_PARTS = 7  # a part costs three answers of a bucket, one after the other
-_SLICE_IMAGES = 16  # images a task: at 6 the pool costs 4 % more CPU than at 24; more leaves threads without work in small parts
+REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each costs three answers of a bucket in turn
+# Least and most images a task: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
+_SLICE_IMAGES = (4, 16)
 _SLICE_BYTES = 8 << 20  # bytes of sources a task
 
 
@@ -128,9 +128,11 @@ class PartEncoder:
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
         share = (STATS_IMAGES << 64) // plan.candidates
         self._stats_below = min(1 << 64, share)
-        self._pool = ThreadPoolExecutor(threads or default_threads(sources), thread_name_prefix="encode")
+        self._threads = threads or default_threads(sources)
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="encode")
         self._source_budget, self._pixel_budget = Budget(SOURCE_BUDGET), Budget(PIXEL_BUDGET)
-        self._ahead = REMOTE_PARTS if storage.is_remote(output) else LOCAL_PARTS
+        # One ahead on a disk, so that the pool has work while a part is written; more where a small part cannot feed all threads.
+        self._ahead = max(REMOTE_PARTS if storage.is_remote(output) else 1, self._threads // 4)
         self._parts = ThreadPoolExecutor(self._ahead + 1, thread_name_prefix="part")
         self._pending: deque[Future[tuple[PartResult, bool]]] = deque()
 
@@ -169,10 +171,11 @@ class PartEncoder:
             if key == other:
                 raise UsageError(
                     f"{clip(key)} is in two inputs: {clip(self._sources[one].url)} and {clip(self._sources[two].url)}. "
-                    "A key is a record's name and must be unique: give one --input that holds both as folders, or rename."
+                    "A key is a record's name and must be unique: give one --input that holds both as folders, or rename, "
+                    "then rerun with --discard_incomplete."
                 )
         ordered = [item[3] for item in hashed]
-        slices = deque(self._pool.submit(self._encode_slice, piece) for piece in _slices(ordered))
+        slices = deque(self._pool.submit(self._encode_slice, piece) for piece in _slices(ordered, self._threads))
         return _Pending(split, part, slices)
 
     def _finish(self, pending: _Pending) -> PartResult:
@@ -277,13 +280,15 @@ def shown_key(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
-def _slices(refs: list[ImageRef]) -> Iterator[list[ImageRef]]:
+def _slices(refs: list[ImageRef], threads: int) -> Iterator[list[ImageRef]]:
+    least, most = _SLICE_IMAGES
+    images = min(max(len(refs) // (2 * threads), least), most)
     piece: list[ImageRef] = []
     size = 0
     for ref in refs:
         piece.append(ref)
         size += ref.stat.size
-        if len(piece) == _SLICE_IMAGES or size >= _SLICE_BYTES:
+        if len(piece) == images or size >= _SLICE_BYTES:
             yield piece
             piece, size = [], 0
     if piece:

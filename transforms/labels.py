@@ -70,7 +70,7 @@ def parse_splits(text: str) -> SplitRule:
         raise UsageError(f"--splits {clip(text)}: a split is named twice. Name each once.")
     if any(share <= 0 for _, share in shares) or sum(share for _, share in shares) != 1:
         raise UsageError(
-            f"--splits {clip(text)}: the shares add up to {float(sum(share for _, share in shares)):g}; each must be above 0 "
+            f"--splits {clip(text)}: the shares add up to {_as_text(sum(share for _, share in shares))}; each must be above 0 "
             "and together they must be exactly 1. Example: --splits train=0.8,validation=0.1,test=0.1"
         )
     bounds, upto = [], Fraction(0)
@@ -78,6 +78,10 @@ def parse_splits(text: str) -> SplitRule:
         upto += part
         bounds.append((name, int(upto * (1 << 64))))
     return SplitRule(tuple(bounds))
+
+
+def _as_text(number: Fraction | int) -> str:
+    return f"{float(number):g}" if -(10**15) < number < 10**15 else "far from 1"
 
 
 class UnlabelledError(Exception):

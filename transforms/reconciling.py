@@ -130,8 +130,8 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
         return ""
     return (
         f"{rejected:,} of {plan.candidates:,} images cannot be used ({_by_count(counts.rejected)}); --max_rejected allows "
-        f"{allowed:,}. Nothing was published. Look at the rejects, mend or remove those images, or rerun with --max_rejected "
-        f"{rejected}: the finished work is kept and is not done again."
+        f"{allowed:,}. Nothing was published. Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: "
+        "the finished work is kept and is not done again. Or mend or remove those images, then rerun with --discard_incomplete."
     )
 
 
@@ -142,12 +142,15 @@ def _emptied(counts: Counts, plan: Plan) -> str:
         shown = ", ".join(clip(name, 60) for name in lost[:10])
         return (
             f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {_by_count(counts.rejected)}. Nothing was "
-            "published. Mend those images, or take the folder(s) out of --input."
+            "published. Mend those images, or take the folder(s) out of --input, then rerun with --discard_incomplete."
         )
     for split in plan.splits:
         if not sum(counts.class_counts.get(split, {}).values()):
             reasons = _by_count(counts.rejected)
-            return f"no image of split {split} can be used ({reasons}). Nothing was published. Mend the images."
+            return (
+                f"no image of split {split} can be used ({reasons}). Nothing was published. Mend them, then rerun with "
+                "--discard_incomplete."
+            )
     return ""
 
 

@@ -74,7 +74,10 @@ class LocalStore(Store):
                         folders.append(name)
                 elif name.startswith(prefix):
                     with contextlib.suppress(FileNotFoundError):  # removed while we list: then it is not there
-                        found = entry.stat(follow_symlinks=False)
+                        try:
+                            found = entry.stat()  # a dataset may be links to files elsewhere, as caches keep them
+                        except FileNotFoundError:
+                            found = entry.stat(follow_symlinks=False)  # a dangling link, or gone by now
                         yield name, Stat(found.st_size, found.st_mtime_ns)
 
     def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:

@@ -55,8 +55,8 @@ def test_every_name_that_we_make_is_ours(split: str, index: int, count: int) -> 
     rejects = naming.rejects_name(index, count)
     assert naming.is_ours(rejects) and naming.is_rejects(rejects) and not naming.is_shard(rejects)
     for name in (
-        naming.sidecar_name("ab", split, index),
-        naming.part_name("ab", split, index, 7, count),
+        naming.sidecar_name("ab" * 16, split, index),
+        naming.part_name("ab" * 16, split, index, 7, count),
         naming.outcome_name("x"),
         naming.CLAIM,
     ):
@@ -74,7 +74,9 @@ def test_different_shards_have_different_names(one: tuple[str, int, int], other:
         "", "README.md", "manifest.json.bak", "Manifest.json", "train.tfrecord", "train-0-of-1.tfrecord",
         "train-00000-of-00001.tfrecord.idx.idx", "train-00000-of-00001.tfrecord\n", "-00000-of-00001.tfrecord",
         "tr-ain-00000-of-00001.tfrecord", "sub/train-00000-of-00001.tfrecord", "../manifest.json", "parts/CLAIM",
-        "rejects-1-of-2.jsonl", "x" * 65 + "-00000-of-00001.tfrecord", "train-٠٠٠٠٠-of-00001.tfrecord.txt", "_parts",
+        "rejects-1-of-2.jsonl", "_parts/ab/gear.stl", "_parts/notes.txt",
+        "x" * 65 + "-00000-of-00001.tfrecord", "train-٠٠٠٠٠-of-00001.tfrecord.txt",
+        "_parts",
     ],
 )  # fmt: skip
 def test_names_that_we_do_not_make_are_not_ours(name: str) -> None:

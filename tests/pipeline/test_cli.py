@@ -307,7 +307,8 @@ def test_too_many_rejects_exit_3_and_the_rejects_can_be_read(photos: Path, capsy
     (rejects,) = out.glob("_parts/*/rejects/rejects-*.jsonl")
     assert message == (
         "shardfeed: 2 of 14 images cannot be used (EMPTY 2); --max_rejected allows 1. Nothing was published. Look at the "
-        "rejects, mend or remove those images, or rerun with --max_rejected 2: the finished work is kept and is not done again.\n"
+        "rejects. Rerun with --max_rejected 2 to go on without them: the finished work is kept and is not done again. Or mend or "
+        "remove those images, then rerun with --discard_incomplete.\n"
         f"Rejects:\n  {rejects}\n"
     )
     assert sorted(json.loads(line)["key"] for line in rejects.read_text().splitlines()) == ["cat/a.jpg", "cat/b.jpg"]

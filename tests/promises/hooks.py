@@ -107,7 +107,7 @@ def one_image_a_task() -> None:
     """Every image is a task of its own, so that as many are decoded at a time as there are threads."""
     from transforms import encoding
 
-    put(encoding, "_SLICE_IMAGES", 1)
+    put(encoding, "_SLICE_IMAGES", (1, 1))
 
 
 def spool_to_disk() -> None:

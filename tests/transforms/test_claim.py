@@ -22,6 +22,7 @@ from transforms.plan import fingerprint
 
 OPTIONS = BuildOptions()
 VERSIONS = {"pillow": "12.1"}
+BUILD = "f" * 32
 REMEDY = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
@@ -147,7 +148,7 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Sto
 
     with pytest.raises(ConflictError) as found:
         _claim(store)
-    named = str(found.value).partition("are not a shardfeed dataset's: ")[2].partition(". Give")[0]
+    named = str(found.value).partition("are not a shardfeed build's: ")[2].partition(". Give")[0]
     assert set(named.removesuffix(", …").split(", ")) < {
         "b.txt",
         "a/x.jpg",
@@ -156,7 +157,7 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Sto
         "manifest.json.bak",
     }
     assert str(found.value) == (
-        f"--output {store.url} holds files that are not a shardfeed dataset's: {named}. Give an empty or new folder; nothing is "
+        f"--output {store.url} holds files that are not a shardfeed build's: {named}. Give an empty or new folder; nothing is "
         "ever overwritten."
     )
     assert store.stat("_parts/CLAIM") is None
@@ -165,16 +166,39 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Sto
 def test_one_foreign_file_is_named_alone(store: Store) -> None:
     store.create("holiday.jpg", b"")
 
-    with pytest.raises(ConflictError, match=r"dataset's: holiday\.jpg\. Give an empty"):
+    with pytest.raises(ConflictError, match=r"build's: holiday\.jpg\. Give an empty"):
         refuse_foreign(store)
 
 
 def test_files_of_an_interrupted_build_are_ours(store: Store) -> None:
-    for name in ("_parts/f/train/00001.json", "train-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord.idx",
-                 "rejects-00000-of-00001.jsonl", "classes.txt"):  # fmt: skip
+    for name in ("_parts/CLAIM",
+                 f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord",
+                 "train-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl", "classes.txt"):  # fmt: skip
         store.create(name, b"")
 
     refuse_foreign(store)
+
+
+@pytest.mark.parametrize("name", ["train-00000-of-00001.tfrecord", "classes.txt", "run.json", "_parts/cad/gear.stl"])
+def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(store: Store, name: str) -> None:
+    store.create(name, b"precious")
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store)
+    assert str(found.value) == (
+        f"--output {store.url} holds files that are not a shardfeed build's: {name}. Give an empty or new folder; nothing is "
+        "ever overwritten."
+    )
+    if not name.startswith("_parts/"):
+        with pytest.raises(ConflictError, match="but no build claims them"):
+            discard_incomplete(store)
+    assert [found for found, _ in store.list()] == [name]
+
+
+def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: Store) -> None:
+    store.create(".DS_Store", b"")
+
+    assert _claim(store) is True
 
 
 def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_removed(tmp_path: Path) -> None:
@@ -213,7 +237,7 @@ def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> N
 
 
 def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
-    names = ["_parts/CLAIM", "_parts/f/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
+    names = ["_parts/CLAIM", f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
     for name in [*names, "foreign.txt"]:
         store.create(name, b"")
 
@@ -224,7 +248,7 @@ def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
 
 def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None:
     _claim(store)
-    for name in ("_parts/f/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
+    for name in (f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
         store.create(name, b"")
 
     assert discard_incomplete(store) == 3
@@ -286,7 +310,7 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _claim(store)
-    store.create("_parts/f/train/00000.json", b"{}")
+    store.create(f"_parts/{BUILD}/train/00000.json", b"{}")
     held = []
     delete = LocalStore.delete
 
@@ -299,7 +323,7 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
 
     assert held == [
         ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS)),
-        ("_parts/f/train/00000.json", "discarding"),
+        (f"_parts/{BUILD}/train/00000.json", "discarding"),
         ("_parts/CLAIM", "discarding"),
     ]
 

@@ -33,6 +33,7 @@ from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part
 
+ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
 PLAN = Plan(
     "f", ("cat", "dög", "x\ny"), {"pillow": "12"}, 6, {"test": SplitPlan(16, None, 2), "train": SplitPlan(16, None, 4)}
@@ -260,19 +261,26 @@ def test_sides_that_vary_are_null(store: Store, resize: str) -> None:
 
 
 def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(store: Store) -> None:
-    for name in ("_parts/CLAIM", "_parts/outcome-1.json", "_parts/f/train/00001.json", "_parts/g/x", "classes.txt"):
+    for name in (
+        "_parts/CLAIM",
+        "_parts/outcome-1.json",
+        f"_parts/{ONE}/train/00001.json",
+        f"_parts/{TWO}/x",
+        "_parts/theirs/y",
+        "classes.txt",
+    ):
         store.create(name, b"")
 
     assert sorted(name for batch in leftovers(store, ["_parts/outcome-1.json"]) for name in batch) == [
-        "_parts/f/train/00001.json",
-        "_parts/g/x",
+        f"_parts/{ONE}/train/00001.json",
+        f"_parts/{TWO}/x",
     ]
 
 
 def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transforms.committing._SWEEP_BATCH", 2)
     for i in range(5):
-        store.create(f"_parts/f/{i}", b"")
+        store.create(f"_parts/{ONE}/{i}", b"")
 
     assert [len(batch) for batch in leftovers(store, ())] == [2, 2, 1]
 

@@ -246,7 +246,7 @@ def test_the_same_key_in_two_roots_names_both(folder: _Folder) -> None:
         list(chain(encoder.submit("train", 0, [one, replace(one, root=1)]), encoder.flush()))
     assert str(found.value) == (
         f"cat/1.png is in two inputs: {folder.root} and {folder.root}1. A key is a record's name and must be unique: give one "
-        "--input that holds both as folders, or rename."
+        "--input that holds both as folders, or rename, then rerun with --discard_incomplete."
     )
     assert list(folder.store.list()) == []
 
@@ -324,12 +324,15 @@ def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
     assert encoding.default_threads(["/in", "gs://b"]) == max(cores, 8)
 
 
-def test_a_slice_is_bounded_in_images_and_in_bytes() -> None:
-    def sizes(*mib: int) -> list[list[int]]:
+def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in_bytes() -> None:
+    def sizes(*mib: int, threads: int = 2) -> list[list[int]]:
         refs = [ImageRef(0, b"k", Stat(size << 20, 0)) for size in mib]
-        return [[ref.stat.size >> 20 for ref in piece] for piece in encoding._slices(refs)]
+        return [[ref.stat.size >> 20 for ref in piece] for piece in encoding._slices(refs, threads)]
 
-    assert sizes(*[0] * 13) == [[0] * 6, [0] * 6, [0]]
+    assert [len(piece) for piece in sizes(*[0] * 9)] == [4, 4, 1]
+    assert [len(piece) for piece in sizes(*[0] * 48)] == [12, 12, 12, 12]
+    assert [len(piece) for piece in sizes(*[0] * 48, threads=8)] == [4] * 12
+    assert [len(piece) for piece in sizes(*[0] * 300)] == [16] * 18 + [12]
     assert sizes(3, 3, 3, 3) == [[3, 3, 3], [3]]
     assert sizes(8, 1, 64, 1) == [[8], [1, 64], [1]]
     assert sizes() == []

@@ -59,8 +59,8 @@ def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> Non
     assert (verdict.code, verdict.message) == (
         3,
         f"10 of 1,000 images cannot be used (CORRUPT 7, EMPTY 3); --max_rejected allows {limit.images(1_000)}. Nothing was "
-        "published. Look at the rejects, mend or remove those images, or rerun with --max_rejected 10: the finished work is kept "
-        "and is not done again.",
+        "published. Look at the rejects. Rerun with --max_rejected 10 to go on without them: the finished work is kept and "
+        "is not done again. Or mend or remove those images, then rerun with --discard_incomplete.",
     )
 
 
@@ -76,7 +76,7 @@ def test_a_class_without_a_record_stops_the_build_whatever_the_limit() -> None:
     assert (verdict.code, verdict.message) == (
         3,
         "no image of 1 class(es) can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Mend those images, or "
-        "take the folder(s) out of --input.",
+        "take the folder(s) out of --input, then rerun with --discard_incomplete.",
     )
 
 
@@ -86,7 +86,8 @@ def test_a_split_without_a_record_stops_the_build_whatever_the_limit() -> None:
     verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=1_000))
     assert (verdict.code, verdict.message) == (
         3,
-        "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend the images.",
+        "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend them, then rerun with "
+        "--discard_incomplete.",
     )
 
 

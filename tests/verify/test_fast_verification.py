@@ -151,7 +151,7 @@ def test_files_of_others_are_noted_and_are_no_damage(out: Path) -> None:
 
 
 def test_work_in_progress_is_noted_and_left_alone(out: Path) -> None:
-    part = out / "_parts" / "ab" / "train" / "00000.json"
+    part = out / "_parts" / ("ab" * 16) / "train" / "00000.json"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"{}")
     report = verify(out, deep=True)
