@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -359,3 +360,19 @@ def test_a_reader_that_leaves_early_is_no_error(built: Path) -> None:
         shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
     )  # fmt: skip
     assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("reader", ["| true", "> /dev/full"], ids=["gone", "full"])
+@pytest.mark.parametrize(("cut", "code"), [(False, 0), (True, 4)], ids=["in order", "damaged"])
+def test_a_result_that_cannot_be_printed_does_not_change_the_exit_code(
+    built: Path, tmp_path: Path, reader: str, cut: bool, code: int
+) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(built / "out", out)
+    if cut:
+        (out / "classes.txt").write_bytes(b"")
+    shown = subprocess.run(
+        " ".join([*command("verify", out), reader, "; exit ${PIPESTATUS[0]}"]),
+        shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
+    )  # fmt: skip
+    assert (shown.returncode, "Traceback" in shown.stderr) == (code, False)

@@ -19,6 +19,7 @@ from pipeline.config import (
     read_class_list,
 )
 from shardfeed.errors import UsageError
+from transforms.committing import class_line
 from transforms.images.options import ImageOptions
 from transforms.listing import InputRoot
 from transforms.options import BuildOptions
@@ -320,3 +321,22 @@ def test_a_class_list_that_cannot_be_read_is_refused(tmp_path: Path, kind: str) 
     message = _refused(read_class_list, str(path))
     assert message.startswith(f"--class_list {path} cannot be read: ")
     assert message.endswith(". Give a UTF-8 text file, one class a line.")
+
+
+@pytest.mark.parametrize(
+    "name", ["dög", "می‌خواهم", "tab\tin it", "two\nlines", "back\\slash", 'quo"ted', "\U0001f469‍\U0001f33e"]
+)
+def test_a_datasets_own_classes_txt_can_be_its_class_list(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_text(f"cat\n{class_line(name)}\n", encoding="utf-8")
+
+    assert read_class_list(str(path)) == ("cat", name)
+
+
+def test_a_class_with_half_an_escape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_text("a\\qb\n")
+
+    assert _refused(read_class_list, str(path)) == (
+        f"--class_list {path}: a\\qb is not a class. Write a backslash in a name as two."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,3 +304,9 @@ def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.Log
     caplog.clear()
     assert sweep(store, ["_parts/1-locked", "_parts/2-locked", "_parts/3-locked"]) == 3
     assert caplog.messages == [f"could not delete {tmp_path}/_parts/1-locked and 2 more: cannot delete from the output"]
+
+
+def test_a_path_that_is_not_utf8_is_escaped_in_run_json() -> None:
+    run = replace(RUN, inputs=(os.fsdecode(b"/ph\xffotos"),))
+
+    assert json.loads(run.to_json())["inputs"] == ["/ph\\xffotos"]
