@@ -196,7 +196,7 @@ def test_the_same_key_in_two_roots(case: _Case) -> None:
     case.fails(
         2,
         f"cat/003.jpg is in two inputs: {case.root} and {second}. A key is a record's name and must be unique: give one --input "
-        "that holds both as folders, or rename.",
+        "that holds both as folders, or rename, then rerun with --discard_incomplete.",
         *("--input", case.root, "--input", second),
     )
 
@@ -234,7 +234,8 @@ def test_a_class_without_one_good_image(case: _Case) -> None:
     case.fails(
         3,
         "no image of 1 class(es) can be used: cow. Rejected: EMPTY 2. Nothing was published. Mend those images, or take the "
-        f"folder(s) out of --input.\nRejects:\n  {case.output}/_parts/FINGERPRINT/rejects/rejects-00000-of-00001.jsonl",
+        "folder(s) out of --input, then rerun with --discard_incomplete.\nRejects:\n"
+        f"  {case.output}/_parts/FINGERPRINT/rejects/rejects-00000-of-00001.jsonl",
     )
 
 
@@ -328,7 +329,7 @@ def test_an_output_that_holds_foreign_files(case: _Case) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         5,
         "",
-        f"shardfeed: --output {case.output} holds files that are not a shardfeed dataset's: holiday.mov. Give an empty or new "
+        f"shardfeed: --output {case.output} holds files that are not a shardfeed build's: holiday.mov. Give an empty or new "
         "folder; nothing is ever overwritten.\n",
     )
     assert os.listdir(case.output) == ["holiday.mov"]

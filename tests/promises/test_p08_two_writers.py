@@ -149,7 +149,7 @@ def test_discard_incomplete_leaves_files_that_are_not_ours_and_the_build_refuses
     (out / "thesis.docx").write_bytes(b"years of work")
     refused = builds.build(photos, out, "--discard_incomplete")
     assert refused.code == 5
-    assert "holds files that are not a shardfeed dataset's: thesis.docx" in refused.err
+    assert "holds files that are not a shardfeed build's: thesis.docx" in refused.err
     assert (out / "thesis.docx").read_bytes() == b"years of work"
 
 
