@@ -242,8 +242,9 @@ def test_trust_manifest_takes_the_input_as_unchanged(finished: Path) -> None:
 def test_what_a_finished_build_left_undone_is_done_by_its_rerun(finished: Path) -> None:
     out, whole = finished / "out", disk.digests(finished / "out")
     (out / naming.RUN).unlink()
-    (out / "_parts" / "0123456789abcdef" * 2 / "tmp").mkdir(parents=True)
-    for name in ("CLAIM", f"{'0123456789abcdef' * 2}/tmp/tmp-1-2", "outcome-1.json"):
+    fingerprint = "0123456789abcdef" * 2
+    (out / "_parts" / fingerprint / "tmp").mkdir(parents=True)
+    for name in ("CLAIM", f"{fingerprint}/tmp/tmp-1-2", "outcome-1.json"):
         (out / "_parts" / name).write_bytes(b"{}")
     ended = builds.built(finished / "photos", out, "--splits", "folders")
     assert ended.err == ""
