@@ -1,6 +1,6 @@
 """Encoding begins while Beam is still being imported.
 
-Beam's import and the graph's construction cost about two seconds of one core, 15 % of a 12 k build, while the other cores
+Beam's import and the graph's construction cost about two seconds of one core, while the other cores
 idle. So a thread lists the input, makes the plan, claims the output and finishes parts by the very functions that the graph
 uses, until the graph's own encode step takes over; the parts it finished are then there, as after an interrupted run. It is a
 joined build in this process: claim, create-only files and fingerprints make it safe, and leaving it out changes no byte.
