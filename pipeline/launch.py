@@ -6,16 +6,19 @@ trusted for the reason (their class and text change on the way); the outcome tha
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import gc
 import logging
 import secrets
 import time
+from collections.abc import Iterator
 from typing import TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.existing import find_existing
-from pipeline.head_start import HeadStart
+from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children, watch_workers
 from pipeline.progress import ProgressLine
 from pipeline.summary import Summary
@@ -47,7 +50,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     output = Output(config.output, run.run_id)
     with StopSignals(in_process=config.in_process, remote=config.engine != "FnApiRunner") as signals:
         try:
-            with ProgressLine(progress if config.in_process else None), HeadStart(config):
+            with ProgressLine(progress if config.in_process else None), Helpers(config):
                 _run_graph(config, run)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)
@@ -69,11 +72,11 @@ def _record(config: BuildConfig) -> RunRecord:
 
 
 def _run_graph(config: BuildConfig, run: RunRecord) -> None:
-    # The import costs a second; nothing before this line needs it.
-    import apache_beam as beam
+    with _uncollected():  # the import costs a second; nothing before this line needs it
+        import apache_beam as beam
 
-    from pipeline.build import build
-    from pipeline.engine_options import EngineOptions
+        from pipeline.build import build
+        from pipeline.engine_options import EngineOptions
 
     if config.in_process:
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
@@ -86,6 +89,18 @@ def _run_graph(config: BuildConfig, run: RunRecord) -> None:
     build(pipeline, config, run)
     with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         pipeline.run().wait_until_finish()
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No collection of garbage in the block: an import leaves none, and looking for it is a fifth of a large import."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:

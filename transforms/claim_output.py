@@ -36,8 +36,8 @@ class _Claim(beam.DoFn):
         with reported(self._output):
             RUN.check()
             plan = make_plan(totals, self._options, codec_versions(self._options.image))
-            if RUN.head_start is not None:
-                RUN.head_start.settle(plan.fingerprint)
+            if RUN.helpers is not None:
+                RUN.helpers.settle(plan.fingerprint)
             claim_output(storage.open_store(self._output.url), plan, self._options, totals.digest)
         RUN.total = totals.candidates
         return [plan]

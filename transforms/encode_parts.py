@@ -12,9 +12,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.errors import IncompleteError
 from transforms import types  # noqa: F401 (registers the coders)
-from transforms.elements import PartResult, Plan, unpack_refs
+from transforms.elements import PartResult, Plan
 from transforms.encoding import PartEncoder
 from transforms.images.process import codec_versions
+from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
@@ -41,7 +42,6 @@ class _Encode(beam.DoFn):
     def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, output: Output) -> None:
         self._sources, self._options, self._threads, self._output = sources, options, threads, output
         self._encoder: PartEncoder | None = None
-        self._early: dict[tuple[str, int], PartResult] = {}
         self._written = Metrics.counter("shardfeed", "images_written")
         self._rejected = Metrics.counter("shardfeed", "images_rejected")
         self._bytes = Metrics.counter("shardfeed", "part_bytes")
@@ -51,12 +51,7 @@ class _Encode(beam.DoFn):
         with reported(self._output):
             if self._encoder is None:
                 self._encoder = self._open(plan)
-            early = self._early.pop((split, part), None)
-            if early is not None:
-                yield self._count(early)
-                return
-            refs = [ref for batch in packed for ref in unpack_refs(batch)]
-            for result in self._encoder.submit(split, part, refs):
+            for result in self._encoder.submit(split, part, tuple(packed)):
                 yield self._count(result)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -73,8 +68,6 @@ class _Encode(beam.DoFn):
             self._encoder = None
 
     def _open(self, plan: Plan) -> PartEncoder:
-        if RUN.head_start is not None:
-            self._early = dict(RUN.head_start.take_over())
         RUN.enter("encoding")
         here = codec_versions(self._options.image)
         if here != dict(plan.versions):
@@ -86,8 +79,16 @@ class _Encode(beam.DoFn):
             raise IncompleteError(
                 f"this worker's codecs would give other bytes: {differing}. Give all workers the launcher's versions (one image)."
             )
+        helpers = RUN.helpers
+        threads = self._threads or default_threads(self._sources)
         return PartEncoder(
-            sources=self._sources, output=self._output.url, plan=plan, options=self._options, threads=self._threads
+            sources=self._sources,
+            output=self._output.url,
+            plan=plan,
+            options=self._options,
+            threads=max(threads - helpers.threads, 1) if helpers else threads,
+            processes=helpers.count + 1 if helpers else 1,
+            helpers=helpers,
         )
 
     def _count(self, result: PartResult) -> PartResult:

@@ -9,12 +9,11 @@ slices, and by bytes (sources read and pixels decoded, each under a budget of it
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import BinaryIO, cast
@@ -25,29 +24,24 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.example import encode_feature, join_features
 from shardfeed.hashing import MASK128, hash64, key_hash
 from shardfeed.storage.base import ChangedError, ChecksumError, Source, Store
-from transforms.elements import ImageRef, PartResult, Plan
+from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats, check_size, process_image
 from transforms.images.rejects import Reason, RejectError
 from transforms.labels import FOLDERS, class_of
+from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part, find_part
-from transforms.run_state import RUN
+from transforms.run_state import RUN, HelperGoneError, Helpers, Made
 
 MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
 SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
-REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 ms of CPU on a cloud core
 REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each costs three answers of a bucket in turn
+_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
 # Least and most images a task: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
 _SLICE_IMAGES = (4, 16)
 _SLICE_BYTES = 8 << 20  # bytes of sources a task
-
-
-def default_threads(sources: Sequence[str]) -> int:
-    """Threads where none are asked for: one a core of the machine that encodes, and at least 8 where reads wait for a bucket."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cores, REMOTE_THREADS) if any(map(storage.is_remote, sources)) else cores
 
 
 class Budget:
@@ -113,13 +107,35 @@ class _Pending:
     slices: deque[Future[_Slice]]
 
 
-class PartEncoder:
-    """Encodes parts, one after the other, with ``threads`` threads (0 = by default).
+@dataclass(eq=False, slots=True)
+class _InFlight:
+    """A part that is being made, ``here`` or by a helper."""
 
-    Not thread-safe itself: one caller submits and collects. Close it to end its threads.
+    split: str
+    part: int
+    packed: Sequence[bytes]
+    made: Made
+    here: bool
+
+
+class PartEncoder:
+    """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
+
+    ``processes``: how many on this machine share the budgets of memory. Not thread-safe itself: one caller submits and
+    collects. Close it to end its threads.
     """
 
-    def __init__(self, *, sources: Sequence[str], output: str, plan: Plan, options: BuildOptions, threads: int) -> None:
+    def __init__(
+        self,
+        *,
+        sources: Sequence[str],
+        output: str,
+        plan: Plan,
+        options: BuildOptions,
+        threads: int,
+        processes: int = 1,
+        helpers: Helpers | None = None,
+    ) -> None:
         self._sources: list[Source] = [storage.open_source(url) for url in sources]
         self._store: Store = storage.open_store(output)
         self._plan, self._options = plan, options
@@ -130,38 +146,77 @@ class PartEncoder:
         self._stats_below = min(1 << 64, share)
         self._threads = threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="encode")
-        self._source_budget, self._pixel_budget = Budget(SOURCE_BUDGET), Budget(PIXEL_BUDGET)
+        self._source_budget = Budget(SOURCE_BUDGET // processes)
+        self._pixel_budget = Budget(PIXEL_BUDGET // processes)
         # One ahead on a disk, so that the pool has work while a part is written; more where a small part cannot feed all threads.
         self._ahead = max(REMOTE_PARTS if storage.is_remote(output) else 1, self._threads // 4)
         self._parts = ThreadPoolExecutor(self._ahead + 1, thread_name_prefix="part")
-        self._pending: deque[Future[tuple[PartResult, bool]]] = deque()
+        self._helpers = helpers
+        self._begun = dict(helpers.take_over()) if helpers else {}
+        self._in_flight: list[_InFlight] = []
 
     def close(self) -> None:
         """Ends the threads; parts in flight are dropped."""
         self._parts.shutdown(wait=True, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, split: str, part: int, refs: list[ImageRef]) -> Iterator[PartResult]:
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        """Makes a part with this encoder's own threads; ``packed``: batches of its references."""
+        return self._parts.submit(self._make_part, split, part, packed)
+
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[PartResult]:
         """Takes a part on; yields the parts that are finished by then, this one perhaps later (see ``flush``).
 
         Raises:
             UsageError: two roots hold the same key.
         """
-        RUN.check()
-        self._pending.append(self._parts.submit(self._make_part, split, part, refs))
-        while len(self._pending) > self._ahead:
-            yield self._counted(*self._pending.popleft().result())
+        self._in_flight.append(self._send(split, part, packed))
+        yield from self._finished(0.0)
+        while not self._has_room():
+            yield from self._finished(_LOOK_SECONDS)
 
     def flush(self) -> Iterator[PartResult]:
         """The parts still in flight."""
-        while self._pending:
-            yield self._counted(*self._pending.popleft().result())
+        while self._in_flight:
+            yield from self._finished(_LOOK_SECONDS)
 
-    def _make_part(self, split: str, part: int, refs: list[ImageRef]) -> tuple[PartResult, bool]:
+    def _send(self, split: str, part: int, packed: Sequence[bytes]) -> _InFlight:
+        made = self._begun.pop((split, part), None)
+        if made is None and self._helpers is not None:
+            made = self._helpers.submit(self._plan, split, part, packed)
+        if made is None:
+            return _InFlight(split, part, packed, self.begin(split, part, packed), here=True)
+        return _InFlight(split, part, packed, made, here=False)
+
+    def _has_room(self) -> bool:
+        here = sum(flight.here for flight in self._in_flight)
+        return here <= self._ahead or (self._helpers is not None and self._helpers.has_room())
+
+    def _finished(self, seconds: float) -> Iterator[PartResult]:
+        """What is finished within so many seconds from now; counts what was made here (a helper's parts are counted already)."""
+        RUN.check()
+        wait([flight.made for flight in self._in_flight], seconds, FIRST_COMPLETED)
+        still = []
+        for flight in self._in_flight:
+            if not flight.made.done():
+                still.append(flight)
+            elif isinstance(flight.made.exception(), HelperGoneError):
+                flight.made, flight.here = self.begin(flight.split, flight.part, flight.packed), True
+                still.append(flight)
+        done = [flight for flight in self._in_flight if flight not in still]
+        self._in_flight = still
+        for flight in done:
+            result, kept = flight.made.result()
+            if flight.here:
+                RUN.add(result, kept=kept)
+            yield result
+
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
         """(result, whether it was there already) of one part, from the look for its sidecar to its commit."""
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
             return found.result, True
+        refs = [ref for batch in packed for ref in unpack_refs(batch)]
         return self._finish(self._start(split, part, refs)), False
 
     def _start(self, split: str, part: int, refs: list[ImageRef]) -> _Pending:
@@ -211,15 +266,6 @@ class PartEncoder:
             )
             sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
             return commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
-
-    def _counted(self, result: PartResult, kept: bool) -> PartResult:
-        """Counts on the caller's thread alone: adding to a number from several would lose some."""
-        rejected = sum(result.rejected.values())
-        RUN.kept += (result.records + rejected) * kept
-        RUN.done += result.records + rejected
-        RUN.rejected += rejected
-        RUN.out_bytes += result.bytes
-        return result
 
     def _encode_slice(self, refs: Sequence[ImageRef]) -> _Slice:
         out = _Slice()

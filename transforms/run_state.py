@@ -7,24 +7,46 @@ either. Beam's own metrics cannot serve here, since the in-process engine shows 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from shardfeed.errors import IncompleteError, ShardfeedError
-from transforms.elements import PartResult
+from transforms.elements import PartResult, Plan
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-class EarlyParts(Protocol):
-    """Parts that this process finishes before the graph runs; see ``pipeline.head_start``."""
+Made = Future[tuple[PartResult, bool]]  # a part, and whether an earlier run had finished it
+
+
+class HelperGoneError(Exception):
+    """A helper did not make its part, for whatever reason; whoever makes the part in its place meets the same reason, or none."""
+
+
+class Helpers(Protocol):
+    """Processes that finish parts beside this one; see ``pipeline.helpers``."""
+
+    @property
+    def count(self) -> int:
+        """Processes besides this one."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that encode in them."""
 
     def settle(self, fingerprint: str) -> None:
         """The graph is about to claim the output for ``fingerprint``."""
 
-    def take_over(self) -> Mapping[tuple[str, int], PartResult]:
-        """The graph is about to encode; the finished parts by (split, part)."""
+    def take_over(self) -> Mapping[tuple[str, int], Made]:
+        """The graph is about to encode; the parts by (split, part) that helpers have made or have in hand."""
+
+    def has_room(self) -> bool:
+        """Whether ``submit`` would take a part."""
+
+    def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
+        """Has a helper make a part; None when all have enough."""
 
 
 @dataclass
@@ -41,8 +63,24 @@ class RunState:
     rejected: int = 0
     out_bytes: int = 0
     error: ShardfeedError | None = None
-    head_start: EarlyParts | None = None
+    helpers: Helpers | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    _adding: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, result: PartResult, *, kept: bool) -> None:
+        """A part is finished; ``kept``: by an earlier run. From any thread."""
+        rejected = sum(result.rejected.values())
+        images = result.records + rejected
+        with self._adding:
+            self.kept += images * kept
+            self.done += images
+            self.rejected += rejected
+            self.out_bytes += result.bytes
+
+    def restart(self) -> None:
+        """What was finished does not count: it was another input's."""
+        with self._adding:
+            self.kept = self.done = self.rejected = self.out_bytes = 0
 
     def enter(self, step: str) -> None:
         """The run has come to ``step``. Never back: early parts are encoded while the graph still lists."""

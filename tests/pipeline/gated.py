@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import Any
 
-from pipeline import cli, head_start
+from pipeline import cli, helpers
 from transforms import encoding
 
 FREE = 5  # images before the gate
@@ -22,7 +22,7 @@ def main() -> int:
     """Runs the command line with the gate in its encoder."""
     where, *argv = sys.argv[1:]
     if where == "graph":
-        head_start.MOST_IMAGES = 0
+        helpers.MOST_HELPERS = 0
     process, count, opened, lock = encoding.process_image, itertools.count(), threading.Event(), threading.Lock()
 
     def gated(*args: Any, **kwargs: Any) -> Any:

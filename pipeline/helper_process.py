@@ -1,0 +1,144 @@
+"""What a helper runs (see ``pipeline.helpers``): parts of its own choice until it is told to finish, then those it is given.
+
+Standard input brings pickles of the builder's: an order, then ``("finish",)``, ``("plan", plan)`` and
+``("part", split, part, packed references)``. Its end means that the builder is done, or dead, and ends this process at once.
+Standard output takes a line of JSON for everything that the builder has to know.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+from pipeline.config import BuildConfig
+from shardfeed import storage
+from shardfeed.errors import ShardfeedError
+from transforms.assigning import split_by_part
+from transforms.claim import claim_output
+from transforms.elements import Plan, RefBatch
+from transforms.encoding import PartEncoder
+from transforms.images.versions import codec_versions
+from transforms.listing import list_all
+from transforms.plan import make_plan
+from transforms.run_state import Made
+from transforms.totals import add_totals, count_batch, label_batch
+
+_IN_HAND = 2  # parts of its own choice
+
+
+def serve() -> None:
+    """Runs until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder decides what Ctrl-C means
+    commands = sys.stdin.buffer
+    order = pickle.load(commands)
+    try:
+        _Server(*order).run(commands)
+    finally:
+        os._exit(1)  # not through the interpreter's end, which waits for the threads' last images
+
+
+class _Server:
+    def __init__(self, config: BuildConfig, number: int, count: int, threads: int, most: int) -> None:
+        self._config, self._number, self._count, self._threads, self._most = config, number, count, threads, most
+        self._finish = threading.Event()
+        self._given: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._saying = threading.Lock()
+        self._encoder: PartEncoder | None = None
+
+    def run(self, commands: BinaryIO) -> None:
+        threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
+        try:
+            self._make_own()
+        except ShardfeedError:
+            pass  # the graph meets the same thing at the same place, and reports it
+        self._say("ready")
+        while True:
+            what, *given = self._given.get()
+            if what == "plan":
+                self._open(*given)
+            else:
+                self._make(*given)
+
+    def _listen(self, commands: BinaryIO) -> None:
+        try:
+            while True:
+                message = pickle.load(commands)
+                if message == ("finish",):
+                    self._finish.set()
+                else:
+                    self._given.put(message)
+        finally:
+            os._exit(0)
+
+    def _make_own(self) -> None:
+        config = self._config
+        batches: list[RefBatch] = []
+        seen = 0
+        for batch in list_all(config.roots) if self._most else ():
+            batches += label_batch(batch, config.options)
+            seen += len(batch.refs)
+            if self._finish.is_set() or seen > self._most * 100:
+                return
+        totals = add_totals(count_batch(batch, config.options) for batch in batches)
+        if not batches or totals.candidates > self._most or self._finish.is_set():
+            return
+        plan = make_plan(totals, config.options, codec_versions(config.options.image))
+        self._say("plan", fingerprint=plan.fingerprint, images=totals.candidates)
+        first = claim_output(storage.open_store(config.output), plan, config.options, totals.digest)
+        self._say("claimed", first=first)
+        self._open(plan)
+        in_hand = threading.Semaphore(_IN_HAND)
+        for (split, part), packed in self._own(batches, plan):
+            in_hand.acquire()
+            if self._finish.is_set():
+                return
+            self._say("begun", split=split, part=part)
+            self._make(split, part, packed).add_done_callback(lambda _: in_hand.release())
+
+    def _own(self, batches: list[RefBatch], plan: Plan) -> Iterator[tuple[tuple[str, int], list[bytes]]]:
+        grouped: dict[tuple[str, int], list[bytes]] = {}
+        for batch in batches:
+            if batch.refs:
+                by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, self._config.options.seed)
+                for part, refs in by_part.items():
+                    grouped.setdefault((batch.split, part), []).append(refs)
+        return iter(sorted(grouped.items())[self._number :: self._count])
+
+    def _open(self, plan: Plan) -> None:
+        if self._encoder is None:
+            config = self._config
+            self._encoder = PartEncoder(
+                sources=[root.url for root in config.roots],
+                output=config.output,
+                plan=plan,
+                options=config.options,
+                threads=self._threads,
+                processes=self._count + 1,
+            )
+
+    def _make(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        assert self._encoder is not None  # the plan comes first
+        made = self._encoder.begin(split, part, packed)
+        made.add_done_callback(functools.partial(self._report, split, part))
+        return made
+
+    def _report(self, split: str, part: int, made: Made) -> None:
+        if made.exception() is not None:
+            self._say("failed", split=split, part=part)
+            return
+        result, kept = made.result()
+        self._say("made", result=json.loads(result.to_bytes()), kept=kept)
+
+    def _say(self, what: str, **said: Any) -> None:
+        line = json.dumps({"what": what, **said}) + "\n"
+        with self._saying:
+            sys.stdout.write(line)
+            sys.stdout.flush()

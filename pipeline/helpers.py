@@ -1,0 +1,215 @@
+"""Processes that encode beside this one, from before Beam is imported until the last part.
+
+Python runs one thread of a process at a time between two calls of a codec, and an import holds that lock: beside the import of
+Beam (three seconds with the graph's construction), threads encode at a quarter of their speed, and two threads of one process
+use 1.75 cores. So a build in this process has helpers, one a further core. They begin by themselves: each lists the input, makes
+the plan, claims the output and finishes its share of the parts by the very functions that the graph uses. When the graph's encode
+step takes over it hands them parts as they get free. A helper is a joined build: claim, create-only files and fingerprints make
+it safe, and leaving it out, or killing it, changes no byte.
+
+Nothing is begun for a bucket (a second listing costs requests), nor for a large listing (three seconds do not matter there).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from pipeline.config import BuildConfig
+from shardfeed import naming, storage
+from transforms.elements import PartResult, Plan
+from transforms.machine import cores, default_threads
+from transforms.run_state import RUN, HelperGoneError, Made
+
+MOST_HELPERS = 15  # about 90 MB each
+MOST_IMAGES = 100_000  # that helpers begin by themselves: a build of a minute or more
+_PROGRAM = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from pipeline.helper_process import serve; serve()"
+)
+_IN_HAND = 2  # parts: one is encoded while the other's result is on its way
+
+Part = tuple[str, int]
+
+
+class Helpers:
+    """The helpers of one build, for the length of a with block."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        self._config = config
+        urls = [root.url for root in config.roots]
+        threads = config.threads or default_threads(urls)
+        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.in_process else 0
+        self._each = threads // (count + 1)
+        most = 0 if any(map(storage.is_remote, urls)) else MOST_IMAGES
+        self._orders = [(config, number, count, self._each, most) for number in range(count)]
+        self._helpers: list[_Helper] = []
+
+    def __enter__(self) -> Helpers:
+        for order in self._orders:
+            with contextlib.suppress(OSError, ValueError):  # no interpreter to start: the others do it all
+                self._helpers.append(_Helper(order))
+        if self._helpers:
+            RUN.helpers = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+        RUN.helpers = None
+
+    @property
+    def count(self) -> int:
+        """Processes besides this one."""
+        return len(self._helpers)
+
+    @property
+    def threads(self) -> int:
+        """Threads that encode in them."""
+        return self._each * len(self._helpers)
+
+    def settle(self, fingerprint: str) -> None:
+        """Called with the graph's own fingerprint before it claims: another one means that the input changed in between."""
+        for helper in self._helpers:
+            helper.settle()
+        if any(helper.fingerprint not in ("", fingerprint) for helper in self._helpers):
+            helpers = list(self._helpers)
+            self._close()
+            RUN.restart()
+            if any(helper.claimed for helper in helpers):
+                storage.open_store(self._config.output).delete(naming.CLAIM)
+
+    def take_over(self) -> dict[Part, Made]:
+        """Ends what helpers do by themselves; the parts that they have finished or in hand."""
+        for helper in self._helpers:
+            helper.tell("finish")
+        begun: dict[Part, Made] = {}
+        for helper in self._helpers:
+            begun |= helper.begun()
+        return begun
+
+    def has_room(self) -> bool:
+        """Whether ``submit`` would take a part."""
+        return any(helper.in_hand < _IN_HAND for helper in self._helpers)
+
+    def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
+        """Has the least busy helper make a part; None when all have enough."""
+        if not self.has_room():
+            return None
+        return min(self._helpers, key=lambda helper: helper.in_hand).submit(plan, split, part, packed)
+
+    def _close(self) -> None:
+        for helper in self._helpers:
+            helper.close()
+        self._helpers.clear()
+
+
+class _Helper:
+    """One process, and what it said. Its lines are read by a thread; everything else is called by one thread at a time."""
+
+    def __init__(self, order: tuple[BuildConfig, int, int, int, int]) -> None:
+        self.fingerprint = ""
+        self.claimed = False
+        self._made: dict[Part, Made] = {}
+        self._lock = threading.Lock()
+        self._ready = threading.Event()  # it does nothing by itself any more, or is gone
+        self._gone = False
+        self._knows_plan = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), name="helper", daemon=True)
+        self._reader.start()
+        self._send(sys.path, order)
+
+    @property
+    def in_hand(self) -> int:
+        with self._lock:
+            return _IN_HAND if self._gone else sum(not made.done() for made in self._made.values())
+
+    def settle(self) -> None:
+        """After this it has made its claim, or will make none."""
+        if not self.fingerprint:
+            self.tell("finish")
+            self._ready.wait()
+
+    def begun(self) -> Mapping[Part, Made]:
+        """What it has begun by itself, once it begins no more."""
+        self._ready.wait()
+        with self._lock:
+            return dict(self._made)
+
+    def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        made = self._expect((split, part))
+        if not self._knows_plan:
+            self._send(("plan", plan))
+            self._knows_plan = True
+        self._send(("part", split, part, tuple(packed)))
+        return made
+
+    def tell(self, what: str) -> None:
+        self._send((what,))
+
+    def close(self) -> None:
+        """Ends the process at once, whatever it is doing."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._reader.join()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def _send(self, *messages: Any) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended: the reader knows
+            self._process.stdin.write(b"".join(map(pickle.dumps, messages)))
+            self._process.stdin.flush()
+
+    def _expect(self, part: Part) -> Made:
+        made: Made = Future()
+        with self._lock:
+            self._made[part] = made
+            if self._gone:
+                made.set_exception(HelperGoneError())
+        return made
+
+    def _read(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if line.endswith(b"\n"):  # else it was killed in the middle of it
+                self._hear(**json.loads(line))
+        with self._lock:
+            self._gone = True
+            waiting = [made for made in self._made.values() if not made.done()]
+        for made in waiting:
+            made.set_exception(HelperGoneError())
+        self._ready.set()
+
+    def _hear(self, what: str, **said: Any) -> None:
+        match what:
+            case "plan":
+                self.fingerprint, RUN.total = said["fingerprint"], said["images"]
+                RUN.enter("encoding")
+            case "claimed":
+                self.claimed = said["first"]
+            case "begun":
+                self._expect((said["split"], said["part"]))
+            case "ready":
+                self._ready.set()
+            case "made":
+                result = PartResult.from_raw(said["result"])
+                RUN.add(result, kept=said["kept"])
+                self._made[result.split, result.part].set_result((result, said["kept"]))
+            case "failed":
+                self._made[said["split"], said["part"]].set_exception(HelperGoneError())
