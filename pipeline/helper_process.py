@@ -7,6 +7,7 @@ Standard output takes a line of JSON for everything that the builder has to know
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -48,17 +49,15 @@ def serve() -> None:
 class _Server:
     def __init__(self, config: BuildConfig, number: int, count: int, threads: int, most: int) -> None:
         self._config, self._number, self._count, self._threads, self._most = config, number, count, threads, most
-        self._finish = threading.Event()
+        self._finish, self._room = threading.Event(), threading.Semaphore(_IN_HAND)
         self._given: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._saying = threading.Lock()
         self._encoder: PartEncoder | None = None
 
     def run(self, commands: BinaryIO) -> None:
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
-        try:
+        with contextlib.suppress(ShardfeedError):  # the graph meets the same thing at the same place, and reports it
             self._make_own()
-        except ShardfeedError:
-            pass  # the graph meets the same thing at the same place, and reports it
         self._say("ready")
         while True:
             what, *given = self._given.get()
@@ -73,6 +72,7 @@ class _Server:
                 message = pickle.load(commands)
                 if message == ("finish",):
                     self._finish.set()
+                    self._room.release()  # who waits for it looks again
                 else:
                     self._given.put(message)
         finally:
@@ -95,13 +95,12 @@ class _Server:
         first = claim_output(storage.open_store(config.output), plan, config.options, totals.digest)
         self._say("claimed", first=first)
         self._open(plan)
-        in_hand = threading.Semaphore(_IN_HAND)
         for (split, part), packed in self._own(batches, plan):
-            in_hand.acquire()
+            self._room.acquire()
             if self._finish.is_set():
                 return
             self._say("begun", split=split, part=part)
-            self._make(split, part, packed).add_done_callback(lambda _: in_hand.release())
+            self._make(split, part, packed).add_done_callback(lambda _: self._room.release())
 
     def _own(self, batches: list[RefBatch], plan: Plan) -> Iterator[tuple[tuple[str, int], list[bytes]]]:
         grouped: dict[tuple[str, int], list[bytes]] = {}

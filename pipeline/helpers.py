@@ -36,6 +36,7 @@ _PROGRAM = (
     "from pipeline.helper_process import serve; serve()"
 )
 _IN_HAND = 2  # parts: one is encoded while the other's result is on its way
+_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
 
 Part = tuple[str, int]
 
@@ -143,11 +144,11 @@ class _Helper:
         """After this it has made its claim, or will make none."""
         if not self.fingerprint:
             self.tell("finish")
-            self._ready.wait()
+            self._until_ready()
 
     def begun(self) -> Mapping[Part, Made]:
         """What it has begun by itself, once it begins no more."""
-        self._ready.wait()
+        self._until_ready()
         with self._lock:
             return dict(self._made)
 
@@ -170,6 +171,10 @@ class _Helper:
         self._reader.join()
         self._process.stdout.close()
         self._process.wait()
+
+    def _until_ready(self) -> None:
+        while not self._ready.wait(_LOOK_SECONDS):
+            RUN.check()
 
     def _send(self, *messages: Any) -> None:
         assert self._process.stdin is not None

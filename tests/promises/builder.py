@@ -133,10 +133,12 @@ def _preload() -> None:
 
     import pipeline.build
     import pipeline.cli
-    import pipeline.launch  # noqa: F401
+    import pipeline.helpers
+    import pipeline.launch
     import tests.promises.steps  # noqa: F401
 
     Image.init()
+    pipeline.helpers.MOST_HELPERS = 0  # they are programs of their own: no hook reaches them (see ``hooks.helpers``)
     setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))  # noqa: B010
     gc.collect()
     gc.freeze()  # else every child's collector copies every page

@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +23,7 @@ from shardfeed import storage
 from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_source import LocalSource
 from tests.promises.builder import Request, ask
+from transforms.run_state import RUN
 
 
 def put(owner: object, name: str, value: object) -> None:
@@ -159,11 +161,59 @@ def skip_graph() -> None:
 # ---- listings
 
 
-def no_head_start() -> None:
-    """Only the graph lists and encodes."""
-    from pipeline import head_start
+def helpers(count: int, made: int = 0) -> None:
+    """So many helper processes, which the graph gives time to finish parts of ``made`` images before it begins."""
+    from pipeline import helpers, launch
 
-    put(head_start, "MOST_IMAGES", 0)
+    put(helpers, "MOST_HELPERS", count)
+    put(helpers, "cores", lambda: count + 1)
+    run_graph = vars(launch)["_run_graph"]
+
+    def later(*args: Any) -> None:
+        while RUN.done < made:
+            time.sleep(0.01)
+        run_graph(*args)
+
+    put(launch, "_run_graph", later)
+
+
+def before_graph(act: Callable[[], object]) -> None:
+    """Something happens after helpers have listed the input, and before the graph does."""
+    from pipeline import launch
+
+    run_graph = vars(launch)["_run_graph"]
+
+    def acting(*args: Any) -> None:
+        act()
+        run_graph(*args)
+
+    put(launch, "_run_graph", acting)
+
+
+def at_part_of_helper(number: int, act: Callable[[int], None]) -> None:
+    """Something happens to a helper (by its process id) when it reports its part of this number."""
+    from pipeline import helpers
+
+    hear, count = helpers._Helper._hear, iter(range(1 << 30))
+
+    def acting(self: Any, what: str, **said: Any) -> None:
+        if what == "made" and next(count) == number:
+            act(self._process.pid)
+        hear(self, what, **said)
+
+    put(helpers._Helper, "_hear", acting)
+
+
+def interpreter(path: str) -> None:
+    """Programs of ours are started with another interpreter."""
+    sys.executable = path
+
+
+def broken_helpers() -> None:
+    """Helpers end as soon as they are started."""
+    from pipeline import helpers
+
+    put(helpers, "_PROGRAM", "raise SystemExit(3)")
 
 
 def batches_of(refs: int) -> None:

@@ -170,15 +170,15 @@ def test_an_image_that_changes_between_listing_and_reading_is_rejected_not_lost(
         "deleted": path.unlink,
         "touched": partial(os.utime, path, (1, 1)),
     }
-    builds.built(photos, out, hooks=[hooks.no_head_start, partial(hooks.before_encoding, acts[change])])
+    builds.built(photos, out, hooks=[partial(hooks.before_encoding, acts[change])])
     assert [(line["key"], line["reason"]) for line in disk.rejects(out)] == [("cat/003.jpg", "CHANGED")]
     assert len(disk.keys(out)) == 11
 
 
-def test_an_input_that_changes_during_the_head_start_is_built_as_the_graph_lists_it(tmp_path: Path) -> None:
+def test_an_input_that_changes_after_helpers_have_begun_is_built_as_the_graph_lists_it(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     gone = photos / "cat" / "003.jpg"
-    builds.built(photos, out, hooks=[partial(hooks.before_encoding, gone.unlink)])
+    builds.built(photos, out, hooks=[partial(hooks.before_graph, gone.unlink), partial(hooks.helpers, 1, made=6)])
     builds.built(photos, tmp_path / "after")
     assert disk.digests(out) == disk.digests(tmp_path / "after")
     assert len(disk.keys(out)) == 11
@@ -197,13 +197,12 @@ def test_an_input_that_changes_during_the_head_start_is_built_as_the_graph_lists
         pytest.param(hooks.lose_rejects, id="rejects are not written down"),
     ],
 )
-@pytest.mark.parametrize("head_start", [True, False], ids=["with a head start", "by the graph alone"])
 def test_a_build_that_loses_or_doubles_something_publishes_nothing(
-    mutation: Callable[[], None], head_start: bool, tmp_path: Path
+    mutation: Callable[[], None], tmp_path: Path
 ) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     write(photos, "cat/empty.jpg", b"")
-    ended = builds.build(photos, out, hooks=[mutation, *[hooks.no_head_start] * (not head_start)])
+    ended = builds.build(photos, out, hooks=[mutation])
     assert ended.code == 4
     assert "train: 13 images were listed, but " in ended.err
     assert "Nothing was published" in ended.err

@@ -45,7 +45,11 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     [
         pytest.param(["--threads", "1"], [], id="one thread"),
         pytest.param(["--threads", "7"], [], id="seven threads"),
-        pytest.param([], [hooks.no_head_start], id="without a head start"),
+        pytest.param([], [partial(hooks.helpers, 1, made=30)], id="a helper that makes parts before the graph"),
+        pytest.param([], [partial(hooks.helpers, 1)], id="a helper that is given parts"),
+        pytest.param(
+            ["--threads", "6"], [partial(hooks.helpers, 3, made=30)], id="three helpers with two threads each"
+        ),
         pytest.param([], [partial(hooks.reorder_listing, None)], id="listed backwards"),
         pytest.param([], [partial(hooks.reorder_listing, 5)], id="listed in a shuffled order"),
         pytest.param([], [partial(hooks.batches_of, 1)], id="references one by one"),
@@ -54,7 +58,7 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         ),
         pytest.param(["--direct_runner_bundle_repeat=2"], [], id="every bundle repeated"),
         pytest.param(
-            ["--direct_runner_bundle_repeat=2"], [hooks.no_head_start], id="every bundle repeated, no head start"
+            ["--direct_runner_bundle_repeat=2"], [partial(hooks.helpers, 1)], id="every bundle repeated, with a helper"
         ),
         pytest.param(["--keep_parts", "--max_rejected", "50%"], [], id="other flags that are not in the fingerprint"),
         pytest.param([], [hooks.spool_to_disk], id="parts larger than memory"),

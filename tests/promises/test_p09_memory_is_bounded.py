@@ -34,7 +34,6 @@ def test_giant_images_in_many_threads_are_in_memory_one_at_a_time(image_format: 
     for number in range(_GIANTS):
         (photos / "cat" / f"giant-{number}.{image_format.lower()}").write_bytes(file.getvalue())
     limits: list[Callable[[], None]] = [
-        hooks.no_head_start,
         hooks.one_image_a_task,
         partial(hooks.parts_a_shard, 1),
         partial(hooks.limit_memory, room),

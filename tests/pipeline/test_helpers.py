@@ -1,0 +1,147 @@
+"""Helper processes: whatever happens to them, the build ends as it would without them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pipeline import helpers
+from pipeline.config import BuildConfig
+from pipeline.helpers import Helpers
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, photo, write
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """80 photos of two classes."""
+    return make_photos(tmp_path_factory.mktemp("input") / "photos", each=40)
+
+
+@pytest.fixture(scope="module")
+def alone(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of a build without helpers."""
+    out = tmp_path_factory.mktemp("alone") / "out"
+    builds.built(photos, out)
+    return disk.digests(out)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_what_a_helper_makes_is_not_made_again_by_the_graph(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / "images"
+    log.touch()
+    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), partial(hooks.helpers, 1, made=40)])
+    assert log.stat().st_size <= 40
+    assert disk.digests(tmp_path / "out") == alone
+
+
+@pytest.mark.parametrize("made", [0, 20], ids=["that is given parts", "that makes its own parts"])
+def test_a_helper_that_is_killed_changes_nothing(
+    made: int, photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    killing = [partial(hooks.at_part_of_helper, 1, kill), partial(hooks.helpers, 1, made=min(made, 4))]
+    ended = builds.built(photos, tmp_path / "out", hooks=killing)
+    assert ended.err == ""
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_helpers_that_cannot_be_started_change_nothing(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    ended = builds.built(photos, tmp_path / "out", hooks=[hooks.broken_helpers, partial(hooks.helpers, 1)])
+    assert ended.err == ""
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_an_interpreter_that_is_not_there_changes_nothing(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    gone = partial(hooks.interpreter, str(tmp_path / "gone"))
+    ended = builds.built(photos, tmp_path / "out", hooks=[gone, partial(hooks.helpers, 1)])
+    assert ended.err == ""
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_an_error_in_a_helper_is_reported_as_the_build_meets_it_itself(tmp_path: Path) -> None:
+    one, two, out = make_photos(tmp_path / "one"), tmp_path / "two", tmp_path / "out"
+    write(two, "cat/001.jpg", photo(1))
+    ended = builds.build([one, two], out, hooks=[partial(hooks.helpers, 1)])
+    assert ended.code == 2
+    assert f"cat/001.jpg is in two inputs: {one} and {two}" in ended.err
+    assert not (out / "manifest.json").exists()
+
+
+def test_a_build_that_is_stopped_leaves_no_helper_and_can_be_carried_on(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    stop = partial(hooks.at_part_of_helper, 1, partial(interrupt_builder, pids))
+    ended = builds.build(photos, tmp_path / "out", hooks=[stop, partial(hooks.helpers, 1)])
+    assert (ended.code, "Traceback" in ended.err) == (4, False)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.read_text()), 0)
+    builds.built(photos, tmp_path / "out")
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def interrupt_builder(pids: Path, helper: int) -> None:
+    pids.write_text(str(helper))
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_helper_ends_by_itself_when_its_builder_is_dead(photos: Path, tmp_path: Path) -> None:
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), BuildOptions(image=ImageOptions(height=8, width=8)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", helpers._PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=builds.ROOT
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((config, 0, 1, 1, 1000)))
+    process.stdin.flush()
+    assert b'"plan"' in process.stdout.readline()
+    process.stdin.close()  # as the system does it for a process that is killed
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "runner", "expected"),
+    [
+        pytest.param(0, 2, None, (1, 1), id="two cores"),
+        pytest.param(1, 8, None, (0, 0), id="one thread asked for"),
+        pytest.param(8, 2, None, (1, 4), id="more threads than cores"),
+        pytest.param(8, 8, None, (7, 7), id="a thread a process"),
+        pytest.param(64, 64, None, (15, 60), id="never more than 15"),
+        pytest.param(8, 8, "PrismRunner", (0, 0), id="an engine"),
+    ],
+)
+def test_there_is_one_helper_a_further_core(
+    threads: int,
+    cores: int,
+    runner: str | None,
+    expected: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(helpers, "cores", lambda: cores)
+    monkeypatch.setattr(helpers, "default_threads", lambda _: cores)
+    monkeypatch.setattr(helpers, "_Helper", lambda order: FakeHelper())
+    config = BuildConfig((str(tmp_path),), str(tmp_path.parent / "out"), threads=threads, runner=runner)
+    with Helpers(config) as some:
+        assert (some.count, some.threads) == expected
+
+
+class FakeHelper:
+    """Counts as a process."""
+
+    def close(self) -> None:
+        pass
