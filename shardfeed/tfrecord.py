@@ -21,11 +21,17 @@ _CRC = struct.Struct("<I")
 
 
 class RecordError(ValueError):
-    """A damaged record: ``offset`` (bytes) and ``index`` of the record, what was ``expected`` and what was ``found``."""
+    """A damaged record: ``offset`` (bytes) and ``index`` of the record, what was ``expected`` and what was ``found``.
 
-    def __init__(self, *, offset: int, index: int, what: str, expected: str, found: str) -> None:
+    ``end``: where the next record begins, if the length is in order and all of the record is there; else None.
+    """
+
+    def __init__(
+        self, *, offset: int, index: int, what: str, expected: str, found: str, end: int | None = None
+    ) -> None:
         super().__init__(f"record {index} at byte {offset}: {what}: expected {expected}, found {found}")
         self.offset, self.index, self.what, self.expected, self.found = offset, index, what, expected, found
+        self.end = end
 
 
 def mask(crc: int) -> int:
@@ -46,33 +52,49 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         RecordError: at the first damaged record, with its offset.
     """
     offset = index = 0
-    while header := file.read(_HEADER.size):
-        if len(header) < _HEADER.size:
-            raise RecordError(
-                offset=offset, index=index, what="header is cut",
-                expected=f"{_HEADER.size} bytes", found=f"{len(header)} bytes",
-            )  # fmt: skip
-        length, length_crc = _HEADER.unpack(header)
-        _check(offset, index, "crc of the length", length_crc, header[:8])
-        if length > MAX_RECORD_BYTES:
-            raise RecordError(
-                offset=offset, index=index, what="length",
-                expected=f"at most {MAX_RECORD_BYTES} bytes", found=f"{length} bytes",
-            )  # fmt: skip
-        body = file.read(length + _CRC.size)
-        if len(body) < length + _CRC.size:
-            raise RecordError(
-                offset=offset, index=index, what="data is cut",
-                expected=f"{length + _CRC.size} bytes", found=f"{len(body)} bytes",
-            )  # fmt: skip
-        data = body[:length]
-        _check(offset, index, "crc of the data", _CRC.unpack_from(body, length)[0], data)
+    while (data := read_record(file, offset, index)) is not None:
         yield offset, data
-        offset += length + OVERHEAD
+        offset += len(data) + OVERHEAD
         index += 1
 
 
-def _check(offset: int, index: int, what: str, stored: int, data: bytes) -> None:
+def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:
+    """Data of the record at which ``file`` stands, every crc checked; None at the end of the file.
+
+    ``offset`` and ``index`` say in errors which record it is.
+
+    Raises:
+        RecordError: the record is damaged; ``file`` stands at ``error.end``, where that is known.
+    """
+    header = file.read(_HEADER.size)
+    if not header:
+        return None
+    if len(header) < _HEADER.size:
+        raise RecordError(
+            offset=offset, index=index, what="header is cut",
+            expected=f"{_HEADER.size} bytes", found=f"{len(header)} bytes",
+        )  # fmt: skip
+    length, length_crc = _HEADER.unpack(header)
+    _check(offset, index, "crc of the length", length_crc, header[:8], None)
+    if length > MAX_RECORD_BYTES:
+        raise RecordError(
+            offset=offset, index=index, what="length",
+            expected=f"at most {MAX_RECORD_BYTES} bytes", found=f"{length} bytes",
+        )  # fmt: skip
+    body = file.read(length + _CRC.size)
+    if len(body) < length + _CRC.size:
+        raise RecordError(
+            offset=offset, index=index, what="data is cut",
+            expected=f"{length + _CRC.size} bytes", found=f"{len(body)} bytes",
+        )  # fmt: skip
+    data = body[:length]
+    _check(offset, index, "crc of the data", _CRC.unpack_from(body, length)[0], data, offset + length + OVERHEAD)
+    return data
+
+
+def _check(offset: int, index: int, what: str, stored: int, data: bytes, end: int | None) -> None:
     found = mask(crc32c(data))
     if found != stored:
-        raise RecordError(offset=offset, index=index, what=what, expected=f"{stored:08x}", found=f"{found:08x}")
+        raise RecordError(
+            offset=offset, index=index, what=what, expected=f"{stored:08x}", found=f"{found:08x}", end=end
+        )

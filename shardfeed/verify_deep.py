@@ -13,7 +13,7 @@ from shardfeed.checksums import crc32c_file, to_hex
 from shardfeed.errors import clip
 from shardfeed.example import decode_example
 from shardfeed.findings import Finding, rebuild, restore
-from shardfeed.manifest import Manifest, SideFile
+from shardfeed.manifest import Manifest, Shard, SideFile
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.stored_file import open_file
 from shardfeed.tfrecord import scan
@@ -29,6 +29,7 @@ def verify_deep(
 ) -> tuple[list[Finding], int]:
     """Findings that sizes cannot show, and the number of records read. ``present``: bytes by name of the files found."""
     check = RecordCheck(manifest)
+    sides_by_name = {file.file: file for file in manifest.files}
     shards = [
         (number, shard)
         for number, shard in enumerate(shard for split in manifest.splits.values() for shard in split.shards)
@@ -38,11 +39,12 @@ def verify_deep(
     intact: dict[str, ShardCheck] = {}
     keys = _Keys()
     records = 0
-    for (_, shard), result in zip(
-        shards,
-        pool.map(lambda item: check_shard(store, item[1], item[0], present, check), shards),
-        strict=True,
-    ):
+
+    def read(item: tuple[int, Shard]) -> ShardCheck:
+        number, shard = item
+        return check_shard(store, shard, number, present, check, sides_by_name.get(naming.index_name(shard.file)))
+
+    for (_, shard), result in zip(shards, pool.map(read, shards), strict=True):
         findings += result.findings
         records += result.records
         if result.intact:

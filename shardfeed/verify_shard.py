@@ -1,11 +1,14 @@
-"""Deep verification of one shard: framing, checksum, every record, block boundaries, index lines."""
+"""Deep verification of one shard: framing, checksum, every record, block boundaries, index lines.
+
+Every damaged record is named, up to a limit; a damaged one does not hide those behind it (see ``verify_frames``).
+"""
 
 from __future__ import annotations
 
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import BinaryIO
@@ -15,10 +18,11 @@ from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import clip
 from shardfeed.findings import Finding, restore
 from shardfeed.hashing import key_hash
-from shardfeed.manifest import Shard
+from shardfeed.manifest import Shard, SideFile
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.stored_file import open_file
-from shardfeed.tfrecord import RecordError, scan
+from shardfeed.tfrecord import RecordError
+from shardfeed.verify_frames import Record, Unread, frames, published_starts
 from shardfeed.verify_record import RecordCheck, RecordProblem
 
 ENTRY = 24  # bytes a record: 96 bits of its key's hash (100 M keys collide with odds of 1e-13), shard number, offset
@@ -46,21 +50,31 @@ def entry_place(entry: bytes) -> tuple[int, int]:
     return number, offset
 
 
-def check_shard(store: Store, shard: Shard, number: int, present: Mapping[str, int], check: RecordCheck) -> ShardCheck:
-    """Read ``shard``, the ``number``-th of the dataset. ``present``: bytes by name of the files that were found."""
+def check_shard(
+    store: Store,
+    shard: Shard,
+    number: int,
+    present: Mapping[str, int],
+    check: RecordCheck,
+    index: SideFile | None,
+) -> ShardCheck:
+    """Read ``shard``, the ``number``-th of the dataset. ``present``: bytes by name of the files that were found.
+
+    ``index``: what the manifest says of the shard's index.
+    """
     remedy = restore(shard.file, store.url)
     size = present[shard.file]
-    pass_ = _Pass(shard.file, number, remedy)
-    crc = None
+    pass_ = _Pass(shard, number, remedy)
+    crc, gone = None, []
     try:
         with open_file(store, shard.file, size) as file:
-            crc = pass_.run(file, check)
+            crc = pass_.run(file, check, lambda: published_starts(store, index, present))
     except NotFoundError:
-        pass_.findings.append(Finding(shard.file, None, "file", f"{shard.bytes} bytes", "no file", remedy))
+        gone = [Finding(shard.file, None, "file", f"{shard.bytes} bytes", "no file", remedy)]
     same = crc is not None and to_hex(crc) == shard.crc32c and size == shard.bytes
+    findings = [*pass_.findings(), *gone]
     if crc is not None and size == shard.bytes and not same:
-        pass_.findings.append(Finding(shard.file, None, "crc32c", shard.crc32c, to_hex(crc), remedy))
-    findings = list(pass_.capped())
+        findings.append(Finding(shard.file, None, "crc32c", shard.crc32c, to_hex(crc), remedy))
     intact = same and not findings
     if intact:
         findings += _counts(store, shard, pass_.offsets, size)
@@ -77,48 +91,63 @@ def check_shard(store: Store, shard: Shard, number: int, present: Mapping[str, i
 class _Pass:
     """One reading of a shard."""
 
-    def __init__(self, name: str, number: int, remedy: str) -> None:
-        self._name, self._number, self._remedy = name, number, remedy
-        self.findings: list[Finding] = []
+    def __init__(self, shard: Shard, number: int, remedy: str) -> None:
+        self._shard, self._number, self._remedy = shard, number, remedy
+        self._named: list[Finding] = []  # up to the limit
+        self._more = 0
+        self._unread: Unread | None = None
         self.offsets = array("Q")  # of the records read
         self.entries = bytearray()
         self.class_counts: Counter[int] = Counter()
 
-    def run(self, file: BinaryIO, check: RecordCheck) -> int | None:
-        """CRC-32C of the whole file; None where the framing is damaged and the rest cannot be read."""
-        tee = _Checksummed(file)
-        try:
-            for offset, data in scan(tee):  # type: ignore[arg-type]
-                self.offsets.append(offset)
-                self._record(offset, data, check)
-        except RecordError as error:
-            what = f"record {error.index}: {error.what}"
-            self._add(error.offset, what, error.expected, error.found)
-            return None
-        return tee.crc
+    def run(self, file: BinaryIO, check: RecordCheck, starts: Callable[[], Sequence[int] | None]) -> int | None:
+        """CRC-32C of the whole file; None where a record is damaged, which says it better."""
+        tee, damaged = _Checksummed(file), False
+        for frame in frames(tee, self._shard.records, starts):
+            if isinstance(frame, Record):
+                self.offsets.append(frame.offset)
+                self._record(frame, check)
+                continue
+            damaged = True
+            if isinstance(frame, RecordError):
+                self._add(frame.offset, frame.index, frame.what, frame.expected, frame.found)
+            else:
+                self._unread = frame
+        return None if damaged else tee.crc
 
-    def _record(self, offset: int, data: bytes, check: RecordCheck) -> None:
+    def _record(self, record: Record, check: RecordCheck) -> None:
         try:
-            key, class_index = check(data)
+            key, class_index = check(record.data)
         except RecordProblem as problem:
-            what = f"record {len(self.offsets) - 1}: {problem.what}"
-            self._add(offset, what, problem.expected, problem.found)
+            self._add(record.offset, record.index, problem.what, problem.expected, problem.found)
             return
-        self.entries += (key_hash(key) >> 32).to_bytes(12, "big") + _PLACE.pack(self._number, offset)
+        self.entries += (key_hash(key) >> 32).to_bytes(12, "big") + _PLACE.pack(self._number, record.offset)
         self.class_counts[class_index] += 1
 
-    def _add(self, offset: int, what: str, expected: str, found: str) -> None:
-        self.findings.append(Finding(self._name, offset, what, clip(expected), clip(found), self._remedy))
-
-    def capped(self) -> list[Finding]:
-        """The first findings, and how many more there are."""
-        more = len(self.findings) - _MAX_FINDINGS
-        if more <= 0:
-            return self.findings
-        rest = Finding(
-            self._name, None, "records", "records in order", f"{more} more findings in this file", self._remedy
+    def _add(self, offset: int, index: int, what: str, expected: str, found: str) -> None:
+        if len(self._named) == _MAX_FINDINGS:
+            self._more += 1
+            return
+        finding = Finding(
+            self._shard.file, offset, f"record {index}: {what}", clip(expected), clip(found), self._remedy
         )
-        return [*self.findings[:_MAX_FINDINGS], rest]
+        self._named.append(finding)
+
+    def findings(self) -> list[Finding]:
+        """The first damaged records, how many more there are, and what could not be read."""
+        name, found = self._shard.file, list(self._named)
+        if self._more:
+            said = f"{self._more} more findings in this file"
+            found.append(Finding(name, None, "records", "records in order", said, self._remedy))
+        if self._unread is not None:
+            first, last = self._unread.first, self._unread.last
+            what = f"record {first}" if first == last else f"records {first} to {last}"
+            said = (
+                f"not read: the length of record {first - 1} is damaged, and {naming.index_name(name)}, "
+                "which also says where the next record begins, is missing or damaged"
+            )
+            found.append(Finding(name, self._unread.offset, what, "readable", said, self._remedy))
+        return found
 
 
 class _Checksummed:
@@ -131,6 +160,10 @@ class _Checksummed:
         data = self._file.read(size)
         self.crc = crc32c(data, self.crc)
         return data
+
+    def seek(self, offset: int) -> None:
+        """Leaves bytes out of the sum; only where a damaged record has made it worthless."""
+        self._file.seek(offset)
 
 
 def _counts(store: Store, shard: Shard, offsets: array[int], size: int) -> list[Finding]:

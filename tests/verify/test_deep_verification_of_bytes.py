@@ -72,7 +72,90 @@ def test_a_changed_byte_is_found_in_its_record(out: Path, record: int, within: C
     report = verify(out, deep=True)
     assert brief(report.findings) == [(SHARD, offset, f"record {record}: {what}")]
     assert report.findings[0].remedy == f"Restore {SHARD} from a copy, or delete {out} and build again."
-    assert report.records == 14 + record
+    assert report.records == 18  # all but this one
+
+
+INDEX = SHARD + ".idx"
+
+
+def damage_three(out: Path) -> list[int]:
+    """A changed byte in the data of record 0, in the length of 1 and in the data of 3; gives the records' offsets."""
+    places = records(out / SHARD)
+    for record, within in ((0, 30), (1, 0), (3, 30)):
+        flip(out / SHARD, places[record][0] + within)
+    return [offset for offset, _ in places]
+
+
+def test_every_damaged_record_of_a_shard_is_named(out: Path) -> None:
+    offsets = damage_three(out)
+    report = verify(out, deep=True)
+    assert brief(report.findings) == [
+        (SHARD, offsets[0], "record 0: crc of the data"),
+        (SHARD, offsets[1], "record 1: crc of the length"),
+        (SHARD, offsets[3], "record 3: crc of the data"),
+    ]
+    assert report.records == 16
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [(lambda file: flip(file, 0), "crc32c"), (lambda file: file.unlink(), "file"), (lambda file: cut(file, 9), "size")],
+    ids=["damaged", "missing", "cut"],
+)
+def test_behind_a_damaged_length_the_records_are_unread_where_the_index_is_not_in_order_either(
+    out: Path, spoil: Callable[[Path], None], what: str
+) -> None:
+    offsets = damage_three(out)
+    spoil(out / INDEX)
+    report = verify(out, deep=True)
+    assert {finding.what for finding in report.findings if finding.file == INDEX} == {what}
+    found = [finding for finding in report.findings if finding.file == SHARD]
+    assert brief(tuple(found)) == [
+        (SHARD, offsets[0], "record 0: crc of the data"),
+        (SHARD, offsets[1], "record 1: crc of the length"),
+        (SHARD, offsets[1], "records 2 to 4"),
+    ]
+    assert str(found[-1]) == (
+        f"{SHARD} at byte {offsets[1]}: records 2 to 4: expected readable, found not read: the length of record 1 is damaged, "
+        f"and {INDEX}, which also says where the next record begins, is missing or damaged. "
+        f"Restore {SHARD} from a copy, or delete {out} and build again."
+    )
+    assert report.records == 14
+
+
+def test_behind_the_damaged_length_of_the_last_record_nothing_is_unread(out: Path) -> None:
+    offset, _ = records(out / SHARD)[4]
+    flip(out / SHARD, offset)
+    (out / INDEX).unlink()
+    assert brief(verify(out, deep=True).findings)[1:] == [(SHARD, offset, "record 4: crc of the length")]
+
+
+@pytest.mark.parametrize("within", [0, 30], ids=["length", "data"])
+def test_of_many_damaged_records_ten_are_named_and_the_others_counted(tmp_path: Path, within: int) -> None:
+    dataset = tiny()
+    dataset.shards["train"][1] = [columns(number) for number in range(100, 115)]
+    dataset.write(tmp_path / "out")
+    for offset, _ in records(tmp_path / "out" / SHARD):
+        flip(tmp_path / "out" / SHARD, offset + within)
+    report = verify(tmp_path / "out", deep=True)
+    kind = "length" if within == 0 else "data"
+    assert [finding.what for finding in report.findings] == [
+        *(f"record {n}: crc of the {kind}" for n in range(10)),
+        "records",
+    ]
+    assert (report.findings[-1].found, report.records) == ("5 more findings in this file", 14)
+
+
+def test_a_damaged_and_a_wrong_record_of_one_shard_are_both_named(tmp_path: Path) -> None:
+    dataset = tiny()
+    dataset.shards["train"][1][3] |= {"class": 9}
+    dataset.write(tmp_path / "out")
+    offsets = [offset for offset, _ in records(tmp_path / "out" / SHARD)]
+    flip(tmp_path / "out" / SHARD, offsets[1] + 30)
+    assert brief(verify(tmp_path / "out", deep=True).findings) == [
+        (SHARD, offsets[1], "record 1: crc of the data"),
+        (SHARD, offsets[3], "record 3: class"),
+    ]
 
 
 @pytest.mark.parametrize("file", ["classes.txt", "features.json", "rejects-00000-of-00001.jsonl"])
@@ -95,6 +178,7 @@ def test_a_changed_byte_of_the_index_of_a_damaged_shard_is_found_too(out: Path) 
     flip(out / (SHARD + ".idx"), 0)
     assert brief(verify(out, deep=True).findings) == [
         (SHARD, 0, "record 0: crc of the length"),
+        (SHARD, 0, "records 1 to 4"),
         (SHARD + ".idx", None, "crc32c"),
     ]
 
@@ -137,10 +221,12 @@ def test_an_emptied_shard_is_found(out: Path) -> None:
     assert brief(verify(out, deep=True).findings) == [(SHARD, 0, "size")]
 
 
-def test_a_shard_filled_with_zeros_is_found_at_its_first_record(out: Path) -> None:
+def test_a_shard_filled_with_zeros_is_found_at_each_of_its_records(out: Path) -> None:
     size = (out / SHARD).stat().st_size
     (out / SHARD).write_bytes(bytes(size))
-    assert brief(verify(out, deep=True).findings) == [(SHARD, 0, "record 0: crc of the length")]
+    assert brief(verify(out, deep=True).findings) == [
+        (SHARD, offset, f"record {index}: crc of the length") for index, (offset, _) in enumerate(records(out / SHARD))
+    ]
 
 
 def test_a_hole_of_zeros_is_found_at_its_record(out: Path) -> None:

@@ -18,7 +18,7 @@ from shardfeed.example import encode_example
 from shardfeed.findings import Finding
 from shardfeed.manifest import ImageInfo, Manifest, SideFile
 from shardfeed.verify import verify
-from tests.verify.damage import records
+from tests.verify.damage import flip, records
 from tests.verify.tiny import Tiny, columns, image_bytes, tiny
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -258,6 +258,21 @@ def test_an_index_that_is_not_the_shards_is_found(
     (finding,) = verify(tmp_path / "out", deep=True).findings
     assert (finding.file, finding.offset, finding.what) == (index.name, len(b"".join(lines[:line])), "line")
     assert saw is None or finding.found == saw
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"5 1\n3 1\n9 1\n", b"x y\n", b"\n", b"-1 5\n"],
+    ids=["not in order", "no numbers", "an empty line", "negative"],
+)
+def test_behind_a_damaged_length_a_published_index_that_is_none_is_not_believed(tmp_path: Path, data: bytes) -> None:
+    manifest = tiny().write(tmp_path / "out")
+    with_side_file(manifest, tmp_path / "out", SHARD + ".idx", data)
+    flip(tmp_path / "out" / SHARD, 0)
+    assert [(f.offset, f.what) for f in verify(tmp_path / "out", deep=True).findings] == [
+        (0, "record 0: crc of the length"),
+        (0, "records 1 to 4"),
+    ]
 
 
 REJECTS = "rejects-00000-of-00001.jsonl"
