@@ -22,7 +22,7 @@ from shardfeed import naming
 from shardfeed.checksums import crc32c_path
 from shardfeed.storage import retry
 from shardfeed.storage.base import NotFoundError, Stat, StorageError, Store
-from shardfeed.storage.local_errors import translated
+from shardfeed.storage.local_errors import OF_WRITING, translated
 from shardfeed.storage.local_source import LocalSource
 
 __all__ = ["LocalSource", "LocalStore"]
@@ -213,8 +213,16 @@ class LocalStore(Store):
     def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
         with open(path, "xb") as file:
             for source in sources:
+                failure = None
                 with self._reading(source), open(self._path(source), "rb") as data:
-                    _append(file, data)
+                    try:
+                        _append(file, data)
+                    except OSError as error:  # one call reads and writes: whose fault it was is in the errno alone
+                        if error.errno not in OF_WRITING:
+                            raise
+                        failure = error
+                if failure is not None:
+                    raise failure
             _flush(file, durable)
 
     def _link(self, temp: str, final: str) -> None:

@@ -19,6 +19,9 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_A_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP})
 
+OF_WRITING = _FULL | {errno.EFBIG}
+"""What only a write can run into."""
+
 Action = Literal["read", "write", "delete"]
 
 

@@ -270,6 +270,51 @@ def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Pa
     assert files(tmp_path) == {}
 
 
+@pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
+def test_a_disk_that_is_full_while_composing_is_a_failed_write_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
+
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    with pytest.raises(StorageError) as raised:
+        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s", durable=True)
+    assert str(raised.value) == (
+        f"disk full: {tmp_path}/train-0 cannot be written ({os.strerror(getattr(errno, full))}). Free some space or choose an "
+        "--output on another disk, then run the same command again."
+    )
+    assert files(tmp_path) == {"_parts/f/a": b"ab"}
+
+
+def test_a_part_that_cannot_be_read_while_composing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    with pytest.raises(StorageError, match=r"cannot read .*/_parts/f/a: Input/output error"):
+        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s", durable=True)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["copied by the kernel", "copied by hand"])
+def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Path, by_hand: bool) -> None:
+    LocalStore(str(tmp_path)).create("_parts/f/a", bytes(600_000))
+    code = (
+        "import os, resource; from shardfeed.storage.local import LocalStore\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000_000, 1000_000))\n"
+        f"if {by_hand}: del os.copy_file_range\n"
+        f"LocalStore({str(tmp_path)!r}).compose('train-0', ['_parts/f/a'] * 2, scratch='_parts/f/s')"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert ended.stderr.splitlines()[-1].startswith(f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large")
+    assert list(files(tmp_path)) == ["_parts/f/a"]
+
+
 def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     code = (
         "import resource; from shardfeed.storage.local import LocalStore\n"
