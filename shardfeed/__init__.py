@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 from shardfeed._version import __version__
 
 if TYPE_CHECKING:
+    from shardfeed.accelerator import Accelerator, detect_accelerator
     from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
+    from shardfeed.fitting import compile_args, fit_args
     from shardfeed.load import load
     from shardfeed.storage.base import StorageError
     from shardfeed.verify import verify
 
 __all__ = [
+    "Accelerator",
     "DatasetError",
     "DatasetInfo",
     "IncompleteError",
@@ -32,12 +35,16 @@ __all__ = [
     "StorageError",
     "UsageError",
     "__version__",
+    "compile_args",
+    "detect_accelerator",
+    "fit_args",
     "info",
     "load",
     "verify",
 ]
 
 _HOMES = {
+    "Accelerator": "accelerator",
     "DatasetError": "errors",
     "DatasetInfo": "dataset_info",
     "IncompleteError": "errors",
@@ -45,6 +52,9 @@ _HOMES = {
     "SplitInfo": "dataset_info",
     "StorageError": "storage.base",
     "UsageError": "errors",
+    "compile_args": "fitting",
+    "detect_accelerator": "accelerator",
+    "fit_args": "fitting",
     "info": "dataset_info",
     "load": "load",
     "verify": "verify",

@@ -1,0 +1,223 @@
+"""``detect_accelerator``: the best device that Keras' backend can really use: TPU, else GPUs, else the CPU.
+
+The one decision: only the framework that Keras runs on is asked. A TPU and a GPU's memory belong to one framework at a
+time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, is never let near them. Nothing here waits for a
+network: a TPU's name is looked up only on a machine of Google's, and an address is tried for a few seconds.
+
+Not needed to train on one GPU or on the CPU; ``load`` works without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardfeed.errors import UsageError, clip
+
+_PCI = Path("/sys/bus/pci/devices")
+_GOOGLE = "0x1ae0"  # PCI vendor
+# PCI devices: TPU v2/v3, v4, v5p, v5e, v6e, 7x (jax/_src/hardware_utils.py).
+_TPU_DEVICES = frozenset({"0x0027", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
+_PRODUCT = Path("/sys/class/dmi/id/product_name")  # «Google Compute Engine» on every machine of Google Cloud
+_TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # in the order in which TensorFlow looks at them
+_ANSWER_SECONDS = 5  # a TPU's host that takes longer to accept a connection is not there
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What ``detect_accelerator`` found.
+
+    Attributes:
+        kind: "tpu", "gpu" or "cpu".
+        replicas: Copies of the model that share one batch, over all hosts.
+        backend: Keras' backend, "tensorflow" or "jax".
+        text: What was found, and why it is not more.
+        strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
+        remote: The TPU's host is another machine, which reads gs:// only.
+    """
+
+    kind: str
+    replicas: int
+    backend: str
+    text: str
+    strategy: Any = field(repr=False, compare=False)
+    remote: bool = False
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Where models are built and compiled: ``with accelerator.scope(): …``."""
+        if self.strategy is None:
+            return contextlib.nullcontext()
+        scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def detect_accelerator() -> Accelerator:
+    """The best device this process can train on: TPU, else GPUs, else CPU.
+
+    A ``tf.distribute`` strategy in scope, or a distribution that was set for Keras on JAX, is kept. Otherwise on JAX all
+    devices become a data-parallel distribution that leaves reading to ``load`` (``auto_shard_dataset=False``): without
+    one, ``fit`` repeats the whole batch on each device.
+
+    Warns:
+        UserWarning: there is better hardware than what can be used; the text names what to install.
+
+    Raises:
+        UsageError: Keras runs on another backend than TensorFlow or JAX.
+    """
+    import keras
+
+    backend = keras.config.backend()
+    if backend == "jax":
+        return _on_jax(keras)
+    if backend == "tensorflow":
+        return _on_tensorflow()
+    raise UsageError(
+        f"Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported."
+    )
+
+
+def _on_jax(keras: Any) -> Accelerator:
+    import jax
+
+    devices = jax.devices()
+    kind = "cpu" if devices[0].platform == "cpu" else "tpu" if devices[0].platform == "tpu" else "gpu"
+    if kind == "gpu":
+        _hide_gpus_from_tensorflow()
+    distribution = keras.distribution.distribution()
+    if distribution is None and len(devices) > 1:
+        distribution = keras.distribution.DataParallel(
+            devices=keras.distribution.list_devices(), auto_shard_dataset=False
+        )
+        keras.distribution.set_distribution(distribution)
+    replicas = 1
+    if distribution is not None:
+        mesh = distribution.device_mesh
+        replicas = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
+    framework = f"JAX {jax.__version__}"
+    why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
+    if kind == "cpu":
+        why = why or f"{framework} sees no TPU and no GPU."
+    hosts = f" on {jax.process_count()} hosts" if jax.process_count() > 1 else ""
+    return Accelerator(kind, replicas, "jax", _text(kind, replicas, hosts, why), distribution)
+
+
+def _on_tensorflow() -> Accelerator:
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if tf.distribute.has_strategy():
+        strategy = tf.distribute.get_strategy()
+        kind = "tpu" if isinstance(strategy, tf.distribute.TPUStrategy) else "gpu" if gpus else "cpu"
+        replicas = strategy.num_replicas_in_sync
+        text = _text(kind, replicas, f" of {type(strategy).__name__}, which is in scope", "")
+        return Accelerator(kind, replicas, "tensorflow", text, strategy)
+    strategy, remote, why = _tensorflow_tpu(tf)
+    if strategy is not None:
+        replicas = strategy.num_replicas_in_sync
+        return Accelerator("tpu", replicas, "tensorflow", _text("tpu", replicas, "", ""), strategy, remote)
+    kind = "gpu" if gpus else "cpu"
+    framework = f"TensorFlow {tf.__version__}"
+    unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
+    if kind == "cpu":
+        why = f"{framework} sees no GPU. {why}"
+    strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
+    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, "", unused or why), strategy)
+
+
+def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:
+    """TPUStrategy or None, whether it is on another machine, and why there is none."""
+    named = next((os.environ[name] for name in _TPU_VARIABLES if os.environ.get(name)), "")
+    if tpu_chips():
+        address = "local"  # also where TPU_NAME is set: on a TPU machine it is a label
+    elif not named:
+        return None, False, "No TPU chip is in this machine, and TPU_NAME is not set."
+    elif named.startswith("grpc://"):
+        if not _answers(named):
+            return None, False, f"No TPU answers at {clip(named)}, where TPU_NAME points."
+        address = named
+    elif named == "local" or not _on_google_cloud():
+        return None, False, f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine, nor is it in Google Cloud."
+    else:
+        address = named
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver), address != "local", ""
+    except (ValueError, tf.errors.OpError) as error:
+        return None, False, f"The TPU {clip(address)} did not start: {clip(str(error).strip().partition(chr(10))[0])}"
+
+
+def tpu_chips() -> int:
+    """TPU chips in this machine."""
+    try:
+        devices = list(_PCI.iterdir())
+    except OSError:  # no PCI bus, or no Linux
+        return 0
+    return sum(_word(at / "vendor") == _GOOGLE and _word(at / "device") in _TPU_DEVICES for at in devices)
+
+
+def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> str:
+    """What is in this machine and better than ``kind``, with its remedy; warned about, because it costs money idle."""
+    if chips := tpu_chips():
+        # tensorflow-tpu ends with 2.20; JAX has the TPU of today.
+        remedy = f"pip install '{for_tpu}'"
+        if for_tpu == "tensorflow-tpu":
+            remedy = (
+                "pip install 'tensorflow-tpu<=2.20', or run on KERAS_BACKEND=jax with 'jax[tpu]' and tensorflow-cpu"
+            )
+        text = f"{chips} TPU chips are in this machine, but {framework} here has no TPU kernels: {remedy}."
+    elif kind == "cpu" and any(Path("/dev").glob("nvidia[0-9]*")):
+        text = f"A GPU is in this machine, but {framework} here cannot use it: pip install '{for_gpu}'."
+    else:
+        return ""
+    warnings.warn(text, stacklevel=4)
+    return text
+
+
+def _hide_gpus_from_tensorflow() -> None:
+    """TensorFlow takes all memory of the GPUs it sees at its first operation, even if it only reads."""
+    try:
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
+    except ModuleNotFoundError:  # array_batches reads without it
+        pass
+    except RuntimeError:
+        warnings.warn(
+            "TensorFlow has started and holds memory of the GPUs that JAX trains on: call detect_accelerator() before load().",
+            stacklevel=4,
+        )
+
+
+def _text(kind: str, replicas: int, where: str, why: str) -> str:
+    return f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}.{' ' * bool(why)}{why}"
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # the device has just gone, or the file is not ours to read
+        return ""
+
+
+def _on_google_cloud() -> bool:
+    return _word(_PRODUCT).startswith("Google")
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.split(",")[0].removeprefix("grpc://").partition(":")
+    try:
+        socket.create_connection((host, int(port or 8470)), _ANSWER_SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True
