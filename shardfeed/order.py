@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shardfeed.cut import Pieces, cut
 from shardfeed.manifest import Shard
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
@@ -47,6 +48,16 @@ class Span:
     offset: int
     records: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """Runs of records that are read and shuffled together: of each its block, the records skipped in it, those taken."""
+
+    seed: int
+    block: _Ints
+    skip: _Ints
+    take: _Ints
 
 
 @dataclass(frozen=True)
@@ -117,11 +128,26 @@ def windows(blocks: Blocks, seed: int, epoch: int, size: int) -> Iterator[_Ints]
         yield order[first : first + size]
 
 
-def position(blocks: Blocks, seed: int, size: int, record: int) -> Position:
-    """Where record number ``record`` of the endless stream lies."""
-    epoch, left = divmod(record, int(blocks.records.sum()))
-    for number, window in enumerate(windows(blocks, seed, epoch, size)):
-        inside = int(blocks.records[window].sum())
+def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> Iterator[Window]:
+    """The windows of one host in an epoch, which is the records ``mine`` of the permuted blocks (see ``shardfeed.cut``).
+
+    A window is hashed by the place of its first block in the permutation, so windows of different hosts differ. For one
+    host they are the windows of ``windows``.
+    """
+    order = permutation(len(blocks), epoch_seed(seed, epoch))
+    pieces: Pieces = cut(blocks.records[order], mine)
+    for first in range(0, len(pieces), size):
+        one = slice(first, first + size)
+        place = pieces.place[one]
+        yield Window(window_seed(seed, epoch, int(place[0])), order[place], pieces.skip[one], pieces.take[one])
+
+
+def position(blocks: Blocks, seed: int, size: int, record: int, mine: range | None = None) -> Position:
+    """Where record number ``record`` of the endless stream of a host lies; ``mine`` as for ``host_windows``, None = all."""
+    mine = range(int(blocks.records.sum())) if mine is None else mine
+    epoch, left = divmod(record, len(mine))
+    for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
+        inside = int(window.take.sum())
         if left < inside:
             return Position(epoch, number, left)
         left -= inside
