@@ -125,10 +125,14 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
     Raises:
         DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or of an unknown version.
-        UsageError: an address of another kind.
+        UsageError: an empty string, an address of another kind, or no permission to read.
         StorageError: the store kept failing.
     """
     url = os.fspath(directory)
+    if not url:  # as from a variable that is not set; the current folder would be a guess
+        raise UsageError(
+            "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
+        )
     url = url.rstrip("/") if storage.is_remote(url) else os.path.abspath(os.path.expanduser(url))
     store = storage.open_store(url)
     where = storage.join_url(url, naming.MANIFEST)

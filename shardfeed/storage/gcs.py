@@ -67,7 +67,7 @@ class GcsSource(Source):
             if len(data) == stat.size and stat.crc32c in (found, None):
                 return data
             if pause is not None:
-                retry.sleep(pause)
+                retry.wait(pause)
         expected = "unknown" if stat.crc32c is None else to_hex(stat.crc32c)
         raise ChecksumError(
             f"{clip(key)}: read {len(data):,} bytes with crc32c {to_hex(found)}, {_CHECKSUM_ATTEMPTS} times; "

@@ -27,7 +27,7 @@ from google.cloud.storage import Client
 from obstore.store import GCSStore as ObstoreBucket
 from requests.adapters import HTTPAdapter
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, clip
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -65,12 +65,17 @@ def obstore_bucket(name: str) -> ObstoreBucket | None:
 
 
 def _emulator() -> str:
-    return os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Google's clients for Go and Java."""
+    host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    return host if not host or "://" in host else f"http://{host}"
 
 
 def _new_google_client(endpoint: str) -> Client:
     # Without credentials the client goes anonymous when an emulator is set; it wants no project for what we do.
-    client = Client(project=None, credentials=None if endpoint else _default_credentials())
+    if endpoint:
+        client = Client(project=None, client_options={"api_endpoint": endpoint})
+    else:
+        client = Client(project=None, credentials=_default_credentials())
     adapter = HTTPAdapter(
         pool_connections=4, pool_maxsize=POOL_SIZE
     )  # the default of 10 drops connections above 10 threads
@@ -83,6 +88,12 @@ def _default_credentials() -> Credentials:
     try:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
     except google.auth.exceptions.DefaultCredentialsError as error:
+        if path := os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
+            what = f"cannot be used: {clip(error)}" if os.path.exists(path) else "does not exist"
+            raise UsageError(
+                f"GOOGLE_APPLICATION_CREDENTIALS names {clip(path)}, which {what.rstrip('.')}. Name a service account's key file, "
+                "or unset it and log in with: gcloud auth application-default login"
+            ) from error
         raise UsageError(
             "gs:// needs Google credentials and none were found. Log in with: gcloud auth application-default login "
             "(or set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file)."

@@ -52,7 +52,7 @@ class LocalStore(Store):
             return file.read(size)
 
     def stat(self, name: str) -> Stat | None:
-        with translated(self._path(name), "read"):
+        with translated(self._path(name), "read", self._root):
             try:
                 found = os.stat(self._path(name))
             except (FileNotFoundError, NotADirectoryError):
@@ -91,20 +91,20 @@ class LocalStore(Store):
                 data.seek(start)
                 self._copy_temp(temp, data, durable)
 
-        with translated(self._path(name), "write", size):
+        with translated(self._path(name), "write", self._root, size):
             return self._publish(name, write, durable)
 
     def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
-        with translated(self._path(name), "write"):
+        with translated(self._path(name), "write", self._root):
             return self._publish(name, lambda temp: self._concatenate_temp(temp, sources, durable), durable)
 
     def delete(self, name: str, version: int | None = None) -> None:
-        with translated(self._path(name), "delete"):
+        with translated(self._path(name), "delete", self._root):
             self._unlink(self._path(name))
 
     def prune(self, folder: str) -> None:
         top = self._path(folder)
-        with translated(top, "delete"):
+        with translated(top, "delete", self._root):
             for parent, _, _ in os.walk(top, topdown=False):
                 try:
                     self._rmdir(parent)
@@ -117,7 +117,7 @@ class LocalStore(Store):
 
     @contextlib.contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        with translated(self._path(name), "read"):
+        with translated(self._path(name), "read", self._root):
             try:
                 yield
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -126,7 +126,7 @@ class LocalStore(Store):
                 ) from None
 
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
-        with translated(self._path(folder), "read"):
+        with translated(self._path(folder), "read", self._root):
             try:
                 with os.scandir(self._path(folder)) as entries:
                     return sorted(entries, key=lambda entry: entry.name)

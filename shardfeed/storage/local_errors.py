@@ -26,15 +26,18 @@ Action = Literal["read", "write", "delete"]
 
 
 @contextlib.contextmanager
-def translated(path: str, action: Action, size: int | None = None) -> Iterator[None]:
-    """Turns an ``OSError`` in the block into an error of ours that names ``path``; ``size`` = bytes that were to be written."""
+def translated(path: str, action: Action, folder: str, size: int | None = None) -> Iterator[None]:
+    """Turns an ``OSError`` in the block into an error of ours that names ``path``.
+
+    ``folder``: the dataset's, which ``path`` lies in; ``size``: bytes that were to be written.
+    """
     try:
         yield
     except OSError as error:
-        raise _translate(error, path, action, size) from error
+        raise _translate(error, path, action, folder, size) from error
 
 
-def _translate(error: OSError, path: str, action: Action, size: int | None) -> StorageError | UsageError:
+def _translate(error: OSError, path: str, action: Action, folder: str, size: int | None) -> StorageError | UsageError:
     shown, reason = clip(path), os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
         needed = "" if size is None else f"{size:,} bytes of "
@@ -47,8 +50,13 @@ def _translate(error: OSError, path: str, action: Action, size: int | None) -> S
             f"{shown} is too large for a file on this disk ({reason}). Choose a smaller --shard_bytes, more --num_shards, "
             "or an --output on another disk."
         )
+    if error.errno in _DENIED and action == "read":  # by a build, a trainer or a look at a dataset
+        return UsageError(
+            f"no permission to read {shown} ({reason}). Make the dataset readable for this user "
+            f"(chmod -R u+rX {clip(folder)}; as its owner: a+rX lets everybody read), or name another folder."
+        )
     if error.errno in _DENIED:
-        verb = {"read": "read from", "write": "write to", "delete": "delete from"}[action]
+        verb = {"write": "write to", "delete": "delete from"}[action]
         return UsageError(
             f"cannot {verb} the output: {shown} ({reason}). Allowed is a folder that this user owns or may write to: "
             "change its permissions (chmod, chown) or choose another --output."
@@ -58,4 +66,6 @@ def _translate(error: OSError, path: str, action: Action, size: int | None) -> S
             f"cannot use {shown} ({reason}). Something that is not a folder stands in the way: "
             "remove it or choose another --output."
         )
-    return StorageError(f"cannot {action} {shown}: {reason}. Run the same command again; finished parts are kept.")
+    remedy = "Check the disk or its mount, then run" if action == "read" else "Run"
+    kept = "" if action == "read" else "; finished parts are kept"
+    return StorageError(f"cannot {action} {shown}: {reason}. {remedy} the same command again{kept}.")

@@ -67,7 +67,7 @@ class LocalSource(Source):
                     f"no permission to read {clip(self._path(key))}. Make it readable "
                     f"(chmod u+r FILE; for all: chmod -R u+rX {clip(self.url)}) or move it out of the input."
                 ) from failure
-            retry.sleep(pause)
+            retry.wait(pause)
             try:
                 return self._read(key, stat)
             except OSError as error:

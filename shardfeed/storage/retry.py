@@ -8,6 +8,7 @@ that is being scaled up answers; longer trouble is the user's to know about, and
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -19,6 +20,24 @@ LONGEST_PAUSE = 16.0
 sleep = time.sleep  # looked up at every call, so that tests need not wait
 
 T = TypeVar("T")
+
+
+class _Waits(threading.local):
+    count = 0
+
+
+_WAITS = _Waits()
+
+
+def wait(pause: float) -> None:
+    """Waits before another attempt."""
+    _WAITS.count += 1
+    sleep(pause)
+
+
+def waits() -> int:
+    """How often this thread has waited so far: the caller's difference is what one call needed."""
+    return _WAITS.count
 
 
 def pauses(attempts: int = ATTEMPTS) -> Iterator[float]:
@@ -35,5 +54,5 @@ def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception
         except Exception as error:
             if not is_transient(error):
                 raise
-        sleep(pause)
+        wait(pause)
     return action()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.card import card
-from shardfeed.errors import DatasetError
+from shardfeed.errors import DatasetError, UsageError
 from shardfeed.manifest import ImageInfo, Manifest, Shard, Split
 from tests.verify.tiny import tiny
 
@@ -146,3 +146,13 @@ def test_the_card_reads_the_manifest_alone(tmp_path: Path) -> None:
 def test_without_a_dataset_there_is_no_card(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no dataset at"):
         card(tmp_path)
+
+
+def test_an_empty_string_is_no_dataset_even_in_the_folder_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny().write(tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    with pytest.raises(UsageError, match="the dataset is an empty string"):
+        card("")
+    assert card(".").startswith(str(tmp_path / "out"))

@@ -361,12 +361,30 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> Non
     assert files(tmp_path) == {"file": b"precious"}
 
 
-def test_listing_an_output_without_permission_is_an_error_not_an_empty_list(as_ordinary_user: OrdinaryUser) -> None:
+@pytest.mark.parametrize(
+    ("denied", "ask", "named"),
+    [
+        ("out", lambda store: store.stat("manifest.json"), "out/manifest.json"),
+        ("out", lambda store: list(store.list()), "out"),
+        ("out/_parts", lambda store: list(store.list()), "out/_parts"),
+        ("out/manifest.json", lambda store: store.read("manifest.json"), "out/manifest.json"),
+    ],
+    ids=["look for a file", "list the folder", "list a folder below", "read a file"],
+)
+def test_reading_without_permission_names_the_place_and_how_to_open_it(
+    as_ordinary_user: OrdinaryUser, denied: str, ask: Callable[[LocalStore], object], named: str
+) -> None:
     with as_ordinary_user() as folder:
-        (folder / "_parts").mkdir()
-        (folder / "_parts").chmod(0)
-        with pytest.raises(UsageError, match="cannot read from the output"):
-            list(LocalStore(str(folder)).list())
+        (folder / "out/_parts").mkdir(parents=True)
+        (folder / "out/manifest.json").write_bytes(b"{}")
+        (folder / denied).chmod(0)
+        with pytest.raises(UsageError) as raised:
+            ask(LocalStore(str(folder / "out")))
+        (folder / denied).chmod(0o700)
+    assert str(raised.value) == (
+        f"no permission to read {folder / named} (Permission denied). Make the dataset readable for this user "
+        f"(chmod -R u+rX {folder}/out; as its owner: a+rX lets everybody read), or name another folder."
+    )
 
 
 def test_foreign_files_and_links_are_listed_too(tmp_path: Path) -> None:

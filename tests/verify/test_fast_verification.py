@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed import storage
-from shardfeed.errors import DatasetError
+from shardfeed.errors import DatasetError, UsageError
 from shardfeed.findings import Finding
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
@@ -264,3 +264,11 @@ def test_fast_verification_reads_the_manifest_and_lists_once_however_many_files(
     monkeypatch.setattr(storage, "open_store", lambda url: store)
     assert verify(out).ok
     assert store.asked == ["stat manifest.json", "read manifest.json", "list "]
+
+
+def test_an_empty_string_is_no_folder() -> None:
+    with pytest.raises(UsageError) as raised:
+        verify("")
+    assert str(raised.value) == (
+        "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
+    )
