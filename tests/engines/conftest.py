@@ -1,0 +1,44 @@
+"""What every engine runs: one input, its dataset as a plain build makes it, Prism, and a worker's Python."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.engines.worker import Worker, make_worker
+from tests.packaging.sources import ROOT
+from tests.promises import builds, disk
+from tests.promises.photos import make_photos, photo, write
+
+FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "2")
+
+
+@pytest.fixture(scope="session")
+def prism_program() -> Path:
+    """Prism, built once from its source by the same script as ``make engines``."""
+    made = subprocess.run([ROOT / "tools" / "engines.sh"], stdout=subprocess.PIPE, text=True, check=True)
+    return ROOT / made.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Worker:
+    return make_worker(tmp_path_factory.mktemp("worker"))
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty photos of three classes, and two files that cannot be used."""
+    root = make_photos(tmp_path_factory.mktemp("engines") / "photos", classes=("cat", "dog", "ähnlich"), each=20)
+    write(root, "cat/empty.jpg", b"")
+    write(root, "dog/cut.jpg", photo(7)[:200])
+    return root
+
+
+@pytest.fixture(scope="session")
+def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of a plain build's files."""
+    out = tmp_path_factory.mktemp("reference") / "out"
+    builds.built(photos, out, *FLAGS)
+    return disk.digests(out)

@@ -1,0 +1,109 @@
+"""The processes of a portable engine: its job service, and a pool that starts workers when the service asks for them.
+
+Each runs in ``/`` with a worker's variables, on a free port, and is killed with everything below it at the end of its block.
+Beam's own programs listen on all interfaces and have no flag for another; they are up for seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.interrupt import descendants
+from tests.engines.worker import Worker
+
+START_SECONDS = 60.0  # a worker pool starts in 2 s on an idle machine
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process that listens at ``localhost:port``."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"localhost:{self.port}"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A job service and a pool of workers; ``flags`` are what a build needs to run there."""
+
+    service: Server
+    pool: Server
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        where = ("--environment_type", "EXTERNAL", "--environment_config", self.pool.address)
+        return ("--runner", "PortableRunner", "--job_endpoint", self.service.address, *where)
+
+
+@contextlib.contextmanager
+def prism(program: Path, worker: Worker, home: Path, hook: str = "", **env: str) -> Iterator[Engine]:
+    """Prism, and a pool of workers."""
+    service = (str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
+    with _engine(service, worker, home, hook, env) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def job_service(worker: Worker, home: Path, hook: str = "", *, workers: int = 1, **env: str) -> Iterator[Engine]:
+    """Beam's own job service, which runs a job by the in-process engine's code, with so many workers of the pool."""
+    program = Path(__file__).with_name("job_service.py")
+    service = (str(worker.python), str(program), "{port}", str(workers))
+    with _engine(service, worker, home, hook, env) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def _engine(service: Sequence[str], worker: Worker, home: Path, hook: str, env: Mapping[str, str]) -> Iterator[Engine]:
+    pool = (str(worker.python), "-m", "apache_beam.runners.worker.worker_pool_main", "--service_port", "{port}")
+    variables = worker.environment(home, hook, **env)
+    with (
+        _started(service, variables, home / "service.log") as first,
+        _started(pool, variables, home / "pool.log") as second,
+    ):
+        _wait_for(first)
+        _wait_for(second)
+        yield Engine(first, second)
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str], env: Mapping[str, str], log: Path) -> Iterator[Server]:
+    port = _free_port()
+    words = [word.format(port=port) for word in command]
+    with log.open("wb") as out:
+        process = subprocess.Popen(words, cwd="/", env=env, stdout=out, stderr=out)
+    try:
+        yield Server(process, port)
+    finally:
+        for pid in descendants(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(server: Server) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("localhost", server.port), timeout=1):
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"{server.process.args!r} does not listen; it ended with {server.process.poll()}")

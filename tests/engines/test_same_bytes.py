@@ -1,0 +1,67 @@
+"""Every engine that the tests can have runs the same job to the same bytes, from workers that hold only the source package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.engines import servers
+from tests.engines.conftest import FLAGS
+from tests.engines.servers import Engine
+from tests.engines.worker import Worker
+from tests.promises import builds, disk
+
+# A worker's own account: its process, and where its code comes from.
+WITNESS = """
+from transforms import encoding
+process = encoding.process_image
+def witnessed(*args, **kwargs):
+    with open({log!r}, "a") as log:
+        log.write(f"{{os.getpid()}} {{os.getcwd()}} {{encoding.__file__}}\\n")
+    return process(*args, **kwargs)
+encoding.process_image = witnessed
+"""
+
+
+def test_prism_with_a_worker_thread_in_the_launcher(
+    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
+    builds.built(photos, tmp_path / "out", *FLAGS, *engine, env={"TMPDIR": str(tmp_path)})
+    assert disk.digests(tmp_path / "out") == reference
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        pytest.param("prism", 1, id="Prism with a worker process"),
+        pytest.param("job service", 1, id="Beam's job service with a worker process"),
+        pytest.param("job service", 2, id="Beam's job service with two worker processes"),
+    ],
+)
+def test_workers_that_have_only_beam_and_the_source_package(
+    kind: str,
+    workers: int,
+    prism_program: Path,
+    worker: Worker,
+    photos: Path,
+    reference: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "witness"
+    start: Callable[..., AbstractContextManager[Engine]] = (
+        partial(servers.prism, prism_program) if kind == "prism" else partial(servers.job_service, workers=workers)
+    )
+    with start(worker, tmp_path, hook=WITNESS.format(log=str(log))) as engine:
+        builds.built(photos, tmp_path / "out", *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
+
+    assert disk.digests(tmp_path / "out") == reference
+    said = [line.split() for line in log.read_text().splitlines()]
+    assert (len({pid for pid, _, _ in said}), {(cwd, file) for _, cwd, file in said}) == (
+        workers,
+        {("/", str(worker.site / "transforms" / "encoding.py"))},
+    )
