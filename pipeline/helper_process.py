@@ -133,8 +133,8 @@ class _Server:
         if made.exception() is not None:
             self._say("failed", split=split, part=part)
             return
-        result, kept = made.result()
-        self._say("made", result=json.loads(result.to_bytes()), kept=kept)
+        result, spent = made.result()
+        self._say("made", result=json.loads(result.to_bytes()), spent=None if spent is None else spent.to_raw())
 
     def _say(self, what: str, **said: Any) -> None:
         line = json.dumps({"what": what, **said}) + "\n"

@@ -28,6 +28,7 @@ from shardfeed import naming, storage
 from transforms.elements import PartResult, Plan
 from transforms.machine import cores, default_threads
 from transforms.run_state import RUN, HelperGoneError, Made
+from transforms.spent import Spent
 
 MOST_HELPERS = 15  # about 90 MB each
 MOST_IMAGES = 100_000  # that helpers begin by themselves: a build of a minute or more
@@ -214,7 +215,8 @@ class _Helper:
                 self._ready.set()
             case "made":
                 result = PartResult.from_raw(said["result"])
-                RUN.add(result, kept=said["kept"])
-                self._made[result.split, result.part].set_result((result, said["kept"]))
+                spent = Spent(*said["spent"]) if said["spent"] else None
+                RUN.add(result, kept=spent is None)
+                self._made[result.split, result.part].set_result((result, spent))
             case "failed":
                 self._made[said["split"], said["part"]].set_exception(HelperGoneError())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -23,6 +24,7 @@ from shardfeed.checksums import crc32c
 from shardfeed.errors import UsageError, clip
 from shardfeed.example import encode_feature, join_features
 from shardfeed.hashing import MASK128, hash64, key_hash
+from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, ChecksumError, Source, Store
 from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats, check_size, process_image
@@ -32,6 +34,7 @@ from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part, find_part
 from transforms.run_state import RUN, HelperGoneError, Helpers, Made
+from transforms.spent import Spent
 
 MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
 SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
@@ -96,6 +99,7 @@ class _Slice:
     class_counts: dict[str, int] = field(default_factory=dict)
     stats: list[PixelStats] = field(default_factory=list)
     key_sum: int = 0
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass(slots=True)
@@ -121,8 +125,8 @@ class _InFlight:
 class PartEncoder:
     """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
 
-    ``processes``: how many on this machine share the budgets of memory. Not thread-safe itself: one caller submits and
-    collects. Close it to end its threads.
+    ``processes``: how many on this machine share the budgets of memory. ``spent``: what each part took that this run made, for
+    the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
     """
 
     def __init__(
@@ -154,6 +158,7 @@ class PartEncoder:
         self._helpers = helpers
         self._begun = dict(helpers.take_over()) if helpers else {}
         self._in_flight: list[_InFlight] = []
+        self.spent: dict[tuple[str, int], Spent] = {}
 
     def close(self) -> None:
         """Ends the threads; parts in flight are dropped."""
@@ -206,18 +211,20 @@ class PartEncoder:
         done = [flight for flight in self._in_flight if flight not in still]
         self._in_flight = still
         for flight in done:
-            result, kept = flight.made.result()
+            result, spent = flight.made.result()
             if flight.here:
-                RUN.add(result, kept=kept)
+                RUN.add(result, kept=spent is None)
+            if spent is not None:
+                self.spent[result.split, result.part] = spent
             yield result
 
-    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
-        """(result, whether it was there already) of one part, from the look for its sidecar to its commit."""
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent | None]:
+        """(result, what it took, None if it was there already) of one part, from the look for its sidecar to its commit."""
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
-            return found.result, True
+            return found.result, None
         refs = [ref for batch in packed for ref in unpack_refs(batch)]
-        return self._finish(self._start(split, part, refs)), False
+        return self._finish(self._start(split, part, refs))
 
     def _start(self, split: str, part: int, refs: list[ImageRef]) -> _Pending:
         seed = self._options.seed
@@ -233,7 +240,7 @@ class PartEncoder:
         slices = deque(self._pool.submit(self._encode_slice, piece) for piece in _slices(ordered, self._threads))
         return _Pending(split, part, slices)
 
-    def _finish(self, pending: _Pending) -> PartResult:
+    def _finish(self, pending: _Pending) -> tuple[PartResult, Spent]:
         merged, sizes, crc, size = _Slice(), [], 0, 0
         with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
             while pending.slices:
@@ -247,6 +254,7 @@ class PartEncoder:
                 merged.key_sum += done.key_sum
                 merged.rejects += done.rejects
                 merged.stats += done.stats
+                merged.spent.add(done.spent)
                 _add(merged.fixes, done.fixes)
                 _add(merged.class_counts, done.class_counts)
             rejected: dict[str, int] = {}
@@ -265,7 +273,10 @@ class PartEncoder:
                 stats=_sum_stats(merged.stats),
             )
             sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
-            return commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
+            began = time.perf_counter()
+            result = commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
+            merged.spent.write = time.perf_counter() - began
+            return result, merged.spent
 
     def _encode_slice(self, refs: Sequence[ImageRef]) -> _Slice:
         out = _Slice()
@@ -288,8 +299,11 @@ class PartEncoder:
         label = class_of(ref.key, self._by_folders)
         sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
         with self._source_budget.hold(ref.stat.size):
-            data = self._read(ref)
+            data = self._read(ref, out.spent)
+            began = time.perf_counter()
             image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+            out.spent.decode += time.perf_counter() - began - image.encode_seconds
+            out.spent.encode += image.encode_seconds
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],
@@ -307,13 +321,19 @@ class PartEncoder:
         if image.stats is not None:
             out.stats.append(image.stats)
 
-    def _read(self, ref: ImageRef) -> bytes:
+    def _read(self, ref: ImageRef, spent: Spent) -> bytes:
+        began, waits = time.perf_counter(), retry.waits()
         try:
-            return self._sources[ref.root].read(ref.key, ref.stat)
+            data = self._sources[ref.root].read(ref.key, ref.stat)
+            spent.bytes_in += len(data)
+            return data
         except ChangedError as error:
             raise RejectError(Reason.CHANGED, str(error)) from None
         except ChecksumError as error:
             raise RejectError(Reason.CHECKSUM, str(error)) from None
+        finally:
+            spent.read += time.perf_counter() - began
+            spent.retries += retry.waits() - waits
 
 
 @functools.lru_cache(maxsize=1024)

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from shardfeed.errors import IncompleteError, ShardfeedError
 from transforms.elements import PartResult, Plan
+from transforms.spent import Spent
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-Made = Future[tuple[PartResult, bool]]  # a part, and whether an earlier run had finished it
+Made = Future[tuple[PartResult, Spent | None]]  # a part, and what it took; None: an earlier run had finished it
 
 
 class HelperGoneError(Exception):

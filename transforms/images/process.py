@@ -8,9 +8,10 @@ and applying a colour profile come after resizing, on the small image. Any input
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PIL import Image, ImageFile
 
@@ -39,13 +40,17 @@ def _unlimited(_: int) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """One stored image: ``height`` and ``width`` of its pixels, ``fixes`` by the names in ``FIXES``."""
+    """One stored image: ``height`` and ``width`` of its pixels, ``fixes`` by the names in ``FIXES``.
+
+    ``encode_seconds``: what compressing it took; no part of what it is.
+    """
 
     data: bytes
     height: int
     width: int
     fixes: tuple[str, ...]
     stats: PixelStats | None
+    encode_seconds: float = field(default=0.0, compare=False)
 
 
 def process_image(
@@ -165,10 +170,14 @@ def _padded(image: Image.Image, size: tuple[int, int], background: tuple[int, in
 
 
 def _stored(image: Image.Image, options: ImageOptions, fixes: set[str], with_stats: bool) -> EncodedImage:
+    began = time.perf_counter()
+    data = encode(image, options)
+    seconds = time.perf_counter() - began
     return EncodedImage(
-        data=encode(image, options),
+        data=data,
         height=image.height,
         width=image.width,
         fixes=tuple(name for name in FIXES if name in fixes) if fixes else (),
         stats=pixel_stats(image) if with_stats else None,
+        encode_seconds=seconds,
     )

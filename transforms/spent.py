@@ -1,0 +1,34 @@
+"""What a part took, summed where the work is done: the source of the job's timings and bytes read.
+
+Summed in the threads that encode and handed to the step's own thread with the part, because Beam drops what a pool's
+threads count. In no file: a part's bytes and sidecar must not depend on the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+
+@dataclass(slots=True)
+class Spent:
+    """Bytes of sources, reads tried again, and seconds of threads: reading, decoding to resizing, encoding, writing."""
+
+    bytes_in: int = 0
+    retries: int = 0
+    read: float = 0.0
+    decode: float = 0.0
+    encode: float = 0.0
+    write: float = 0.0
+
+    def add(self, other: Spent) -> None:
+        """Adds another's sums to these."""
+        self.bytes_in += other.bytes_in
+        self.retries += other.retries
+        self.read += other.read
+        self.decode += other.decode
+        self.encode += other.encode
+        self.write += other.write
+
+    def to_raw(self) -> list[float]:
+        """For JSON; ``Spent(*raw)`` gives it back."""
+        return list(astuple(self))
