@@ -18,6 +18,7 @@ from shardfeed._version import __version__
 
 if TYPE_CHECKING:
     from shardfeed.accelerator import Accelerator, detect_accelerator
+    from shardfeed.array_batches import ArrayBatches, array_batches
     from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
     from shardfeed.fitting import compile_args, fit_args
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accelerator",
+    "ArrayBatches",
     "DatasetError",
     "DatasetInfo",
     "IncompleteError",
@@ -35,6 +37,7 @@ __all__ = [
     "StorageError",
     "UsageError",
     "__version__",
+    "array_batches",
     "compile_args",
     "detect_accelerator",
     "fit_args",
@@ -45,6 +48,7 @@ __all__ = [
 
 _HOMES = {
     "Accelerator": "accelerator",
+    "ArrayBatches": "array_batches",
     "DatasetError": "errors",
     "DatasetInfo": "dataset_info",
     "IncompleteError": "errors",
@@ -52,6 +56,7 @@ _HOMES = {
     "SplitInfo": "dataset_info",
     "StorageError": "storage.base",
     "UsageError": "errors",
+    "array_batches": "array_batches",
     "compile_args": "fitting",
     "detect_accelerator": "accelerator",
     "fit_args": "fitting",
@@ -59,6 +64,8 @@ _HOMES = {
     "load": "load",
     "verify": "verify",
 }
+
+_EXTRAS = {"ArrayBatches": "arrays", "array_batches": "arrays"}
 
 
 def __getattr__(name: str) -> Any:
@@ -70,7 +77,8 @@ def __getattr__(name: str) -> Any:
         if error.name not in ("numpy", "tensorflow"):
             raise
         raise ImportError(
-            f"shardfeed.{name} needs {error.name}, which is not installed here: pip install 'shardfeed[tf]'"
+            f"shardfeed.{name} needs {error.name}, which is not installed here: "
+            f"pip install 'shardfeed[{_EXTRAS.get(name, 'tf')}]'"
         ) from error
     globals()[name] = value
     return value

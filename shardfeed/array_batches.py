@@ -1,0 +1,217 @@
+"""``array_batches``: a split as NumPy arrays, for JAX and PyTorch, with no TensorFlow.
+
+    blocks → windows → records in order → chunks decoded by a pool of threads → batches
+
+The one decision: threads, not processes. Reading, decoding and copying release the interpreter's lock, so threads use all
+cores, and a batch is decoded where the caller reads it: nothing is pickled or sent through a pipe.
+
+Which records a host reads, and when, comes from ``shardfeed.order`` and ``shardfeed.cut``, as for ``load``. Inside a window the
+order is this reader's own (TensorFlow's shuffle cannot be entered in the middle; this permutation can).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardfeed import storage
+from shardfeed.arguments import byte_count, choice, integer, positive
+from shardfeed.array_blocks import BlockReader
+from shardfeed.array_decode import image_decoder
+from shardfeed.array_order import Window, evaluation_windows, training_windows
+from shardfeed.array_reading import Decoder, batches
+from shardfeed.cut import host_batch, host_range
+from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
+from shardfeed.errors import UsageError, clip
+from shardfeed.preflight import check_split
+
+_LOCAL_READERS = 2
+_REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
+_MAX_THREADS = 64
+
+Batch = tuple[NDArray[Any], ...]
+
+
+class ArrayBatches:
+    """What ``array_batches`` gives: iterate it as often as you like; ``len`` is its number of batches, where it ends.
+
+    ``batch_size``: rows a batch on this host; ``image_shape``: of one row.
+    """
+
+    def __init__(
+        self, decoder: Decoder, batch_size: int, steps: int | None, windows: Callable[[], Iterator[Window]],
+        weight: float | None, *, pad: bool, readers: int, threads: int,
+    ) -> None:  # fmt: skip
+        self.batch_size, self.image_shape = batch_size, decoder.shape
+        self._decoder, self._steps, self._windows, self._weight = decoder, steps, windows, weight
+        self._pad, self._readers, self._threads = pad, readers, threads
+
+    def __len__(self) -> int:
+        if self._steps is None:
+            raise TypeError("a training stream without epochs= has no end and no length")
+        return self._steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        found = batches(self._windows, self._decoder, self.batch_size, readers=self._readers, threads=self._threads)
+        step = 0
+        try:
+            while self._steps is None or step < self._steps:
+                batch = next(found, None)
+                if batch is None:  # this host's records are used up before those of another one
+                    batch = (np.empty((0, *self.image_shape), np.uint8), np.empty(0, np.int32))
+                yield batch if self._weight is None else self._weighted(*batch)
+                step += 1
+        finally:
+            found.close()
+
+    def _weighted(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> Batch:
+        real = len(labels)
+        missing = self.batch_size - real if self._pad else 0
+        if missing:  # only the last batch pays for a copy of its pixels
+            images = np.concatenate([images, np.zeros((missing, *self.image_shape), np.uint8)])
+            labels = np.concatenate([labels, np.zeros(missing, np.int32)])
+        return images, labels, (np.arange(len(labels)) < real) * np.float32(self._weight or 0)
+
+
+def array_batches(
+    dataset: DatasetInfo | str | os.PathLike[str],
+    split: str,
+    batch_size: int,
+    *,
+    training: bool | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    host: tuple[int, int] = (0, 1),
+    start_step: int = 0,
+    shuffle_buffer: int | str = "128MB",
+    eval_remainder: str = "pad",
+    threads: int | None = None,
+) -> ArrayBatches:
+    """Batches of one split, images decoded; an iterable that can be read any number of times.
+
+    Training: ``(x, y)`` without end; ``x`` uint8[b, height, width, channels], 0 to 255, ``y`` int32[b], indices into
+    ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every pass holds every record exactly once over the hosts, in an
+    order that depends on ``(seed, pass)`` and ``shuffle_buffer`` alone; batches straddle passes.
+
+    Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the hosts, in the order of the
+    shards. ``w`` is float32[b]: 0 on the rows that fill batches up, padded/real rows on all others, so that a mean of
+    ``w * loss`` over all batches and hosts is the mean over the records.
+
+    The pixels are those of ``load``, bit for bit; the order inside a window of ``shuffle_buffer`` bytes is another one.
+
+    Args:
+        dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
+        split: Name of the split.
+        batch_size: Records a batch over all hosts.
+        training: Which of the two; by default training for the split "train" only.
+        epochs: Training: end after this many passes; None = never.
+        seed: Training: of the order.
+        host: (number of this host, number of hosts).
+        start_step: Training: begin with this batch, as if those before had been read. Needs the same hosts and batch size.
+        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
+        eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1 (one host only).
+        threads: Decoding threads; by default one a core.
+
+    Raises:
+        DatasetError: no dataset, a shard of another size; while reading: names file, record, key, expected and found.
+        UsageError: an argument that cannot be; no such split; images of varying size; no decoder for the format.
+    """
+    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    chosen = found.splits[split]
+    if training not in (None, True, False):
+        raise UsageError(f"training={clip(repr(training))}: expected True, False or None.")
+    (index, hosts), size = _host(host), positive("batch_size", batch_size)
+    window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
+    pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
+    local = host_batch(size, hosts, 1)
+    threads = _cores() if threads is None else positive("threads", threads)
+    shape = _image_shape(found)
+    check_split(found, chosen)
+    decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
+    pools = {"readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS, "threads": threads}
+    start = _start(start_step)
+    if split == "train" if training is None else training:
+        steps = _training_steps(chosen, local, hosts, epochs, start)
+
+        def train() -> Iterator[Window]:
+            return training_windows(
+                chosen.shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * local
+            )
+
+        return ArrayBatches(decoder, local, steps, train, None, pad=False, **pools)
+    _check_evaluation(split, hosts, epochs, start, pad)
+    steps = -(-max(len(host_range(chosen.num_records, i, hosts)) for i in (0, hosts - 1)) // local)
+
+    def evaluate() -> Iterator[Window]:
+        return evaluation_windows(chosen.shards, host=index, hosts=hosts)
+
+    weight = steps * size / chosen.num_records if pad else 1.0
+    return ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools)
+
+
+def _training_steps(split: SplitInfo, local: int, hosts: int, epochs: int | None, start: int) -> int | None:
+    """Batches from ``start`` on, the same number on every host; None = without end."""
+    least = split.num_records // hosts
+    if not least:
+        raise UsageError(
+            f"host=(…, {hosts}): split {split.name} has {split.num_records} records, less than one a host. Use fewer hosts."
+        )
+    if epochs is None:
+        return None
+    steps = positive("epochs", epochs) * least // local
+    if not steps:
+        raise UsageError(
+            f"batch_size={local * hosts}: {epochs} × {split.num_records} records of {split.name} are less than one batch. "
+            "Use a smaller batch_size or more epochs."
+        )
+    if start > steps:
+        raise UsageError(f"start_step={start}: {epochs} epochs have {steps} steps. Give more epochs.")
+    return steps - start
+
+
+def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pad: bool) -> None:
+    for name, value, unset in (("epochs", epochs, None), ("start_step", start, 0)):
+        if value != unset:
+            raise UsageError(
+                f"{name}={clip(value)}: evaluation is one pass over {split}. Leave {name} out, or pass training=True."
+            )
+    if hosts > 1 and not pad:
+        raise UsageError(
+            'eval_remainder="partial" gives hosts different numbers of batches. Use "pad" with more than one host.'
+        )
+
+
+def _host(value: tuple[int, int]) -> tuple[int, int]:
+    try:
+        index, hosts = value
+    except (TypeError, ValueError):
+        raise UsageError(f"host={clip(repr(value))}: expected (number of this host, number of hosts).") from None
+    index, hosts = integer("host[0]", index), positive("host[1]", hosts)
+    if not 0 <= index < hosts:
+        raise UsageError(f"host={clip(repr(value))}: of {hosts} hosts, the first is 0 and the last {hosts - 1}.")
+    return index, hosts
+
+
+def _start(value: int) -> int:
+    if (start := integer("start_step", value)) < 0:
+        raise UsageError(f"start_step={start}: expected the number of a step, 0 or more.")
+    return start
+
+
+def _cores() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _MAX_THREADS)
+
+
+def _image_shape(found: DatasetInfo) -> tuple[int, int, int]:
+    height, width, channels = found.image_shape
+    if height is None or width is None:
+        raise UsageError(
+            f"the images of the dataset at {clip(found.url)} vary in size, and a batch needs one. "
+            "Build the dataset with a fixed size, for example --resize crop --image_size 224."
+        )
+    return height, width, channels

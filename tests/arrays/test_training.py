@@ -1,0 +1,169 @@
+"""The training stream of NumPy batches: exactly once over hosts, resumable, dependent on seed and pass alone."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed import order
+from shardfeed.cut import host_range
+from shardfeed.errors import UsageError
+from tests.arrays.streams import THREE_BLOCKS, numbers, train
+from tests.datasets import Written, write_dataset
+
+N = 37
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw")
+
+
+def passes(stream: list[int], size: int) -> list[list[int]]:
+    return [stream[i : i + size] for i in range(0, len(stream) - size + 1, size)]
+
+
+def test_every_pass_holds_every_record_once_and_passes_differ(written: Written) -> None:
+    found = passes(train(written, N, 5), N)
+
+    assert [sorted(one) for one in found] == [list(range(N))] * 5
+    assert len({tuple(one) for one in found}) == 5
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 3, 5])
+def test_hosts_together_hold_every_record_of_each_pass_once(written: Written, hosts: int) -> None:
+    shares = [len(host_range(N, host, hosts)) for host in range(hosts)]
+    streams = [train(written, hosts, 3 * share, host=(host, hosts)) for host, share in enumerate(shares)]
+
+    for number in range(3):
+        one = [passes(stream, share)[number] for stream, share in zip(streams, shares, strict=True)]
+        assert sorted(chain(*one)) == list(range(N))
+
+
+@pytest.mark.parametrize("batch_size", [1, 8, 33, 300], ids=str)
+def test_batches_straddle_passes_and_their_size_does_not_change_the_order(written: Written, batch_size: int) -> None:
+    count = -(-3 * N // batch_size)
+
+    found = train(written, batch_size, count)
+
+    assert len(found) == count * batch_size
+    assert found == train(written, N, 10)[: len(found)]
+
+
+def test_order_depends_on_the_seed(written: Written) -> None:
+    assert train(written, N, 2, seed=5) == train(written, N, 2, seed=5)
+    assert len({tuple(train(written, N, 1, seed=seed)) for seed in (0, 1, -1, 2**63)}) == 4
+    assert train(written, N, 1) == train(written, N, 1, seed=0)
+
+
+def test_order_does_not_depend_on_threads(written: Written) -> None:
+    assert train(written, 5, 20, threads=7) == train(written, 5, 20, threads=1)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, 5, 9, 21], ids=str)
+@pytest.mark.parametrize("host", [(0, 1), (1, 3)], ids=["one host", "host 1 of 3"])
+def test_a_stream_that_starts_later_is_the_rest_of_the_stream(
+    written: Written, host: tuple[int, int], start: int
+) -> None:
+    whole = train(written, 9, start + 8, host=host)
+
+    assert train(written, 9, 8, host=host, start_step=start) == whole[start * (9 // host[1]) :]
+
+
+def test_an_end_after_epochs_stays_where_it_is_when_the_stream_starts_later(written: Written) -> None:
+    whole = shardfeed.array_batches(written.path, "train", 8, epochs=2)
+    rest = shardfeed.array_batches(written.path, "train", 8, epochs=2, start_step=3)
+
+    assert (len(whole), len(rest)) == (9, 6)
+    assert numbers(rest, written) == numbers(whole, written)[3 * 8 :]
+
+
+def test_hosts_end_after_the_same_number_of_batches(written: Written) -> None:
+    streams = [shardfeed.array_batches(written.path, "train", 3, epochs=3, host=(host, 3)) for host in range(3)]
+
+    assert [(len(stream), len(list(stream))) for stream in streams] == [(36, 36)] * 3
+
+
+@pytest.mark.parametrize("seed", [0, 7], ids=str)
+def test_windows_are_the_ones_that_load_reads(written: Written, seed: int) -> None:
+    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    ends = blocks.records.cumsum().tolist()
+    found = iter(train(written, 1, 2 * N, seed=seed))
+
+    shuffled = []
+    for epoch in range(2):
+        for window in order.windows(blocks, seed, epoch, 3):
+            expected = [i for block in window for i in range(ends[block] - int(blocks.records[block]), ends[block])]
+            inside = [next(found) for _ in expected]
+            assert sorted(inside) == sorted(expected)
+            shuffled.append(inside != expected)
+
+    assert shuffled.count(False) <= 1  # a window of one short block may come out as it went in
+
+
+def test_what_a_batch_is(written: Written) -> None:
+    batches = shardfeed.array_batches(written.path, "train", 8, host=(1, 2))
+    images, labels = next(iter(batches))
+
+    assert (images.shape, images.dtype, labels.shape, labels.dtype) == ((4, 8, 12, 3), np.uint8, (4,), np.int32)
+    assert (batches.batch_size, batches.image_shape) == (4, (8, 12, 3))
+    with pytest.raises(TypeError, match=r"^a training stream without epochs= has no end and no length$"):
+        len(batches)
+
+
+def test_batches_that_were_handed_out_do_not_change(written: Written) -> None:
+    stream = iter(shardfeed.array_batches(written.path, "train", 8, shuffle_buffer=THREE_BLOCKS))
+    first = next(stream)[0]
+    copy = first.copy()
+    for _ in range(20):
+        next(stream)
+
+    assert np.array_equal(first, copy)
+
+
+def test_a_dataset_may_be_read_twice_at_a_time(written: Written) -> None:
+    batches = shardfeed.array_batches(written.path, "train", 8, epochs=1)
+
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(batches, batches, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1."),
+        ({"host": (2, 2)}, "host=(2, 2): of 2 hosts, the first is 0 and the last 1."),
+        ({"host": 3}, "host=3: expected (number of this host, number of hosts)."),
+        ({"batch_size": 9, "host": (0, 2)}, "The nearest that does: 8 or 10."),
+        ({"batch_size": 40, "host": (0, 40)}, "split train has 37 records, less than one a host. Use fewer hosts."),
+        ({"start_step": -1}, "start_step=-1: expected the number of a step, 0 or more."),
+        ({"epochs": 1, "start_step": 5}, "start_step=5: 1 epochs have 4 steps. Give more epochs."),
+        ({"batch_size": 50, "epochs": 1}, "1 × 37 records of train are less than one batch."),
+        ({"threads": 0}, "threads=0: expected an integer of at least 1."),
+        ({"training": "yes"}, "training='yes': expected True, False or None."),
+        ({"training": False, "epochs": 1}, "epochs=1: evaluation is one pass over train. Leave epochs out"),
+        ({"training": False, "start_step": 1}, "start_step=1: evaluation is one pass over train. Leave start_step out"),
+        (
+            {"training": False, "eval_remainder": "partial", "host": (0, 2)},
+            'eval_remainder="partial" gives hosts different numbers of batches.',
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else ", ".join(value),
+)
+def test_arguments_that_cannot_be(written: Written, options: dict[str, object], message: str) -> None:
+    arguments = {"batch_size": 8, **options}
+
+    with pytest.raises(UsageError) as found:
+        shardfeed.array_batches(written.path, "train", **arguments)  # type: ignore[arg-type]
+
+    assert message in str(found.value)
+
+
+def test_images_of_varying_size(tmp_path: Path) -> None:
+    write_dataset(tmp_path, size=None)
+
+    with pytest.raises(UsageError, match=r"vary in size, and a batch needs one\. Build the dataset with a fixed size"):
+        shardfeed.array_batches(tmp_path, "train", 8)
