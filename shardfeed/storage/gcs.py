@@ -22,6 +22,8 @@ from shardfeed.storage.gcs_bucket import MAX_COMPOSE, Bucket, parse_url
 
 _CHECKSUM_ATTEMPTS = 4  # a flipped bit on the way is gone the second time; one in the stored bytes never is
 
+_UNPACKED = " (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"
+
 
 class GcsSource(Source):
     """A bucket prefix. Its first-level «folders» are its sections, slash included; ``b""`` is every object beside them."""
@@ -71,7 +73,7 @@ class GcsSource(Source):
         expected = "unknown" if stat.crc32c is None else to_hex(stat.crc32c)
         raise ChecksumError(
             f"{clip(key)}: read {len(data):,} bytes with crc32c {to_hex(found)}, {_CHECKSUM_ATTEMPTS} times; "
-            f"the listing says {stat.size:,} bytes, crc32c {expected}"
+            f"the listing says {stat.size:,} bytes, crc32c {expected}" + (_UNPACKED if len(data) > stat.size else "")
         )
 
     def _key(self, name: str) -> bytes:

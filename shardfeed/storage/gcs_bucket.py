@@ -2,6 +2,9 @@
 
 Names are opaque: GCS has no folders, and ``a//b``, ``a/../b`` or ``a/`` are objects like any other. obstore treats names as
 paths: it refuses some and strips slashes from others, which reads a *different object*. Those go through Google's client.
+
+Bytes are those that are stored, also of objects with ``Content-Encoding: gzip``: size and checksum in a listing are theirs.
+Google sends large ones without a length, which obstore refuses; they go through Google's client too.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from google.cloud.storage import Blob
 from shardfeed.errors import UsageError, clip
 from shardfeed.storage.base import ChangedError, NotFoundError, Stat
 from shardfeed.storage.gcs_clients import CONNECT_TIMEOUT, READ_TIMEOUT, google_client, obstore_bucket
-from shardfeed.storage.gcs_errors import FAILURES, Action, is_transient, status_of, translated
+from shardfeed.storage.gcs_errors import FAILURES, Action, is_transient, lacks_header, status_of, translated
 from shardfeed.storage.retry import call_with_retries
 
 MAX_COMPOSE = 32  # sources a call; Google's limit
@@ -81,9 +84,13 @@ class Bucket:
         bucket = None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
 
         def action() -> bytes:
-            if bucket is None:
-                return _download(self._blob(name, generation))
-            return bytes(obstore.get(bucket, name, options={"version": str(generation)}).bytes())
+            if bucket is not None:
+                try:
+                    return bytes(obstore.get(bucket, name, options={"version": str(generation)}).bytes())
+                except obstore.exceptions.BaseError as error:
+                    if not lacks_header(error):
+                        raise
+            return _download(self._blob(name, generation))
 
         try:
             return call_with_retries(action, is_transient)
@@ -196,7 +203,11 @@ class Bucket:
 
 
 def _download(blob: Blob, start: int | None = None, end: int | None = None, checksum: str | None = None) -> bytes:
-    return bytes(blob.download_as_bytes(start=start, end=end, checksum=checksum, timeout=_TIMEOUT, retry=None))
+    # Raw: the stored bytes, also of an object of Content-Encoding gzip, whose size and checksum are those of its stored bytes.
+    data = blob.download_as_bytes(
+        start=start, end=end, checksum=checksum, timeout=_TIMEOUT, retry=None, raw_download=True
+    )
+    return bytes(data)
 
 
 def _stat(blob: Blob) -> Stat:

@@ -65,7 +65,7 @@ def obstore_bucket(name: str) -> ObstoreBucket | None:
 
 
 def _emulator() -> str:
-    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Google's clients for Go and Java."""
+    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Google's client for Go."""
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return host if not host or "://" in host else f"http://{host}"
 
@@ -91,8 +91,8 @@ def _default_credentials() -> Credentials:
         if path := os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
             what = f"cannot be used: {clip(error)}" if os.path.exists(path) else "does not exist"
             raise UsageError(
-                f"GOOGLE_APPLICATION_CREDENTIALS names {clip(path)}, which {what.rstrip('.')}. Name a service account's key file, "
-                "or unset it and log in with: gcloud auth application-default login"
+                f"GOOGLE_APPLICATION_CREDENTIALS names {clip(path)}, which {what.rstrip('.')}. Name a service account's key "
+                "file, or unset it and log in with: gcloud auth application-default login"
             ) from error
         raise UsageError(
             "gs:// needs Google credentials and none were found. Log in with: gcloud auth application-default login "
@@ -106,6 +106,8 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
         "connect_timeout": f"{CONNECT_TIMEOUT}s",
         "timeout": f"{READ_TIMEOUT}s",
         "pool_max_idle_per_host": str(POOL_SIZE),
+        # Without it Google unpacks objects of Content-Encoding gzip on the way: other bytes than listed, without a length.
+        "default_headers": {"Accept-Encoding": "gzip"},
     }
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(0)}  # see shardfeed.storage.retry
     if credentials is not None:

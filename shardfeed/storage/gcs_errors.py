@@ -52,6 +52,11 @@ def status_of(error: Exception) -> int | None:
     return None
 
 
+def lacks_header(error: Exception) -> bool:
+    """True where obstore refuses an answer that is streamed: an object of ``Content-Encoding: gzip``, without length or tag."""
+    return isinstance(error, obstore.exceptions.BaseError) and "Header missing from response" in str(error)
+
+
 def is_transient(error: Exception) -> bool:
     """True where the same request may succeed later: no answer, a broken one, overload, or a server's fault."""
     if isinstance(error, google.auth.exceptions.GoogleAuthError):

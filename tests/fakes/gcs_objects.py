@@ -29,11 +29,12 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Object:
-    """One generation; ``crc32c`` as the listing tells it (a test may make it wrong)."""
+    """One generation; ``crc32c`` as the listing tells it (a test may make it wrong); ``encoding``: Content-Encoding."""
 
     data: bytes
     generation: int
     crc32c: int
+    encoding: str = ""
 
     def resource(self, bucket: str, name: str) -> dict[str, str]:
         return {
@@ -65,9 +66,9 @@ class Objects:
     buckets: dict[str, dict[str, Object]] = field(default_factory=dict)
     generations: itertools.count[int] = field(default_factory=_generations)
 
-    def put(self, bucket: str, name: str, data: bytes) -> Object:
+    def put(self, bucket: str, name: str, data: bytes, encoding: str = "") -> Object:
         """Unconditional write, for tests' own use."""
-        made = Object(data, next(self.generations), crc32c(data))
+        made = Object(data, next(self.generations), crc32c(data), encoding)
         self.buckets.setdefault(bucket, {})[name] = made
         return made
 
@@ -91,11 +92,19 @@ class Objects:
             raise Refusal(400, f"Invalid object name: {name!r}")
         _check(self.bucket(bucket).get(name), query)
 
-    def write(self, bucket: str, name: str, data: bytes, query: Mapping[str, str], claimed_crc: str | None) -> Object:
+    def write(
+        self,
+        bucket: str,
+        name: str,
+        data: bytes,
+        query: Mapping[str, str],
+        claimed_crc: str | None,
+        encoding: str = "",
+    ) -> Object:
         self.check_write(bucket, name, query)
         if claimed_crc not in (None, encode_crc(crc32c(data))):
             raise Refusal(400, f"Provided CRC32C {claimed_crc} does not match the calculated one.")
-        return self.put(bucket, name, data)
+        return self.put(bucket, name, data, encoding)
 
     def compose(self, bucket: str, name: str, sources: Sequence[Mapping[str, Any]], query: Mapping[str, str]) -> Object:
         if not 1 <= len(sources) <= MAX_COMPOSE:

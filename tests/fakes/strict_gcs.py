@@ -12,6 +12,7 @@ a precondition.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import re
 import socket
@@ -29,6 +30,7 @@ from tests.fakes.gcs_objects import Object, Objects, Refusal, encode_crc
 
 Kind = Literal["list", "stat", "get", "upload", "resume", "compose", "delete", "bucket", "unknown"]
 Effect = Literal["status", "drop", "short", "corrupt", "delay", "lost_answer", "call"]
+Transcoding = Literal["as asked", "streamed", "always"]
 
 _KNOWN = {
     "project",
@@ -72,11 +74,17 @@ class Fault:
 
 
 class StrictGCS:
-    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP connections were made."""
+    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP connections were made.
+
+    ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on the way unless the request
+    accepts gzip. ``streamed``: the same, and stored bytes too come without a length, as Google sends large ones. ``always``:
+    unpacked whatever the request accepts, as Google does with types that it takes for compressed already.
+    """
 
     def __init__(self, page_size: int = 1000) -> None:
         self.objects = Objects()
         self.page_size = page_size
+        self.transcoding: Transcoding = "as asked"
         self.log: list[Request] = []
         self.connections = 0
         self._faults: list[Fault] = []
@@ -198,6 +206,14 @@ class StrictGCS:
             "x-goog-generation": str(found.generation),
             "x-goog-hash": f"crc32c={encode_crc(found.crc32c)}",
         }
+        if found.encoding == "gzip":
+            headers |= {"x-goog-stored-content-encoding": "gzip", "x-goog-stored-content-length": str(len(found.data))}
+            if self.transcoding == "always" or "gzip" not in request.headers.get("accept-encoding", ""):
+                del headers["ETag"]  # and no length, no range: the answer is made while it is sent
+                return 200, {**headers, "Transfer-Encoding": "chunked"}, gzip.decompress(found.data)
+            headers["Content-Encoding"] = "gzip"
+            if self.transcoding == "streamed":
+                headers["Transfer-Encoding"] = "chunked"
         span = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
         if span is None:
             return 200, headers, found.data
@@ -214,7 +230,8 @@ class StrictGCS:
             return self._stored(request, request.name, request.body, None)
         if how == "multipart":
             described, data = _multipart(request.headers, request.body)
-            return self._stored(request, request.name, data, described.get("crc32c"))
+            encoding = described.get("contentEncoding", "")
+            return self._stored(request, request.name, data, described.get("crc32c"), encoding)
         self.objects.check_write(request.bucket, request.name, request.query)
         upload_id = f"upload-{len(self._uploads)}"
         self._uploads[upload_id] = (request, bytearray(), json.loads(request.body).get("crc32c"))
@@ -241,9 +258,9 @@ class StrictGCS:
         return 204, {}, b""
 
     def _stored(
-        self, request: Request, name: str, data: bytes, claimed: str | None
+        self, request: Request, name: str, data: bytes, claimed: str | None, encoding: str = ""
     ) -> tuple[int, dict[str, str], bytes]:
-        made = self.objects.write(request.bucket, name, data, request.query, claimed)
+        made = self.objects.write(request.bucket, name, data, request.query, claimed, encoding)
         status, headers, body = _json(made.resource(request.bucket, name))
         return status, {**headers, "x-goog-hash": f"crc32c={encode_crc(made.crc32c)}"}, body
 
@@ -308,7 +325,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
-        self.send_header("Content-Length", str(length))
+        if headers.get("Transfer-Encoding") == "chunked":
+            answer = b"%x\r\n%s\r\n0\r\n\r\n" % (length, answer)
+        else:
+            self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(answer[: length // 2] if effect == "drop" else answer)
         self.wfile.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from shardfeed.checksums import crc32c
 from shardfeed.storage import Listed, Source, Stat
 from shardfeed.storage.gcs_clients import google_client
 from tests.fakes.gcs_objects import Object
-from tests.fakes.strict_gcs import StrictGCS
+from tests.fakes.strict_gcs import StrictGCS, Transcoding
 
 NAMES = [
     "cat/a.jpg",
@@ -203,3 +204,56 @@ def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(
         f"crc32c {crc32c(b'PIXELS'):08x}"
     )
     assert (strict_gcs.counts()["get"], len(waits)) == (4, 3)
+
+
+GZIPPED = gzip.compress(b"pixels" * 1000, mtime=0)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def test_an_object_with_content_encoding_gzip_is_read_as_it_is_stored(bucket: str, name: str) -> None:
+    blob = google_client().bucket(bucket[len("gs://") :]).blob(f"in/{name}")
+    blob.content_encoding = "gzip"
+    blob.upload_from_string(GZIPPED, if_generation_match=0)
+    source = storage.open_source(f"{bucket}/in")
+    stat = listing(source)[name.encode()].stat
+    assert (stat.size, stat.crc32c) == (len(GZIPPED), crc32c(GZIPPED))
+    assert source.read(name.encode(), stat) == GZIPPED
+
+
+@pytest.mark.parametrize("transcoding", ["as asked", "streamed"])
+def test_an_object_with_content_encoding_gzip_in_an_output_is_read_as_it_is_stored(
+    strict_gcs: StrictGCS, transcoding: Transcoding, waits: list[float]
+) -> None:
+    strict_gcs.transcoding = transcoding
+    strict_gcs.objects.put("bucket", "out/shard", GZIPPED, "gzip")
+    store = storage.open_store("gs://bucket/out")
+    assert (store.read("shard"), store.read_range("shard", 3, 7)) == (GZIPPED, GZIPPED[3:10])
+    assert store.checksum("shard") == (len(GZIPPED), crc32c(GZIPPED))
+    assert waits == []
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def test_stored_gzip_that_is_sent_without_a_length_is_read_all_the_same(
+    strict_gcs: StrictGCS, name: str, waits: list[float]
+) -> None:
+    strict_gcs.transcoding = "streamed"
+    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
+    source = storage.open_source("gs://bucket/in")
+    assert source.read(name.encode(), listing(source)[name.encode()].stat) == GZIPPED
+    assert waits == []
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def test_stored_gzip_that_google_insists_on_unpacking_is_a_checksum_error_that_says_so(
+    strict_gcs: StrictGCS, name: str, waits: list[float]
+) -> None:
+    strict_gcs.transcoding = "always"
+    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
+    source = storage.open_source("gs://bucket/in")
+    with pytest.raises(storage.ChecksumError) as raised:
+        source.read(name.encode(), listing(source)[name.encode()].stat)
+    assert str(raised.value) == (
+        f"{name}: read 6,000 bytes with crc32c {crc32c(b'pixels' * 1000):08x}, 4 times; the listing says {len(GZIPPED)} bytes, "
+        f"crc32c {crc32c(GZIPPED):08x} (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"
+    )
+    assert len(waits) == 3
