@@ -28,6 +28,9 @@ class AssignParts(beam.PTransform[Any, Any]):
             | "GroupByPart" >> beam.GroupByKey()
         )
 
+    def display_data(self) -> dict[str, Any]:
+        return {"seed": self._seed}
+
 
 class _HashKeys(beam.DoFn):
     def __init__(self, seed: int) -> None:

@@ -27,6 +27,9 @@ class ClaimOutput(beam.PTransform[Any, Any]):
     def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
         return totals | "Claim" >> beam.ParDo(_Claim(self._options, self._output))
 
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self._output.url}
+
 
 class _Claim(beam.DoFn):
     def __init__(self, options: BuildOptions, output: Output) -> None:

@@ -38,6 +38,9 @@ class Commit(beam.PTransform[Any, Any]):
             AsIter(self.rejects),
         )
 
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.output.url, "run_id": self.run.run_id}
+
 
 @dataclass(eq=False)
 class Sweep(beam.PTransform[Any, Any]):
@@ -54,6 +57,9 @@ class Sweep(beam.PTransform[Any, Any]):
             | "DeleteLeftovers" >> beam.ParDo(_Delete(self.output))
         )
         return published | "DropClaim" >> beam.ParDo(_DropClaim(self.output), AsIter(swept))
+
+    def display_data(self) -> dict[str, Any]:
+        return {"keep_parts": self.keep_parts}
 
 
 class _Publish(beam.DoFn):

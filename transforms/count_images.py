@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
@@ -20,13 +21,30 @@ class CountImages(beam.PTransform[Any, Any]):
         self._options = options
 
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[Totals]:
-        options = self._options
-
         # Without defaults: every listed section gives a batch, so there is always something to add up, and ten steps fewer.
-        def count(batch: RefBatch) -> Totals:
-            return count_batch(batch, options)
+        return (
+            batches
+            | "CountBatches" >> beam.ParDo(_Count(self._options))
+            | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
+        )
 
-        return batches | "CountBatches" >> beam.Map(count) | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
+
+class _Count(beam.DoFn):
+    """``images_listed`` is what ends as written, rejected or skipped."""
+
+    def __init__(self, options: BuildOptions) -> None:
+        self._options = options
+        self._listed = Metrics.counter("shardfeed", "images_listed")
+        self._skipped = Metrics.counter("shardfeed", "images_skipped")
+        self._bytes = Metrics.counter("shardfeed", "bytes_listed")
+
+    def process(self, batch: RefBatch) -> Iterable[Totals]:
+        totals = count_batch(batch, self._options)
+        skipped = sum(totals.skipped.values())
+        self._skipped.inc(skipped)
+        self._listed.inc(totals.candidates + skipped)
+        self._bytes.inc(sum(split.bytes for split in totals.splits.values()))
+        return [totals]
 
 
 @beam.typehints.with_input_types(Totals)

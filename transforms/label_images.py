@@ -22,6 +22,9 @@ class LabelImages(beam.PTransform[Any, Any]):
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[RefBatch]:
         return batches | "Label" >> beam.ParDo(_Label(self._options))
 
+    def display_data(self) -> dict[str, Any]:
+        return {"splits": self._options.splits}
+
 
 class _Label(beam.DoFn):
     def __init__(self, options: BuildOptions) -> None:

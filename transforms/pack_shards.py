@@ -30,6 +30,9 @@ class PackShards(beam.PTransform[Any, Any]):
             | "SpreadShards" >> beam.Reshuffle()
         )
 
+    def display_data(self) -> dict[str, Any]:
+        return {"shard_bytes": self.shard_bytes}
+
 
 def _size_of(part: PartResult) -> tuple[str, PartFile]:
     return part.split, PartFile(part.part, part.bytes, part.records, part.crc32c)

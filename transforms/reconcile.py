@@ -29,6 +29,11 @@ class Reconcile(beam.PTransform[Any, Any]):
             | "Judge" >> beam.ParDo(_Judge(self.limit), AsSingleton(self.totals), AsSingleton(self.plan))
         )
 
+    def display_data(self) -> dict[str, Any]:
+        limit = self.limit
+        share = f"{100 * limit.share[0] / limit.share[1]:g}%, at least {limit.floor} images"
+        return {"max_rejected": str(limit.count) if limit.count is not None else share}
+
 
 class _Judge(beam.DoFn):
     def __init__(self, limit: RejectLimit) -> None:

@@ -1,0 +1,246 @@
+"""What an engine's screen shows of a build: metrics with names that stay, sums that agree with the manifest, display data."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.runner import PipelineResult
+
+from pipeline.build import build
+from pipeline.config import BuildConfig
+from shardfeed.manifest import Manifest, parse_manifest
+from shardfeed.storage import retry
+from shardfeed.storage.base import Stat
+from shardfeed.storage.local import LocalSource
+from tests.pipeline.photos import write_photos
+from transforms.committing import RunRecord
+from transforms.images.fixes import FIXES
+from transforms.images.options import ImageOptions
+from transforms.images.rejects import Reason
+from transforms.options import BuildOptions
+from transforms.run_state import RUN
+
+COUNTERS = {
+    "images_listed",
+    "images_skipped",
+    "bytes_listed",
+    "images_written",
+    "images_rejected",
+    *(f"rejected_{reason.value.lower()}" for reason in Reason),
+    *(f"fix_{name}" for name in FIXES),
+    "bytes_in",
+    "bytes_out",
+    "read_retries",
+    "parts_made",
+    "parts_kept",
+    "shards_composed",
+}
+DISTRIBUTIONS = {"read_ms", "decode_ms", "encode_ms", "write_ms", "compose_ms"}
+OPTIONS = BuildOptions(image=ImageOptions(height=32, width=32), num_shards=2)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build of fourteen images of 32 x 24, two of them empty or no image, and a hidden file; and what it logged."""
+
+    config: BuildConfig
+    result: PipelineResult
+    log: list[str]
+
+    @property
+    def photos(self) -> Path:
+        return Path(self.config.inputs[0])
+
+    @property
+    def parts(self) -> list[Path]:
+        return list(Path(self.config.output, "_parts").rglob("0*.json"))
+
+    @property
+    def manifest(self) -> Manifest:
+        return parse_manifest(Path(self.config.output, "manifest.json").read_bytes(), "manifest")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    root = tmp_path_factory.mktemp("metrics")
+    photos = write_photos(root / "photos", cat=8, dog=6)
+    (photos / "cat" / "000.jpg").write_bytes(b"")
+    (photos / "cat" / "001.jpg").write_bytes(b"<html>not found</html>")
+    (photos / "dog" / ".hidden").write_bytes(b"x")
+    log = _Lines()
+    logger = logging.getLogger("shardfeed")
+    logger.addHandler(log)
+    logger.setLevel(logging.INFO)
+    try:
+        config = _config(photos, root / "out")
+        result = _run(config)
+        yield Built(config, result, list(log.lines))
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(logging.NOTSET)
+        RUN.reset()
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def _config(photos: Path, out: Path) -> BuildConfig:
+    return BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, threads=1, keep_parts=True)
+
+
+def _run(config: BuildConfig) -> PipelineResult:
+    RUN.reset()
+    pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
+    build(pipeline, config, RunRecord("run", "now", config.inputs, "DirectRunner"))
+    result = pipeline.run()
+    result.wait_until_finish()
+    return result
+
+
+def _counters(result: PipelineResult) -> dict[str, int]:
+    found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
+    return {each.key.metric.name: each.committed for each in found if each.committed}
+
+
+def test_counters_agree_with_the_manifest_and_the_input(built: Built) -> None:
+    bytes_listed = sum(path.stat().st_size for path in built.photos.rglob("*.jpg"))
+
+    assert _counters(built.result) == {
+        "images_listed": 15,
+        "images_skipped": 1,
+        "bytes_listed": bytes_listed,
+        "images_written": 12,
+        "images_rejected": 2,
+        "rejected_empty": 1,
+        "rejected_format": 1,
+        "fix_upscaled": 12,
+        "bytes_in": bytes_listed,
+        "bytes_out": built.manifest.splits["train"].bytes,
+        "parts_made": len(built.parts),
+        "shards_composed": 2,
+    }
+
+
+def test_times_are_distributions_over_the_parts(built: Built) -> None:
+    found = built.result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["distributions"]
+    counts = {each.key.metric.name: each.committed.count for each in found}
+
+    assert counts == {
+        **dict.fromkeys(("read_ms", "decode_ms", "encode_ms", "write_ms"), len(built.parts)),
+        "compose_ms": 2,
+    }
+    assert all(each.committed.min >= 0 for each in found)
+
+
+def test_every_name_is_declared_and_there_are_fewer_than_a_hundred(tmp_path: Path) -> None:
+    """A counter that never counts is absent from an engine's answer, so the names are taken from the steps themselves."""
+    from transforms.compose_shards import _Compose
+    from transforms.count_images import _Count
+    from transforms.encode_parts import _Encode
+    from transforms.outcome import Output
+
+    output = Output(str(tmp_path), "run")
+    steps = (_Count(OPTIONS), _Encode(("in",), OPTIONS, 1, output)._metrics, _Compose(output))
+    names = [name for step in steps for value in vars(step).values() for name in _names_in(value)]
+
+    assert sorted(names) == sorted(COUNTERS | DISTRIBUTIONS)
+    assert len(names) < 100
+
+
+def _names_in(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [name for each in value.values() for name in _names_in(each)]
+    name = getattr(value, "metric_name", None)
+    return [name.name] if name is not None else []
+
+
+def test_a_part_that_an_earlier_run_finished_counts_as_kept_and_took_nothing(built: Built, tmp_path: Path) -> None:
+    fingerprint = built.manifest.fingerprint
+    shutil.copytree(Path(built.config.output, "_parts", fingerprint), tmp_path / "out" / "_parts" / fingerprint)
+
+    again = _counters(_run(_config(built.photos, tmp_path / "out")))
+
+    made = _counters(built.result)
+    assert again == {
+        **{name: count for name, count in made.items() if name not in ("parts_made", "bytes_in")},
+        "parts_kept": made["parts_made"],
+    }
+
+
+def test_reads_that_were_tried_again_are_counted(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, failed = LocalSource._read, set[bytes]()
+
+    def flaky(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if key not in failed:
+            failed.add(key)
+            raise OSError(5, "Input/output error")
+        return read(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "_read", flaky)
+    monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
+
+    counters = _counters(_run(_config(built.photos, tmp_path / "out")))
+
+    assert counters["read_retries"] == len(failed) == 13  # an empty file is refused before it is read
+
+
+def test_a_part_is_one_line_of_the_log(built: Built) -> None:
+    lines = [re.fullmatch(r"part train/\d{5}: (\d+) written, (\d+) rejected, (\d+) bytes; (\d+) bytes read, "
+                          r"read \d+ ms, decode \d+ ms, encode \d+ ms, write \d+ ms", line) for line in built.log]  # fmt: skip
+
+    assert len(lines) == len(built.parts)
+    counts = [tuple(map(int, line.groups())) for line in lines if line is not None]
+    made = _counters(built.result)
+    names = ("images_written", "images_rejected", "bytes_out", "bytes_in")
+    assert tuple(map(sum, zip(*counts, strict=True))) == tuple(made[name] for name in names)
+
+
+def test_steps_show_what_they_were_given() -> None:
+    config = _config(Path("/in"), Path("/out"))
+    pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
+    build(pipeline, config, RunRecord("run-1", "now", config.inputs, "DirectRunner"))
+
+    shown = {}
+    for transform in pipeline.to_runner_api().components.transforms.values():
+        if transform.display_data and (
+            transform.unique_name == "EncodeParts/Encode" or "/" not in transform.unique_name
+        ):
+            shown[transform.unique_name] = _display_data(transform)
+    encode = shown.pop("EncodeParts/Encode")
+    assert shown == {
+        "ListImages": {"input_0": "/in"},
+        "LabelImages": {"splits": "train"},
+        "ClaimOutput": {"output": "/out"},
+        "AssignParts": {"seed": 0},
+        "Reconcile": {"max_rejected": "1%, at least 10 images"},
+        "PackShards": {"shard_bytes": 100_000_000},
+        "ComposeShards": {"output": "/out"},
+        "Commit": {"output": "/out", "run_id": "run-1"},
+        "Sweep": {"keep_parts": True},
+    }
+    assert {"image_size": "[32, 32]", "input": "/in", "output": "/out", "threads": 1}.items() <= encode.items()
+
+
+def _display_data(transform: beam_runner_api_pb2.PTransform) -> dict[str, object]:
+    items = [
+        beam_runner_api_pb2.LabelledPayload.FromString(item.payload)
+        for item in transform.display_data
+        if item.urn == "beam:display_data:labelled:v1"
+    ]
+    return {item.key: getattr(item, str(item.WhichOneof("value"))) for item in items}
