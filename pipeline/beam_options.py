@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from shardfeed.errors import UsageError, clip
 
@@ -16,18 +16,25 @@ def require_beam() -> None:
         raise UsageError("build: Apache Beam is not installed here. Install it with: pip install 'shardfeed[beam]'")
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse with our error form: its own is the usage of all of Beam's flags."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"build: Beam does not take this: {message}. See `shardfeed build --help`.")
+
+
 def refuse_unknown(args: Sequence[str]) -> None:
-    """Raises UsageError for the first argument that no Beam options class knows. Imports Beam (about a second)."""
+    """Raises UsageError for the first argument that no Beam options class knows, or whose value it refuses.
+
+    Imports Beam (about a second).
+    """
     require_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser: Any = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser: Any = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for cls in PipelineOptions.__subclasses__():
         cls._add_argparse_args(parser)
-    try:
-        _, unknown = parser.parse_known_args(list(args))
-    except SystemExit:
-        raise UsageError(f"build: Beam refuses {clip(' '.join(args))}; its message is above.") from None
+    _, unknown = parser.parse_known_args(list(args))
     if unknown:
         raise UsageError(
             f"build: unknown argument {clip(unknown[0])}. It is neither a flag of shardfeed nor of Apache Beam. "

@@ -31,9 +31,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ShardfeedError as error:
         print(f"shardfeed: {error}", file=sys.stderr)
         return error.code
+    except FileNotFoundError:
+        if _has_current_folder():
+            raise
+        print(
+            "shardfeed: the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is "
+            "there (cd), then run the command again.",
+            file=sys.stderr,
+        )
+        return UsageError.code
     except KeyboardInterrupt:  # outside of a run, which has a handler of its own
         print(f"shardfeed: stopped before {known.command} was complete; rerun the same command.", file=sys.stderr)
         return IncompleteError.code
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

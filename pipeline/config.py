@@ -15,8 +15,8 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from transforms.images.limits import MAX_OUTPUT_PIXELS
 from transforms.images.options import Channels, Format, ResizeMode, Resizer
+from transforms.input_roots import InputRoot, parse_inputs
 from transforms.labels import FOLDERS, parse_splits
-from transforms.listing import InputRoot, parse_inputs
 from transforms.options import BuildOptions
 from transforms.reconciling import RejectLimit
 
@@ -41,19 +41,22 @@ class BuildConfig:
     keep_parts: bool = False
     discard_incomplete: bool = False
     trust_manifest: bool = False
+    cross_region: bool = False
     roots: tuple[InputRoot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Checks and normalises; see the errors for what is allowed."""
         set_ = object.__setattr__  # the dataclass is frozen for everyone else
         set_(self, "output", _check_output(self.output))
-        set_(self, "roots", parse_inputs(list(self.inputs)))
+        class_depth = 2 if self.options.splits == FOLDERS else 1
+        set_(self, "roots", parse_inputs(list(self.inputs), class_depth=class_depth))
         if self.threads < 0 or self.threads > 512:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
             )
         _check_apart(self.roots, self.output)
         _check_options(self.options)
+        _check_cloud(self)
         if self.runner is not None and "dask" in self.runner.lower():
             raise UsageError(
                 f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
@@ -70,9 +73,17 @@ class BuildConfig:
     @property
     def in_process(self) -> bool:
         """Whether the graph runs in this very process."""
-        words = " ".join(self.beam_args).replace("=", " ").split()
-        modes = [mode for flag, mode in itertools.pairwise(words) if flag == "--direct_running_mode"]
-        return self.engine == "FnApiRunner" and "multi_processing" not in modes[-1:]
+        return self.engine == "FnApiRunner" and self.beam_arg("direct_running_mode") != "multi_processing"
+
+    def beam_arg(self, name: str) -> str | None:
+        """The last value of one of Beam's flags among ``beam_args``; None where it is not given."""
+        flag, value = f"--{name}", None
+        for arg, after in itertools.zip_longest(self.beam_args, self.beam_args[1:]):
+            if arg == flag:
+                value = after
+            elif arg.startswith(flag + "="):
+                value = arg[len(flag) + 1 :]
+        return value
 
 
 def _check_output(output: str) -> str:
@@ -97,6 +108,27 @@ def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
                 f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "
                 "input is never written to. Give an --output outside of it."
             )
+
+
+def _check_cloud(config: BuildConfig) -> None:
+    """What Dataflow cannot do without; Beam would say so after its import and the listing, one at a time."""
+    if "dataflow" not in (config.runner or "").lower():
+        return
+    region = os.environ.get("CLOUDSDK_COMPUTE_REGION")  # Beam takes it too
+    missing = [
+        f"--{name} {example}"
+        for name, example, otherwise in (
+            ("project", "my-project", None),
+            ("region", "us-central1", region),
+            ("temp_location", "gs://bucket/folder", config.beam_arg("staging_location")),
+        )
+        if not (config.beam_arg(name) or otherwise)
+    ]
+    if missing:
+        raise UsageError(
+            f"--runner {config.runner} also needs {', '.join(missing)}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
+            "./run_dataflow.sh INPUT OUTPUT"
+        )
 
 
 def _check_options(options: BuildOptions) -> None:

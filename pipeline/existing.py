@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.config import BuildConfig
+from pipeline.output_folder import check_folder
 from shardfeed import naming, storage
 from shardfeed.errors import ConflictError, clip
-from shardfeed.manifest import Manifest, parse_manifest
-from transforms.claim import describe_conflict, discard_incomplete
+from shardfeed.manifest import Manifest
+from shardfeed.storage.base import Store
+from transforms.claim import describe_conflict, discard_incomplete, read_manifest
 from transforms.elements import Totals
+from transforms.input_roots import refuse_literal_brackets
 from transforms.listing import list_all
+from transforms.plan import make_plan
 from transforms.totals import add_totals, count_batch, label_batch, listing_of
 
 _ROWS = 20  # differing classes shown
@@ -24,19 +28,25 @@ _ROWS = 20  # differing classes shown
 def find_existing(config: BuildConfig) -> Manifest | None:
     """The manifest of this very build, if the output holds it; None when there is work to do.
 
-    With ``discard_incomplete`` a broken build's files are removed first.
+    With ``discard_incomplete`` a broken build's files are removed first, after a look at the whole input: one that cannot give a
+    dataset discards nothing.
 
     Raises:
+        UsageError: output or input are not there, or cannot be what they have to be.
         ConflictError: the output holds another dataset, or this one's input has changed since.
     """
+    check_folder(config.output)
     store = storage.open_store(config.output)
+    complete = _has_manifest(store)
     for root in config.roots:
-        storage.open_source(root.url).sections()  # an absent or unreadable input is an error before anything starts
+        refuse_literal_brackets(root, storage.open_source(root.url).sections())
     if config.discard_incomplete:
+        if not complete:
+            make_plan(relist(config), config.options, {})
         discard_incomplete(store)
-    if store.stat(naming.MANIFEST) is None:
+    if not complete:
         return None
-    manifest = parse_manifest(store.read(naming.MANIFEST), f"{config.output}/{naming.MANIFEST}")
+    manifest = read_manifest(store)
     if manifest.config != config.options.config():
         theirs = {"config": manifest.config, "listing": ""}
         ours = {"config": config.options.config(), "listing": ""}
@@ -44,6 +54,14 @@ def find_existing(config: BuildConfig) -> Manifest | None:
     if not config.trust_manifest:
         _compare_listing(config, manifest)
     return manifest
+
+
+def _has_manifest(store: Store) -> bool:
+    if storage.is_remote(
+        store.url
+    ):  # a bucket that is not there lists with an error; a look at a name in it finds nothing
+        return any(name == naming.MANIFEST for name, _ in store.list(naming.MANIFEST))
+    return store.stat(naming.MANIFEST) is not None
 
 
 def relist(config: BuildConfig) -> Totals:

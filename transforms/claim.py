@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardfeed import naming
-from shardfeed.errors import ConflictError, IncompleteError, clip
-from shardfeed.manifest import canonical_json, parse_manifest
+from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
+from shardfeed.manifest import Manifest, canonical_json, parse_manifest
 from shardfeed.storage.base import NotFoundError, Store
 from transforms.elements import Plan
 from transforms.options import BuildOptions
@@ -24,6 +24,8 @@ _TRIES = 5  # of losing the claim to a build that is gone when looked at
 _DESKTOP_FILES = frozenset(
     {".DS_Store", "Thumbs.db", "desktop.ini"}
 )  # a look at the folder makes them; nobody misses them
+# None where another flag, which differs then too, leaves them without a meaning.
+_DEPENDENT = frozenset({"quality", "shard_bytes"})
 _DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
@@ -48,14 +50,30 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     created = _create_or_join(store, claim)
     if store.stat(naming.MANIFEST) is None:
         return created
-    built = parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
-    if created:
-        store.delete(naming.CLAIM)
+    try:
+        built = read_manifest(store)
+    finally:
+        if created:
+            store.delete(naming.CLAIM)
     if built.fingerprint == plan.fingerprint:
         raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
     raise ConflictError(
         describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim)
     )
+
+
+def read_manifest(store: Store) -> Manifest:
+    """The manifest of the dataset that is in the output already.
+
+    Raises:
+        ConflictError: it is damaged or of another version; a build cannot mend that, and never overwrites it.
+    """
+    try:
+        return parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
+    except DatasetError as error:
+        raise ConflictError(
+            f"--output {store.url} holds a dataset already, which is never overwritten: {error} Or give another --output."
+        ) from None
 
 
 def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
@@ -108,6 +126,7 @@ def describe_conflict(
         f"--{name} (there {clip(theirs['config'].get(name), 60)}, here {clip(value, 60)})"
         for name, value in sorted(ours["config"].items())
         if theirs["config"].get(name) != value
+        and not (name in _DEPENDENT and None in (value, theirs["config"].get(name)))
     ]
     if theirs.get("listing") != ours.get("listing"):
         differing.append("the input's files (names, sizes or versions)")

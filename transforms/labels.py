@@ -107,6 +107,31 @@ FAULTS = {
 }
 
 
+FOLDER_FAULTS = {
+    "no_images": (
+        "{count} folder(s) hold files, but not one image: {examples}. Each would be a class or a split without images. Move them "
+        "out of the input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg')."
+    ),
+    "linked_folder": (
+        "{count} symbolic link(s) stand where a class folder should be: {examples}. Links to folders are not followed. Put the "
+        "real folders there, give what they lead to as --input, hide the links with a dot before the name, or give a glob "
+        "(--input 'ROOT/*/*.jpg')."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty:
+    """What could not be labelled travels on as a batch of this split, so that counting can report it all."""
+
+    PREFIX = "?"
+
+    @classmethod
+    def split(cls, what: str) -> str:
+        """Name of the batch, for a key of ``FAULTS`` or ``FOLDER_FAULTS``; no split can be called so."""
+        return cls.PREFIX + what
+
+
 def label_key(key: bytes, by_folders: bool, rule: SplitRule) -> tuple[str, str]:
     """(split, class) of a key.
 

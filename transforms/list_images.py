@@ -9,9 +9,12 @@ from apache_beam.pvalue import PBegin, PCollection
 from shardfeed import storage
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import RefBatch
-from transforms.listing import InputRoot, list_section
+from transforms.input_roots import InputRoot
+from transforms.listing import list_section
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+
+_SHOWN = 10  # inputs; the graph must not grow with them
 
 
 class ListImages(beam.PTransform[Any, Any]):
@@ -29,6 +32,9 @@ class ListImages(beam.PTransform[Any, Any]):
             | "SpreadFolders" >> beam.Reshuffle()
             | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._output))
         )
+
+    def display_data(self) -> dict[str, Any]:
+        return {f"input_{index}": root.url for index, root in enumerate(self._roots[:_SHOWN])}
 
 
 class _FindFolders(beam.DoFn):

@@ -1,22 +1,26 @@
-"""Which listed files are candidates, and how ``--input`` names roots.
+"""Which listed files are candidates.
 
 A file is skipped by a closed rule on names alone (hidden, another suffix, a well-known document without a suffix, a folder
 marker) or because it is not a plain file of the tree; everything else is a candidate, and a candidate is written or rejected,
 never dropped. Any other name without a suffix is a candidate: many buckets hold such images.
+
+What is skipped must not take a whole class with it. Below a root without globs, a class folder that holds files but no
+candidate is a fault, and so is a link in its place. Hidden files and folder markers do not count: a folder with nothing else
+is empty to its owner, and an empty one is nothing, since a bucket cannot hold it.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
-from shardfeed.storage.base import Listed
+from shardfeed.storage.base import Listed, Stat
 from transforms.elements import ImageRef, RefBatch, add_counts, pack_ref
 from transforms.images.suffixes import IMAGE_SUFFIXES
+from transforms.input_roots import InputRoot, glob_regex
+from transforms.labels import Faulty
 from transforms.run_state import RUN
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
@@ -26,101 +30,6 @@ _DOCUMENTS = frozenset(
     {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
     | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
 )
-_WILDCARDS = re.compile(r"[*?\[]")
-_SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
-_SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # what means something else inside a set of a regular expression
-
-
-@dataclass(frozen=True, slots=True)
-class InputRoot:
-    """A root and the globs (relative to it) of which a file must match one; no globs = everything below it."""
-
-    url: str
-    globs: tuple[str, ...] = ()
-
-
-def parse_inputs(inputs: list[str]) -> tuple[InputRoot, ...]:
-    """Roots of ``--input`` values, equal roots joined, sorted.
-
-    Raises:
-        UsageError: one root lies inside another, or a value is empty.
-    """
-    merged: dict[str, set[str] | None] = {}
-    for text in inputs:
-        root, glob = _split_glob(text)
-        globs = merged.setdefault(root, set())
-        if glob is None or globs is None:
-            merged[root] = None
-        else:
-            globs.add(glob)
-    roots = sorted(merged)
-    for inner in roots:
-        for outer in roots:
-            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
-                raise UsageError(
-                    f"--input {clip(inner)} lies inside --input {clip(outer)}: its images would be listed twice with "
-                    "different classes. Give only one of them, or build two datasets."
-                )
-    return tuple(InputRoot(root, tuple(sorted(merged[root] or ()))) for root in roots)
-
-
-def _split_glob(text: str) -> tuple[str, str | None]:
-    """(root, glob or None): the root is the longest prefix of whole folders without a wildcard."""
-    if not text:
-        raise UsageError(
-            "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg)."
-        )
-    remote = storage.is_remote(text)
-    if not remote:
-        text = os.path.expanduser(text)
-    if not _WILDCARDS.search(text) or (not remote and os.path.isdir(text)):
-        return _normal(text, remote), None
-    cut = text.rfind("/", 0, _WILDCARDS.search(text).start())  # type: ignore[union-attr]
-    root, glob = text[: cut + 1] if cut >= 0 else ".", text[cut + 1 :]
-    if remote and root.endswith("://"):
-        raise UsageError(
-            f"--input {clip(text)}: a glob cannot choose among buckets. Name the bucket, as in gs://photos/*/*.jpg."
-        )
-    try:
-        glob_regex(glob)
-    except re.error as error:
-        raise UsageError(
-            f"--input {clip(text)}: {clip(glob)!r} is not a glob ({error.msg}). Allowed are * ? ** and sets such as "
-            "[abc], [a-z], [!abc]."
-        ) from None
-    return _normal(root, remote), glob
-
-
-def _normal(root: str, remote: bool) -> str:
-    return storage.normal_url(root) if remote else os.path.realpath(root)
-
-
-def glob_regex(glob: str) -> re.Pattern[str]:
-    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets.
-
-    For whole keys as ``os.fsdecode`` gives them, so that ``?`` is a character and not a byte of one.
-
-    Raises:
-        re.error: a set with a range that runs backwards.
-    """
-    out, at = "", 0
-    while at < len(glob):
-        if glob.startswith("**/", at):
-            out, at = out + "(?:.*/)?", at + 3
-        elif glob.startswith("**", at):
-            out, at = out + ".*", at + 2
-        elif glob[at] == "*":
-            out, at = out + "[^/]*", at + 1
-        elif glob[at] == "?":
-            out, at = out + "[^/]", at + 1
-        elif match := _SET.match(glob, at):
-            negated, members = match.groups()
-            members = _SET_OPERATORS.sub(r"\\\g<0>", members)
-            out += f"(?!/)[^{members}]" if negated else f"(?!/)[{members}]"
-            at = match.end()
-        else:
-            out, at = out + re.escape(glob[at]), at + 1
-    return re.compile(out, re.DOTALL)
 
 
 def skip_reason(listed: Listed) -> str | None:
@@ -128,7 +37,7 @@ def skip_reason(listed: Listed) -> str | None:
     if listed.kind != "file":
         return listed.kind
     name = listed.key.rsplit(b"/", 1)[-1]
-    if listed.key.startswith(b".") or b"/." in listed.key:
+    if _is_hidden(listed.key):
         return "hidden"
     stem, dot, suffix = name.rpartition(b".")
     if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
@@ -138,15 +47,25 @@ def skip_reason(listed: Listed) -> str | None:
     return None
 
 
+def _is_hidden(key: bytes) -> bool:
+    return key.startswith(b".") or b"/." in key
+
+
 def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBatch]:
-    """Batches of the candidates in one section of a root, the last (always there) with what was skipped."""
+    """Batches of the candidates in one section of a root, the last (always there) with what was skipped.
+
+    Before the last, batches of class folders that are faulty (see ``transforms.labels.FOLDER_FAULTS``).
+    """
     globs = [glob_regex(glob) for glob in root.globs]
+    folders = None if globs else _ClassFolders(root)
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
     for listed in storage.open_source(root.url).list(section):
         if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
         reason = skip_reason(listed)
+        if folders is not None:
+            folders.add(listed.key, reason)
         if reason is not None:
             skipped = add_counts(skipped, {reason: 1})
             continue
@@ -159,7 +78,47 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
             RUN.check()
             yield RefBatch("", b"".join(packed))
             packed = []
+    if folders is not None:
+        yield from folders.faults(index)
     yield RefBatch("", b"".join(packed), skipped)
+
+
+class _ClassFolders:
+    """What stands in the places of class folders, and of the split folders above them."""
+
+    def __init__(self, root: InputRoot) -> None:
+        self._root = root
+        self._has_images: dict[bytes, bool] = {}
+        self._links: list[bytes] = []
+
+    def add(self, key: bytes, reason: str | None) -> None:
+        """Takes note of a listed key and why it is skipped, if it is."""
+        if reason == "folder_marker" or (reason is not None and _is_hidden(key)):
+            return
+        if reason == "symlink" and key.count(b"/") < self._root.class_depth and self._leads_to_folder(key):
+            self._links.append(key)
+            return
+        slash = -1
+        for _ in range(self._root.class_depth):
+            slash = key.find(b"/", slash + 1)
+            if slash < 0:
+                return
+            folder = key[:slash]
+            self._has_images[folder] = reason is None or self._has_images.get(folder, False)
+
+    def faults(self, index: int) -> Iterator[RefBatch]:
+        """Batches that name faulty folders; of a split without images only the split."""
+        empty = {folder for folder, has_images in self._has_images.items() if not has_images}
+        empty -= {folder for folder in empty if folder.rpartition(b"/")[0] in empty}
+        for what, folders in (("no_images", sorted(empty)), ("linked_folder", self._links)):
+            if folders:
+                refs = [pack_ref(ImageRef(index, folder, Stat(0, 0))) for folder in folders]
+                yield RefBatch(Faulty.split(what), b"".join(refs))
+
+    def _leads_to_folder(self, key: bytes) -> bool:
+        """A link that leads nowhere is taken for a folder's if its name has no suffix: what it leads to may not be mounted."""
+        path = os.path.join(os.fsencode(self._root.url), key)
+        return os.path.isdir(path) or (not os.path.exists(path) and b"." not in key.rpartition(b"/")[2])
 
 
 def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from shardfeed.errors import UsageError
 from shardfeed.manifest import canonical_json
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from transforms.labels import FAULTS, choose_classes, parse_splits
+from transforms.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_splits
 from transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 
 PART_BYTES = 6_000_000  # encoded bytes a part: 5-60 s of one core's work, small enough to lose, large enough to write
@@ -23,10 +23,9 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     """The plan of a listing.
 
     Raises:
-        UsageError: unlabelled images, no images, class faults, more shards than images.
+        UsageError: unlabelled images, no images, folders without images, class faults, more shards than images.
     """
-    for what, (count, keys) in sorted(totals.faults.items()):
-        raise UsageError(FAULTS[what].format(count=f"{count:,}", examples=", ".join(keys)))
+    _refuse_faults(totals, FAULTS)
     if not totals.candidates:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(totals.skipped.items()))
         raise UsageError(
@@ -35,6 +34,7 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
             + ". Expected ROOT/class/image.jpg "
             "with suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
         )
+    _refuse_faults(totals, FOLDER_FAULTS)
     _refuse_empty_splits(totals, options)
     found = {name for split in totals.splits.values() for name in split.by_class}
     classes = choose_classes(found, options.class_list, options.splits)
@@ -69,6 +69,12 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
         else low + 1
     )
     return min(max(nearer, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
+
+
+def _refuse_faults(totals: Totals, messages: Mapping[str, str]) -> None:
+    for what, (count, keys) in sorted(totals.faults.items()):
+        if what in messages:
+            raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys)))
 
 
 def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:

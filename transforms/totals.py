@@ -7,34 +7,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.hashing import MASK128, hash128, key_hash
 from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_counts, pack_ref, unpack_refs
 from transforms.estimate import estimate_record_bytes
-from transforms.labels import FOLDERS, UnlabelledError, class_of, label_key, parse_splits
+from transforms.labels import FOLDERS, Faulty, UnlabelledError, class_of, label_key, parse_splits
 from transforms.options import BuildOptions
 
 _EXAMPLES = 5  # keys shown of each fault
 _VERSION = struct.Struct("<Qq")
 
 
-@dataclass(frozen=True, slots=True)
-class Faulty:
-    """References that could not be labelled travel on as a batch of this split, so that counting can report them all."""
-
-    PREFIX = "?"
-
-    @classmethod
-    def split(cls, what: str) -> str:
-        """Name of the batch; no split can be called so."""
-        return cls.PREFIX + what
-
-
 def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
-    """The batch cut by split."""
+    """The batch cut by split; one of faulty folders as it is."""
+    if batch.split.startswith(Faulty.PREFIX):
+        return [batch]
     rule, by_folders = parse_splits(options.splits), options.splits == FOLDERS
     pieces: dict[str, list[bytes]] = {}
     for ref in unpack_refs(batch.refs):

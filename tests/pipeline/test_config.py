@@ -21,8 +21,11 @@ from pipeline.config import (
 from shardfeed.errors import UsageError
 from transforms.committing import class_line
 from transforms.images.options import ImageOptions
-from transforms.listing import InputRoot
+from transforms.input_roots import InputRoot
 from transforms.options import BuildOptions
+
+
+DATAFLOW = ("--project=my-project", "--region", "us-central1", "--temp_location=gs://bucket/tmp")
 
 
 def _config(**changes: Any) -> BuildConfig:
@@ -189,7 +192,7 @@ def test_a_link_does_not_hide_that_the_output_lies_inside_the_input(tmp_path: Pa
         ),
         (None, ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "FnApiRunner", True),
         ("PrismRunner", (), "PrismRunner", False),
-        ("DataflowRunner", (), "DataflowRunner", False),
+        ("DataflowRunner", DATAFLOW, "DataflowRunner", False),
     ],
 )
 def test_the_direct_runner_is_beams_in_process_engine_by_name(

@@ -1,4 +1,4 @@
-"""Roots, globs and the closed rule on names that says which files are candidates."""
+"""The closed rule on names that says which files are candidates, and the folders that it must not empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.storage.base import Listed, Stat
 from transforms import listing
 from transforms.elements import RefBatch, add_counts, unpack_refs
-from transforms.listing import InputRoot, glob_regex, list_all, parse_inputs, skip_reason
+from transforms.input_roots import InputRoot
+from transforms.listing import list_all, skip_reason
 from transforms.run_state import RUN
 
 
@@ -58,133 +59,8 @@ def test_what_is_no_plain_file_is_skipped_by_its_kind(kind: str) -> None:
     assert skip_reason(Listed(b"cat/1.jpg", Stat(1, 1), kind)) == kind  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("glob", "matching", "others"),
-    [
-        ("*/*.jpg", ["cat/1.jpg", "cat/.jpg"], ["1.jpg", "a/b/1.jpg", "cat/1.png", "cat/1.jpgx"]),
-        ("**/*.jpg", ["1.jpg", "a/1.jpg", "a/b/c/1.jpg"], ["a/1.png"]),
-        ("cat/**", ["cat/1", "cat/a/b"], ["dog/1", "cat"]),
-        ("a**b", ["ab", "a/x/b", "axb"], ["b"]),
-        ("**/x/*.png", ["x/1.png", "a/x/1.png"], ["ax/1.png", "x/a/1.png"]),
-        ("?/1.jpg", ["a/1.jpg", "é/1.jpg"], ["ab/1.jpg", "/1.jpg"]),
-        ("[cd]og/*", ["cog/1", "dog/1"], ["fog/1", "cog/a/b"]),
-        ("[!c]og/*", ["dog/1"], ["cog/1"]),
-        ("[a-c]/*", ["b/1"], ["d/1"]),
-        ("[é]/*", ["é/1"], ["ê/1"]),
-        ("a[!b]c", ["axc"], ["abc", "a/c"]),
-        ("[]]/*", ["]/1"], ["a/1"]),
-        ("[!]]/*", ["a/1"], ["]/1"]),
-        ("a[1", ["a[1"], ["a1"]),
-        ("a.b+(c)/*", ["a.b+(c)/1"], ["axb+(c)/1"]),
-        ("[\\]/*", ["\\/1"], ["a/1"]),
-        ("*\n*", ["a\nb"], ["ab"]),
-        ("[[]/*", ["[/1"], ["a/1"]),
-    ],
-    ids=lambda value: repr(value) if isinstance(value, str) else "",
-)
-def test_a_glob_matches_whole_keys(glob: str, matching: list[str], others: list[str]) -> None:
-    regex = glob_regex(glob)
-
-    assert [key for key in matching + others if regex.fullmatch(key)] == matching
-
-
-@pytest.mark.parametrize(("glob", "range_"), [("[z-a]/*", "z-a"), ("x[9-0].jpg", "9-0")])
-def test_a_glob_that_can_match_nothing_is_refused_at_once(glob: str, range_: str) -> None:
-    with pytest.raises(UsageError) as found:
-        parse_inputs([f"gs://flowers/{glob}"])
-    assert str(found.value) == (
-        f"--input gs://flowers/{glob}: {glob!r} is not a glob (bad character range {range_}). Allowed are * ? ** and sets "
-        "such as [abc], [a-z], [!abc]."
-    )
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current folder, also HOME, that holds ``photos/cat`` and ``we[i]rd``."""
-    root = tmp_path.resolve()
-    (root / "photos" / "cat").mkdir(parents=True)
-    (root / "we[i]rd").mkdir()
-    monkeypatch.chdir(root)
-    monkeypatch.setenv("HOME", str(root))
-    return root
-
-
-@pytest.mark.parametrize(
-    ("inputs", "roots"),
-    [
-        (["photos"], [("photos", ())]),
-        (["photos/"], [("photos", ())]),
-        (["./photos//"], [("photos", ())]),
-        (["~/photos"], [("photos", ())]),
-        (["~/photos/*/*.jpg"], [("photos", ("*/*.jpg",))]),
-        (["photos/*/*.jpg", "photos/*/*.png"], [("photos", ("*/*.jpg", "*/*.png"))]),
-        (["photos/*/*.jpg", "photos/*/*.jpg"], [("photos", ("*/*.jpg",))]),
-        (["photos/*/*.jpg", "photos"], [("photos", ())]),
-        (["photos", "photos/*/*.jpg"], [("photos", ())]),
-        (["photos/cat*/1.jpg"], [("photos", ("cat*/1.jpg",))]),
-        (["**/*.jpg"], [("", ("**/*.jpg",))]),
-        (["*.jpg"], [("", ("*.jpg",))]),
-        (["we[i]rd"], [("we[i]rd", ())]),
-        (["we[i]*"], [("", ("we[i]*",))]),
-        (["photos", "other"], [("other", ()), ("photos", ())]),
-        (["photos", "photos2"], [("photos", ()), ("photos2", ())]),
-    ],
-    ids=lambda value: " ".join(value) if value and isinstance(value[0], str) else "",
-)
-def test_inputs_name_roots_and_globs(here: Path, inputs: list[str], roots: list[tuple[str, tuple[str, ...]]]) -> None:
-    expected = [InputRoot(str(here / root) if root else str(here), globs) for root, globs in roots]
-
-    assert parse_inputs(inputs) == tuple(expected)
-
-
-def test_a_root_may_be_a_link_to_a_folder(here: Path) -> None:
-    (here / "link").symlink_to("photos")
-
-    assert parse_inputs(["link", "photos"]) == (InputRoot(str(here / "photos")),)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "roots"),
-    [
-        (["gs://flowers"], [InputRoot("gs://flowers")]),
-        (["gs://flowers/"], [InputRoot("gs://flowers")]),
-        (["gs://flowers/*/*.jpg"], [InputRoot("gs://flowers", ("*/*.jpg",))]),
-        (["gs://flowers/2024/*/*.jpg"], [InputRoot("gs://flowers/2024", ("*/*.jpg",))]),
-        (["gs://flowers/**"], [InputRoot("gs://flowers", ("**",))]),
-        (["gs://a/x", "gs://a/xy"], [InputRoot("gs://a/x"), InputRoot("gs://a/xy")]),
-        (["gs://b/*", "gs://b/c*"], [InputRoot("gs://b", ("*", "c*"))]),
-    ],
-    ids=lambda value: " ".join(value) if value and isinstance(value[0], str) else "",
-)
-def test_buckets_are_roots_too(inputs: list[str], roots: list[InputRoot]) -> None:
-    assert parse_inputs(inputs) == tuple(roots)
-
-
-@pytest.mark.parametrize(
-    ("outer", "inner"),
-    [("gs://a", "gs://a/b"), ("gs://a/b/*.jpg", "gs://a/b/c/*.jpg"), ("/", "/srv"), ("/srv", "/srv/photos/cat")],
-)
-def test_a_root_inside_another_is_refused(outer: str, inner: str) -> None:
-    roots = [parse_inputs([text])[0].url for text in (outer, inner)]
-    for inputs in ([outer, inner], [inner, outer]):
-        with pytest.raises(UsageError) as found:
-            parse_inputs(inputs)
-        assert str(found.value) == (
-            f"--input {roots[1]} lies inside --input {roots[0]}: its images would be listed twice with different classes. "
-            "Give only one of them, or build two datasets."
-        )
-
-
-def test_an_empty_input_is_refused() -> None:
-    with pytest.raises(UsageError) as found:
-        parse_inputs(["photos", ""])
-    assert str(found.value) == (
-        "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg)."
-    )
-
-
 def _keys_and_skipped(root: InputRoot) -> tuple[set[bytes], dict[str, int]]:
-    batches = list(list_all((root,)))
+    batches = [batch for batch in list_all((root,)) if not batch.split]
     return (
         {ref.key for batch in batches for ref in unpack_refs(batch.refs)},
         add_counts(*(batch.skipped for batch in batches)),

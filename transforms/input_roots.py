@@ -1,0 +1,179 @@
+"""How ``--input`` names roots: folders, buckets and globs.
+
+The one decision: a glob's root is its longest prefix of whole folders without a wildcard, because the class is the first folder
+below the root. So a folder whose own name has a wildcard has to be sayable: one that is there under this very name is taken
+as it is, and ``[[]``, ``[*]``, ``[?]`` are plain characters. What looks like a glob of another kind is an error, never a literal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shardfeed import storage
+from shardfeed.errors import UsageError, clip
+
+_WILDCARDS = re.compile(r"[*?\[]")
+_ESCAPED = re.compile(r"\[([*?\[\]{}])\]")
+_BRACES = re.compile(r"(?<!\[)\{([^{}]*,[^{}]*)\}")
+_SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
+_SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # what means something else inside a set of a regular expression
+_SHOWN = 4  # inputs that a message spells out
+
+
+@dataclass(frozen=True, slots=True)
+class InputRoot:
+    """A root and the globs (relative to it) of which a file must match one; no globs = everything below it.
+
+    ``class_depth``: folders from the root down to a class's own, 2 where the split comes first.
+    """
+
+    url: str
+    globs: tuple[str, ...] = ()
+    class_depth: int = 1
+
+
+def parse_inputs(inputs: list[str], *, class_depth: int = 1) -> tuple[InputRoot, ...]:
+    """Roots of ``--input`` values, equal roots joined, sorted.
+
+    Raises:
+        UsageError: one root lies inside another, or a value is empty or no glob of ours.
+    """
+    merged: dict[str, set[str] | None] = {}
+    for text in inputs:
+        root, glob = _split_glob(text)
+        globs = merged.setdefault(root, set())
+        if glob is None or globs is None:
+            merged[root] = None
+        else:
+            globs.add(glob)
+    roots = sorted(merged)
+    for inner in roots:
+        for outer in roots:
+            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
+                raise UsageError(
+                    f"--input {clip(inner)} lies inside --input {clip(outer)}: its images would be listed twice with "
+                    "different classes. Give only one of them, or build two datasets."
+                )
+    return tuple(InputRoot(root, tuple(sorted(merged[root] or ())), class_depth) for root in roots)
+
+
+def _split_glob(text: str) -> tuple[str, str | None]:
+    """(root, glob or None)."""
+    if not text:
+        raise UsageError(
+            "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg)."
+        )
+    remote = storage.is_remote(text)
+    if not remote:
+        text = os.path.expanduser(text)
+        if os.path.isdir(text):
+            return _normal(text, remote), None
+    _refuse_braces(text)
+    if not _has_wildcards(text):
+        return _normal(_ESCAPED.sub(r"\1", text), remote), None
+    root, glob = _cut(text, remote)
+    if remote and root.endswith("://"):
+        raise UsageError(
+            f"--input {clip(text)}: a glob cannot choose among buckets. Name the bucket, as in gs://photos/*/*.jpg."
+        )
+    try:
+        glob_regex(glob)
+    except re.error as error:
+        raise UsageError(
+            f"--input {clip(text)}: {clip(glob)!r} is not a glob ({error.msg}). Allowed are * ? ** and sets such as "
+            "[abc], [a-z], [!abc]."
+        ) from None
+    return _normal(root or ".", remote), glob
+
+
+def _cut(text: str, remote: bool) -> tuple[str, str]:
+    at = text.index("://") + 3 if remote else 0
+    root = text[:at]
+    while (slash := text.find("/", at)) >= 0:
+        folder = text[at:slash]
+        if not remote and os.path.isdir(root + folder):
+            root += folder + "/"
+        elif not _has_wildcards(folder):
+            root += _ESCAPED.sub(r"\1", folder) + "/"
+        else:
+            break
+        at = slash + 1
+    return root, text[at:]
+
+
+def _has_wildcards(text: str) -> bool:
+    return bool(_WILDCARDS.search(_ESCAPED.sub("", text)))
+
+
+def _refuse_braces(text: str) -> None:
+    if _BRACES.search(text):
+        each = _without_braces(text)
+        raise UsageError(
+            f"--input {clip(text)}: braces are not supported in globs. Give one --input for each: "
+            + " ".join(f"--input '{clip(one)}'" for one in each[:_SHOWN])
+            + (" …" if len(each) > _SHOWN else "")
+            + ". (A brace that is part of a name is written [{].)"
+        )
+
+
+def _without_braces(text: str) -> list[str]:
+    """What a shell would make of the braces, as far as a message shows it."""
+    match = _BRACES.search(text)
+    if match is None:
+        return [text]
+    some = match[1].split(",")[: _SHOWN + 1]
+    return [one for word in some for one in _without_braces(text[: match.start()] + word + text[match.end() :])]
+
+
+def _normal(root: str, remote: bool) -> str:
+    return storage.normal_url(root) if remote else os.path.realpath(root)
+
+
+def glob_regex(glob: str) -> re.Pattern[str]:
+    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets.
+
+    For whole keys as ``os.fsdecode`` gives them, so that ``?`` is a character and not a byte of one.
+
+    Raises:
+        re.error: a set with a range that runs backwards.
+    """
+    out, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            out, at = out + "(?:.*/)?", at + 3
+        elif glob.startswith("**", at):
+            out, at = out + ".*", at + 2
+        elif glob[at] == "*":
+            out, at = out + "[^/]*", at + 1
+        elif glob[at] == "?":
+            out, at = out + "[^/]", at + 1
+        elif match := _SET.match(glob, at):
+            negated, members = match.groups()
+            members = _SET_OPERATORS.sub(r"\\\g<0>", members)
+            out += f"(?!/)[^{members}]" if negated else f"(?!/)[{members}]"
+            at = match.end()
+        else:
+            out, at = out + re.escape(glob[at]), at + 1
+    return re.compile(out, re.DOTALL)
+
+
+def refuse_literal_brackets(root: InputRoot, sections: Iterable[bytes]) -> None:
+    """For a bucket, where only a listing tells: a glob that names a folder with brackets as if they were no set.
+
+    ``sections``: the root's first-level folders.
+
+    Raises:
+        UsageError: a first-level folder has the very name of a glob's first part, which matches none.
+    """
+    names = [os.fsdecode(section.rstrip(b"/")) for section in sections]
+    for glob in root.globs:
+        first, slash, rest = glob.partition("/")
+        if "[" in first and first in names and not any(map(glob_regex(first).fullmatch, names)):
+            escaped = storage.join_url(root.url, first.replace("[", "[[]") + slash + rest)
+            raise UsageError(
+                f"--input {clip(storage.join_url(root.url, glob))}: in a glob, [ ] is a set of characters, so that {clip(first)} "
+                f"does not match the folder of that very name. Write [ as [[]: --input '{clip(escaped)}'"
+            )
