@@ -7,6 +7,7 @@ trusted for the reason (their class and text change on the way); the outcome tha
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import gc
 import logging
@@ -111,6 +112,8 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         ) from None
     outcome = _outcome_of(output)
     if outcome is None:
+        if not config.in_process and _published_meanwhile(config):
+            return
         if config.in_process or isinstance(error, UsageError):
             raise error
         raise IncompleteError(f"the engine gave up: {error}\nRerun the same command to carry on.") from error
@@ -120,6 +123,13 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
     raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(
         outcome.message + (f"\nRejects:{files}" if files else "")
     ) from None
+
+
+def _published_meanwhile(config: BuildConfig) -> bool:
+    """Whether another run of this build has published the dataset: its sweep then took our outcome with it."""
+    with contextlib.suppress(ShardfeedError):
+        return find_existing(dataclasses.replace(config, discard_incomplete=False)) is not None
+    return False
 
 
 def _outcome_of(output: Output) -> Outcome | None:

@@ -2,6 +2,9 @@
 
 Everything here is a function of plan, totals, counts and shards, never of the clock or the machine: a joined or repeated build
 makes the same manifest and finds it there.
+
+The sweep leaves nothing, not even the outcomes of other runs: most of their launchers are dead, and nobody else would ever
+remove the file. A launcher that still waits finds the manifest instead, which says more (``pipeline.launch``).
 """
 
 from __future__ import annotations
