@@ -4,6 +4,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from pipeline.config import BuildConfig
+from pipeline.dataflow_workers import encode_threads
 from transforms.assign_parts import AssignParts
 from transforms.claim_output import ClaimOutput
 from transforms.commit import Commit, Sweep
@@ -31,7 +32,8 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, run: RunRecord) -> PColl
     plan = totals | "ClaimOutput" >> ClaimOutput(options, output=output)
 
     grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
-    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, config.threads, output)
+    threads = encode_threads(config.engine, config.threads)
+    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, output)
 
     verdict = parts | "Reconcile" >> Reconcile(totals, plan, config.max_rejected)
     rejects = verdict | "WriteRejects" >> WriteRejects(plan, output)

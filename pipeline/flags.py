@@ -119,6 +119,7 @@ def _run(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="take a finished build's word that its input has not changed",
     )
+    add("--cross_region", action="store_true", help="on Dataflow: accept buckets outside of --region")
     add("--runner", metavar="R", help="Beam runner (default: in this process, which is also what DirectRunner means)")
     add("--json", action="store_true", help="print the summary as JSON")
 
@@ -176,6 +177,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         keep_parts=args.keep_parts,
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,
+        cross_region=args.cross_region,
     )
 
 

@@ -14,7 +14,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
@@ -30,11 +30,16 @@ from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
 
+if TYPE_CHECKING:
+    from pipeline.dataflow import Submitted
+
 _EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
 
 
-def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary:
+def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
     """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
+
+    A job on Dataflow that shall not be waited for is only submitted.
 
     Raises:
         ShardfeedError: with the exit code and the message for the user.
@@ -48,18 +53,21 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     if manifest is not None:
         finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
-    output = Output(config.output, run.run_id)
+    output, submitted = Output(config.output, run.run_id), None
     with StopSignals(in_process=config.in_process, remote=config.engine != "FnApiRunner") as signals:
         try:
             with ProgressLine(progress if config.in_process else None), Helpers(config):
-                _run_graph(config, run)
+                submitted = _run_graph(config, run, progress)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
             finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         finally:
-            _tidy(config.output, output)
+            if submitted is None:  # else the job still writes there
+                _tidy(config.output, output)
             end_children(but=before)
+    if submitted is not None:
+        return submitted
     manifest = _published(config)
     return Summary(
         manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest)
@@ -72,24 +80,31 @@ def _record(config: BuildConfig) -> RunRecord:
     return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.runner or "DirectRunner")
 
 
-def _run_graph(config: BuildConfig, run: RunRecord) -> None:
+def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> Submitted | None:
     with _uncollected():  # the import costs a second; nothing before this line needs it
         import apache_beam as beam
 
         from pipeline.build import build
+        from pipeline.dataflow import prepare, run_on_dataflow
+        from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
 
     if config.in_process:
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     options = EngineOptions(list(config.beam_args), save_main_session=False)
+    if is_dataflow(config.engine):
+        prepare(config, options, run.run_id, progress)
     try:
         pipeline = beam.Pipeline(runner=config.engine, options=options)
     except ValueError as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
+    if is_dataflow(config.engine):
+        return run_on_dataflow(pipeline, options, config, progress)
     with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         pipeline.run().wait_until_finish()
+    return None
 
 
 @contextlib.contextmanager
@@ -114,7 +129,7 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
     if outcome is None:
         if not config.in_process and _published_meanwhile(config):
             return
-        if config.in_process or isinstance(error, UsageError):
+        if config.in_process or isinstance(error, ShardfeedError):
             raise error
         raise IncompleteError(f"the engine gave up: {error}\nRerun the same command to carry on.") from error
     if outcome.code == AlreadyBuiltError.code:

@@ -1,0 +1,83 @@
+"""A build on Dataflow, from the look at what it needs to the job's end. ``pipeline.launch`` calls it in place of a plain run.
+
+The one decision: whatever can be refused is refused here, before a VM is paid for; and the launcher may leave right after it has
+handed the job over (a Flex template's launcher must), because the graph itself publishes the dataset.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from pipeline.config import BuildConfig
+from pipeline.dataflow_checks import check_buckets, check_options
+from pipeline.dataflow_job import follow, job_link, submit
+from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that was handed over and not waited for; ``job_id`` is None where it went into a template's file."""
+
+    output: str
+    job_id: str | None
+    link: str | None
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        raw = {"status": "submitted", "output": self.output, "job_id": self.job_id, "link": self.link}
+        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+
+    def to_text(self) -> str:
+        """Lines for a person."""
+        job = f"job {self.job_id}\n  {self.link}" if self.job_id else "the job is in the template's file"
+        return (
+            f"Submitted, not waited for: {job}\nThe dataset is there when {self.output}/manifest.json is; to see whether it is, rerun "
+            "the same command."
+        )
+
+
+def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
+    """Checks what can be checked and chooses the workers; what was chosen is said on ``stream``.
+
+    Raises:
+        UsageError: the job could not run.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    cloud = options.view_as(GoogleCloudOptions)
+    temp = cloud.temp_location or cloud.staging_location
+    check_options(config, project=cloud.project, region=cloud.region, temp=temp)
+    staged = [url for url in (cloud.temp_location, cloud.staging_location) if url]
+    check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)
+    threads = encode_threads(config.engine, config.threads)
+    lines = choose_workers(options, threads=threads, job_name=job_name_of(config.output, run_id))
+    if stream is not None:
+        stream.write("".join(f"dataflow: {line}\n" for line in lines))
+        stream.flush()
+
+
+def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: TextIO | None) -> Submitted | None:
+    """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
+
+    Raises:
+        UsageError: Dataflow refused the job.
+        IncompleteError: the job did not end well.
+    """
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    # It logs a refusal, traceback and all, before it raises it.
+    logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
+    result = submit(pipeline, options)
+    if not result.has_job:
+        return Submitted(config.output, None, None)
+    link = job_link(result, options)
+    if options.view_as(StandardOptions).no_wait_until_finish:
+        return Submitted(config.output, str(result.job_id()), link)
+    if stream is not None:
+        stream.write(f"{link}\n")
+        stream.flush()
+    follow(result, pipeline.runner.dataflow_client, stream)
+    return None

@@ -1,0 +1,151 @@
+"""What would fail on Dataflow and can be known before a VM is paid for: addresses, buckets, their region, permissions.
+
+Asked with the launcher's own credentials; whether the workers' service account may do the same is only known on the workers.
+Where a question cannot be asked (no permission to see a bucket, an emulator) nothing is refused: the job will tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config import BuildConfig
+from shardfeed import storage
+from shardfeed.errors import UsageError, clip
+from shardfeed.storage.gcs_bucket import parse_url
+
+_READ = ("storage.objects.list", "storage.objects.get")
+_WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+_ROLES = {_READ: "roles/storage.objectViewer", _WRITE: "roles/storage.objectUser"}
+_MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
+_DUAL = {
+    "NAM4": ("us-central1", "us-east1"),
+    "EUR4": ("europe-north1", "europe-west4"),
+    "ASIA1": ("asia-northeast1", "asia-northeast2"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket, what it is here and what is done there."""
+
+    flag: str
+    url: str
+    permissions: tuple[str, ...]
+
+
+def check_options(config: BuildConfig, *, project: str | None, region: str | None, temp: str | None) -> None:
+    """Checks without asking anybody.
+
+    Raises:
+        UsageError: an option is missing or cannot be right, or an address is this machine's.
+    """
+    for root in config.roots:
+        _require_bucket("input", root.url)
+    _require_bucket("output", config.output)
+    if not project:
+        raise UsageError("Dataflow needs --project: the id of the project that runs and pays for the job.")
+    if not re.fullmatch(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", project):
+        raise UsageError(
+            f"--project {clip(project)} is not a project's id (6 to 30 small letters, digits and hyphens, such as my-project; "
+            "neither its number nor its title). List yours: gcloud projects list"
+        )
+    if not region:
+        raise UsageError("Dataflow needs --region: take the one of the buckets, such as us-central1.")
+    if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", region):
+        zone = re.fullmatch(r"([a-z]+-[a-z]+[0-9]+)-[a-z]", region)
+        remedy = f"That is a zone; its region is {zone[1]}." if zone else "Such as us-central1."
+        raise UsageError(f"--region {clip(region)} is not a region. {remedy}")
+    if not temp or not temp.startswith("gs://"):
+        raise UsageError(
+            "Dataflow needs --temp_location: a gs:// folder for staged files, in a bucket of the same region, such as "
+            f"gs://{parse_url(config.output)[0]}/shardfeed-tmp"
+        )
+
+
+def check_buckets(config: BuildConfig, *, region: str, temp: Iterable[str], anywhere: bool) -> None:
+    """Looks at every bucket that the job uses; ``temp``: where staged files go; ``anywhere``: other regions are fine.
+
+    Raises:
+        UsageError: a bucket is absent, in another region (unless ``anywhere``), or may not be used.
+    """
+    places = [Place("input", root.url, _READ) for root in config.roots]
+    places.append(Place("output", config.output, _WRITE))
+    places += [Place("temp_location", url, _WRITE) for url in dict.fromkeys(temp)]
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for place in places:
+        bucket = parse_url(place.url)[0]
+        if (bucket, place.permissions) not in seen:
+            seen.add((bucket, place.permissions))
+            _check(place, bucket, region, anywhere)
+
+
+def covers(location: str, parts: Iterable[str], region: str) -> bool:
+    """Whether a bucket's ``location`` (``US``, ``US-CENTRAL1``, ``NAM4``), or one of a dual region's ``parts``, holds ``region``."""
+    wide = _MULTI.get(location.upper())
+    if wide is not None:
+        return region.startswith(wide)
+    places = {location.lower(), *(part.lower() for part in parts), *_DUAL.get(location.upper(), ())}
+    return region in places
+
+
+def _require_bucket(flag: str, url: str) -> None:
+    if not storage.is_remote(url):
+        raise UsageError(
+            f"--{flag} {clip(url)} is a folder of this machine, which Dataflow's workers cannot see. "
+            + (
+                f"Copy it first: gcloud storage cp --recursive {clip(url)} gs://BUCKET/"
+                if flag == "input"
+                else "Give gs://BUCKET/FOLDER."
+            )
+        )
+
+
+def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
+    from google.api_core.exceptions import BadRequest, Forbidden, NotFound
+
+    from shardfeed.storage.gcs_clients import google_client
+
+    handle = google_client().bucket(bucket)
+    try:
+        handle.reload(retry=None)
+    except NotFound:
+        raise UsageError(_absent(place, bucket, region)) from None
+    except Forbidden:  # storage.buckets.get is in no object role
+        pass
+    else:
+        _check_region(place, handle, region, anywhere)
+    try:
+        granted = handle.test_iam_permissions(list(place.permissions), retry=None)
+    except (NotFound, BadRequest, Forbidden):  # an emulator, or a bucket that says nothing
+        return
+    missing = [name for name in place.permissions if name not in granted]
+    if missing:
+        raise UsageError(
+            f"--{place.flag} {clip(place.url)}: you lack {', '.join(missing)} on bucket {bucket}. Have somebody who may run: gcloud "
+            f"storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
+            "(and the same for the workers' service account)."
+        )
+
+
+def _absent(place: Place, bucket: str, region: str) -> str:
+    remedy = (
+        "Check its spelling: gcloud storage ls"
+        if place.flag == "input"
+        else f"Make it: gcloud storage buckets create gs://{bucket} --location={region}"
+    )
+    return f"--{place.flag} {clip(place.url)}: there is no bucket {bucket}. {remedy}"
+
+
+def _check_region(place: Place, handle: Any, region: str, anywhere: bool) -> None:
+    location = str(handle.location or "")
+    if not location or anywhere or covers(location, handle.data_locations or (), region):
+        return
+    where = location.lower()
+    fix = f"Run the job there (--region {where})" if re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", where) else "Use a region of it"
+    raise UsageError(
+        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}; every byte would cross "
+        f"regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
+    )

@@ -1,0 +1,139 @@
+"""One job on Dataflow: handed over, followed to its end, and its failure explained.
+
+Beam's own waiting logs every message through ``logging`` and looks again every five seconds five times over; what a user wants
+is a link, a line now and then, and at the end the reason. The job's end is not trusted for success: only the manifest is
+(``pipeline.launch`` reads it back).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from pipeline.dataflow_failures import explain_failure, explain_refusal
+from shardfeed.errors import IncompleteError, UsageError
+
+POLL_SECONDS = 5.0  # between two looks
+METRICS_SECONDS = 30.0  # between two lines of progress; the service counts about as often
+LAST_WORDS_SECONDS = 50.0  # that a failed job's reason may come later than its state
+
+sleep = time.sleep  # looked up at every call, so that tests need not wait
+
+_RUNNING = {"RUNNING", "PENDING", "UNKNOWN", "STARTING", "CANCELLING", "DRAINING", "PAUSED", "PAUSING", "RESOURCE_CLEANING_UP"}
+_ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED", "STOPPED"}
+
+
+def submit(pipeline: Any, options: Any) -> Any:
+    """Hands the graph over; gives Beam's result.
+
+    Raises:
+        UsageError: Dataflow, or the bucket for staged files, refuses.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+    from google.api_core.exceptions import GoogleAPICallError
+
+    cloud = options.view_as(GoogleCloudOptions)
+    try:
+        return pipeline.run()
+    except GoogleAPICallError as error:
+        raise UsageError(explain_refusal(str(error), project=cloud.project, region=cloud.region)) from error
+
+
+def job_link(result: Any, options: Any) -> str:
+    """Address of the job's page."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    cloud = options.view_as(GoogleCloudOptions)
+    return (
+        f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
+    )
+
+
+def follow(result: Any, client: Any, stream: TextIO | None) -> None:
+    """Waits for the job's end and shows on ``stream`` how far it is.
+
+    Raises:
+        IncompleteError: the job did not end well.
+    """
+    say = _to(stream)
+    errors = _Errors(client, result.job_id())
+    shown, since_metrics, waited = "", 0.0, 0.0
+    while True:
+        state = str(result.state)
+        if state != shown:
+            say(f"job {result.job_id()}: {state.lower()}")
+            shown = state
+        for text in errors.new():
+            say(f"job error: {text.splitlines()[0] if text else text}")
+        if state == "DONE":
+            return
+        if state not in _RUNNING:
+            if errors.worst or state in _ENDED_BY_A_USER or waited >= LAST_WORDS_SECONDS:
+                raise IncompleteError(explain_failure(state.lower(), errors.worst))
+            waited += POLL_SECONDS
+        sleep(POLL_SECONDS)
+        since_metrics += POLL_SECONDS
+        if state in _RUNNING and since_metrics >= METRICS_SECONDS:
+            since_metrics = 0.0
+            if text := progress_text(result):
+                say(text)
+
+
+def progress_text(result: Any) -> str:
+    """Images encoded so far, as the workers count them; empty where nothing is counted yet."""
+    from apache_beam.metrics.metric import MetricsFilter
+
+    counters = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
+    counts = {counter.key.metric.name: counter.committed or counter.attempted or 0 for counter in counters}
+    if not counts.get("images_written"):
+        return ""
+    text = f"encoded {counts['images_written']:,} images, {counts.get('part_bytes', 0) / 1e6:,.0f} MB"
+    if counts.get("images_rejected"):
+        text += f", {counts['images_rejected']:,} rejected"
+    if counts.get("storage_retries"):
+        text += f", {counts['storage_retries']:,} requests to buckets tried again"
+    return text
+
+
+class _Errors:
+    """Error messages of a job, each once; ``worst`` is the one that tells most."""
+
+    def __init__(self, client: Any, job_id: str) -> None:
+        self._client, self._job_id = client, job_id
+        self._seen: set[str] = set()
+        self.worst = ""
+
+    def new(self) -> Iterator[str]:
+        token = None
+        while True:
+            messages, token = self._client.list_messages(
+                self._job_id, page_token=token, minimum_importance="JOB_MESSAGE_ERROR"
+            )
+            for message in messages:
+                if message.id in self._seen:
+                    continue
+                self._seen.add(message.id)
+                if _rank(message.message_text) >= _rank(self.worst):
+                    self.worst = message.message_text
+                yield message.message_text
+            if not token:
+                return
+
+
+def _rank(text: str) -> int:
+    """A traceback tells more than a sentence, and that more than that the job has failed or was tried again."""
+    if not text:
+        return 0
+    if "Traceback" in text:
+        return 3
+    return 1 if "attempted" in text or "Workflow failed" in text else 2
+
+
+def _to(stream: TextIO | None) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        if stream is not None:
+            stream.write(text + "\n")
+            stream.flush()
+
+    return say

@@ -1,0 +1,109 @@
+"""What Dataflow does with a job, on this machine: fetches what was staged, installs it on a worker, runs the graph there.
+
+The graph's Docker environments become one external worker: a process that has Beam and the staged source package, started in
+``/`` with none of this process's variables. The engine behind it is Beam's in-process one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
+from shardfeed.storage.gcs_clients import google_client
+from tests.dataflow.service import End, Job
+
+POOL = """
+import sys
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+address, server = BeamFnExternalWorkerPoolServicer.start(use_process=False)
+print(address, flush=True)
+sys.stdin.read()
+"""
+
+
+def staged(job: Job) -> dict[str, bytes]:
+    """Files that the job names, by their names: the packages for the workers, and the graph as ``pipeline.pb``."""
+    (pool,) = job["environment"]["workerPools"]
+    urls = [package["location"] for package in pool.get("packages", [])]
+    urls.append(job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"])
+    return {url.rpartition("/")[2]: _fetch(url) for url in urls}
+
+
+def graph(job: Job) -> beam_runner_api_pb2.Pipeline:
+    """The staged graph."""
+    return beam_runner_api_pb2.Pipeline.FromString(staged(job)["pipeline.pb"])
+
+
+def _fetch(url: str) -> bytes:
+    for scheme in ("gs://", "storage.googleapis.com/"):
+        url = url.removeprefix(scheme)
+    bucket, _, name = url.partition("/")
+    data: bytes = google_client().bucket(bucket).blob(name).download_as_bytes()
+    return data
+
+
+class Worker:
+    """A worker machine below ``folder``; Beam is there, ours is not until ``install``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.python = folder / "environment" / "bin" / "python"
+        _run(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
+        self.site = Path(_run(self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+        (self.site / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")  # .pth files there are not read
+
+    def install(self, name: str, archive: bytes) -> None:
+        """As a worker's start does, without the network: dependencies are those of Beam's environment."""
+        path = self._folder / name
+        path.write_bytes(archive)
+        pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
+        _run(sys.executable, *pip, "--no-index", "--no-deps", "--no-build-isolation", "--target", self.site, path)
+
+    @contextlib.contextmanager
+    def running(self, gcs: str) -> Iterator[str]:
+        """Address of a pool that starts workers on this machine; it knows the bucket's server and nothing else."""
+        env = {"PATH": os.defpath, "HOME": str(self._folder), "STORAGE_EMULATOR_HOST": gcs}
+        with (self._folder / "worker.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(self.python), "-c", POOL], cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            yield process.stdout.readline().decode().strip()
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def execute(job: Job, worker: Worker, gcs: str) -> End:
+    """Runs the staged graph on the worker; a failure's text is what the service would show."""
+    proto = graph(job)
+    with worker.running(gcs) as address:
+        external = beam_runner_api_pb2.ExternalPayload(endpoint=endpoints_pb2.ApiServiceDescriptor(url=address))
+        for environment in proto.components.environments.values():
+            environment.urn = common_urns.environments.EXTERNAL.urn
+            environment.payload = external.SerializeToString()
+            del environment.dependencies[:]
+        try:
+            FnApiRunner().run_via_runner_api(proto, PipelineOptions([])).wait_until_finish()
+        except Exception as error:
+            return End("JOB_STATE_FAILED", ["Workflow failed.", str(error)])
+    return End()
+
+
+def _run(*command: Any) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([str(word) for word in command], cwd="/", env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
