@@ -138,8 +138,15 @@ def array_batches(
         steps = _training_steps(chosen, local, hosts, epochs, start)
 
         def train() -> Iterator[Window]:
+            count = None if steps is None else steps * local
             return training_windows(
-                chosen.shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * local
+                chosen.shards,
+                seed=seed,
+                window_bytes=window_bytes,
+                host=index,
+                hosts=hosts,
+                start=start * local,
+                count=count,
             )
 
         return ArrayBatches(decoder, local, steps, train, None, pad=False, **pools)
@@ -168,7 +175,7 @@ def _training_steps(split: SplitInfo, local: int, hosts: int, epochs: int | None
             f"batch_size={local * hosts}: {epochs} × {split.num_records} records of {split.name} are less than one batch. "
             "Use a smaller batch_size or more epochs."
         )
-    if start > steps:
+    if start >= steps:
         raise UsageError(f"start_step={start}: {epochs} epochs have {steps} steps. Give more epochs.")
     return steps - start
 

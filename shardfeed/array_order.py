@@ -36,23 +36,27 @@ class Window:
 
 
 def training_windows(
-    shards: Sequence[Shard], *, seed: int, window_bytes: int, host: int, hosts: int, start: int
+    shards: Sequence[Shard], *, seed: int, window_bytes: int, host: int, hosts: int, start: int, count: int | None
 ) -> Iterator[Window]:
-    """This host's stream without end, from its record number ``start`` on."""
+    """This host's stream from its record number ``start`` on: ``count`` records, or without end."""
     blocks, places = order.blocks_of(shards), blocks_in(shards)
     size = order.window_blocks(blocks, window_bytes)
     mine = host_range(int(blocks.records.sum()), host, hosts)
     epoch, skip = divmod(start, len(mine))
+    left = count
     while True:
         at = 0  # records of this pass in windows before this one
         for number, window in enumerate(order.windows(blocks, seed, epoch, size)):
             pieces = _cut([places[block] for block in window.tolist()], mine, at)
             at += int(blocks.records[window].sum())
-            count = sum(piece.records for piece in pieces)
-            if count > skip:
-                permuted = order.permutation(count, order.window_seed(seed, epoch, number))
-                yield Window(pieces, permuted[skip:].tolist())
-            skip = max(0, skip - count)
+            inside = sum(piece.records for piece in pieces)
+            if inside > skip:
+                permuted = order.permutation(inside, order.window_seed(seed, epoch, number))[skip:][:left]
+                yield Window(pieces, permuted.tolist())
+                left = None if left is None else left - len(permuted)
+                if left == 0:
+                    return
+            skip = max(0, skip - inside)
         epoch += 1
 
 

@@ -140,7 +140,7 @@ def test_a_dataset_may_be_read_twice_at_a_time(written: Written) -> None:
         ({"batch_size": 9, "host": (0, 2)}, "The nearest that does: 8 or 10."),
         ({"batch_size": 40, "host": (0, 40)}, "split train has 37 records, less than one a host. Use fewer hosts."),
         ({"start_step": -1}, "start_step=-1: expected the number of a step, 0 or more."),
-        ({"epochs": 1, "start_step": 5}, "start_step=5: 1 epochs have 4 steps. Give more epochs."),
+        ({"epochs": 1, "start_step": 4}, "start_step=4: 1 epochs have 4 steps. Give more epochs."),
         ({"batch_size": 50, "epochs": 1}, "1 × 37 records of train are less than one batch."),
         ({"threads": 0}, "threads=0: expected an integer of at least 1."),
         ({"training": "yes"}, "training='yes': expected True, False or None."),

@@ -1,0 +1,87 @@
+"""NumPy batches from gs://, on a real server and on one that counts requests and misbehaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed import storage
+from shardfeed.storage import retry
+from tests.arrays.streams import THREE_BLOCKS, numbers
+from tests.datasets import write_dataset
+from tests.fakes.strict_gcs import StrictGCS
+
+SHARD = "a/flowers/train-00001-of-00003.tfrecord"
+
+
+@pytest.fixture
+def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    with StrictGCS() as server:
+        server.objects.buckets["bucket"] = {}
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
+        yield server
+
+
+def upload(path: Path, url: str) -> str:
+    store = storage.open_store(url)
+    for file in path.iterdir():
+        assert store.create(file.name, file.read_bytes())
+    return url
+
+
+@pytest.mark.parametrize("folder", ["a/flowers", "", "a b/fl=owers/v1.2", "a//b"], ids=repr)
+def test_batches_from_a_bucket_are_those_of_the_folder_that_was_copied(
+    gcs_bucket: str, tmp_path: Path, folder: str
+) -> None:
+    write_dataset(tmp_path)
+    url = upload(tmp_path, f"{gcs_bucket}/{folder}" if folder else gcs_bucket)
+    options = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
+
+    remote, local = (shardfeed.array_batches(where, "train", 9, **options) for where in (url, tmp_path))
+
+    assert len(remote) == 8
+    for ours, theirs in zip(remote, local, strict=True):
+        assert np.array_equal(ours[0], theirs[0]) and np.array_equal(ours[1], theirs[1])
+
+
+def test_each_block_is_one_request_and_nothing_is_listed(strict_gcs: StrictGCS, tmp_path: Path) -> None:
+    written = write_dataset(tmp_path, image_format="raw")
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
+    before = len(strict_gcs.log)
+
+    assert sorted(numbers(batches, written)) == list(range(37))
+    assert Counter(request.kind for request in strict_gcs.log[before:]) == {"get": 10}
+
+
+@pytest.mark.parametrize("effect", ["status", "drop"])
+def test_a_fault_of_the_store_is_tried_again(strict_gcs: StrictGCS, tmp_path: Path, effect: str) -> None:
+    written = write_dataset(tmp_path, image_format="raw")
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
+    fault = strict_gcs.inject(effect, "get", SHARD, times=3)  # type: ignore[arg-type]
+
+    assert sorted(numbers(batches, written)) == list(range(37))
+    assert fault.times == 0
+
+
+def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 8, epochs=1)
+    strict_gcs.inject("status", "get", SHARD, times=None)
+
+    with pytest.raises(shardfeed.StorageError, match=rf"^cannot get gs://bucket/{SHARD}: .*, 10 times\."):
+        list(batches)
+
+
+def test_a_shard_that_goes_away_is_named(strict_gcs: StrictGCS, tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 8, epochs=1)
+    storage.open_store("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
+
+    with pytest.raises(shardfeed.DatasetError, match=rf"^gs://bucket/{SHARD} is damaged: .*found no such file\."):
+        list(batches)
