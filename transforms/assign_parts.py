@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.assigning import split_by_part
 from transforms.elements import Plan, RefBatch
+from transforms.side_inputs import AsSingleton
 
 
 class AssignParts(beam.PTransform[Any, Any]):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from shardfeed import naming, storage
 from transforms import types  # noqa: F401 (registers the coders)
@@ -15,6 +15,7 @@ from transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
 from transforms.options import BuildOptions
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+from transforms.side_inputs import AsIter, AsSingleton
 
 
 @dataclass(eq=False)

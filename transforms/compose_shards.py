@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from shardfeed import storage
 from transforms import types  # noqa: F401 (registers the coders)
@@ -15,6 +15,7 @@ from transforms.composing import compose_shard
 from transforms.elements import Plan, ShardPlan, ShardResult
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+from transforms.side_inputs import AsSingleton
 
 
 @dataclass(eq=False)

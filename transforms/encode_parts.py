@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -22,6 +22,7 @@ from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+from transforms.side_inputs import AsSingleton
 from transforms.spent import Spent
 
 _LOG = logging.getLogger("shardfeed")

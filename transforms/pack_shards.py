@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
 from transforms.packing import shard_plans
 from transforms.plan import shards_for_bytes
+from transforms.side_inputs import AsSingleton
 
 
 @dataclass(eq=False)

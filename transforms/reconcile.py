@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import Counts, PartResult, Plan, Totals, Verdict
 from transforms.reconciling import RejectLimit, counts_of, judge, sum_counts
 from transforms.run_state import RUN
+from transforms.side_inputs import AsSingleton
 
 
 @dataclass(eq=False)

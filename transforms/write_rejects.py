@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsIter, AsSingleton, PCollection
+from apache_beam.pvalue import PCollection
 
 from shardfeed import naming, storage
 from shardfeed.errors import IncompleteError, TooManyRejectsError
@@ -13,6 +13,7 @@ from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import FileResult, Plan, RejectsPlan, Verdict
 from transforms.outcome import Output, reported
 from transforms.rejects_files import plan_rejects, write_rejects
+from transforms.side_inputs import AsIter, AsSingleton
 
 
 @dataclass(eq=False)
