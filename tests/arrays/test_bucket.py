@@ -71,7 +71,7 @@ def test_a_fault_of_the_store_is_tried_again(strict_gcs: StrictGCS, tmp_path: Pa
 
 def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tmp_path: Path) -> None:
     write_dataset(tmp_path)
-    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 8, epochs=1)
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
     strict_gcs.inject("status", "get", SHARD, times=None)
 
     with pytest.raises(shardfeed.StorageError, match=rf"^cannot get gs://bucket/{SHARD}: .*, 10 times\."):
@@ -80,7 +80,7 @@ def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tm
 
 def test_a_shard_that_goes_away_is_named(strict_gcs: StrictGCS, tmp_path: Path) -> None:
     write_dataset(tmp_path)
-    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 8, epochs=1)
+    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
     storage.open_store("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
 
     with pytest.raises(shardfeed.DatasetError, match=rf"^gs://bucket/{SHARD} is damaged: .*found no such file\."):

@@ -19,7 +19,7 @@ SHARD = "train-00001-of-00003.tfrecord"
 
 def refusal(path: Path, **options: Any) -> str:
     with pytest.raises(shardfeed.DatasetError) as found:
-        list(shardfeed.array_batches(path, "train", 8, **{"epochs": 1, **options}))
+        list(shardfeed.array_batches(path, "train", 37, **{"epochs": 1, **options}))
     return str(found.value)
 
 
@@ -96,8 +96,13 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path, image_format: str) -> N
 
 
 def test_an_image_that_ends_early(tmp_path: Path) -> None:
-    write_dataset(tmp_path, size=(64, 64))
-    offset = rewrite(tmp_path, 2, lambda columns: {**columns, "image": columns["image"][0][:-2] + bytes(2)})
+    write_dataset(tmp_path, size=(400, 400))
+
+    def cut(columns: dict[str, Any]) -> dict[str, Any]:
+        image = columns["image"][0]
+        return {**columns, "image": image[: len(image) // 2].ljust(len(image), b"\0")}
+
+    offset = rewrite(tmp_path, 2, cut)
 
     assert f"record 2 at byte {offset}, key train/" in refusal(tmp_path)
 
@@ -127,7 +132,7 @@ def test_a_record_that_is_no_example(tmp_path: Path) -> None:
 
 def test_a_shard_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
     size = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1].bytes
-    batches = shardfeed.array_batches(tmp_path, "train", 8, epochs=1)
+    batches = shardfeed.array_batches(tmp_path, "train", 37, epochs=1)
     (tmp_path / SHARD).unlink()
 
     with pytest.raises(shardfeed.DatasetError) as found:
@@ -138,7 +143,7 @@ def test_a_shard_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
 
 def test_a_shard_that_is_cut_at_a_record_while_it_is_read(tmp_path: Path) -> None:
     write_dataset(tmp_path, image_format="raw")
-    batches = shardfeed.array_batches(tmp_path, "train", 8, epochs=1)
+    batches = shardfeed.array_batches(tmp_path, "train", 37, epochs=1)
     records = records_of(tmp_path)
     (tmp_path / SHARD).write_bytes(b"".join(map(frame, records[:9])))
     at, block, left = offset_of(records, 8), offset_of(records, 12) - offset_of(records, 8), len(frame(records[8]))
