@@ -11,17 +11,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pipeline.interrupt import descendants  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished command: wall seconds, CPU seconds, peak memory in MB (its largest process), exit code and output."""
+    """A finished command: wall seconds, CPU seconds, peak memory in MB, exit code and output.
+
+    The peak is the sum of the resident memory of the command's processes, looked at ten times a second (pages that they
+    share count for each), and no less than its largest process ever had.
+    """
 
     seconds: float
     cpu: float
@@ -42,14 +50,46 @@ def command(*args: str, check: bool = True) -> Ran:
         process = subprocess.Popen(
             [sys.executable, *args], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=_environment()
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        with _Watched(process.pid) as watched:
+            _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         text = out.read().decode(errors="replace")
     if check and process.returncode:
         raise SystemExit(f"{' '.join(args)} ended with {process.returncode}:\n{text}")
-    return Ran(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, text)
+    peak = max(usage.ru_maxrss / 1024, watched.peak_mb)
+    return Ran(seconds, usage.ru_utime + usage.ru_stime, peak, process.returncode, text)
+
+
+class _Watched:
+    """Sums the resident memory of a process and of those below it, for the length of a with block."""
+
+    def __init__(self, pid: int) -> None:
+        self.peak_mb = 0.0
+        self._pid, self._done = pid, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> _Watched:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(0.1):
+            pages = sum(map(_resident_pages, [self._pid, *descendants(self._pid)]))
+            self.peak_mb = max(self.peak_mb, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1])
+    except OSError:  # it has ended
+        return 0
 
 
 def build(photos: Path, output: Path, *more: str, check: bool = True) -> Ran:
