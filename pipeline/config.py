@@ -42,6 +42,7 @@ class BuildConfig:
     discard_incomplete: bool = False
     trust_manifest: bool = False
     cross_region: bool = False
+    on_interrupt: str | None = None  # cancel or detach; None asks on a terminal, and else detaches
     roots: tuple[InputRoot, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
+from pipeline.waiting import cancelled_or_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +80,6 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     if stream is not None:
         stream.write(f"{link}\n")
         stream.flush()
-    follow(result, pipeline.runner.dataflow_client, stream)
+    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
+        follow(result, pipeline.runner.dataflow_client, stream)
     return None

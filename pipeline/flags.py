@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from shardfeed.errors import UsageError, clip
@@ -21,6 +22,12 @@ Flags may be spelled with hyphens. Any other option of Apache Beam is passed on,
 
 exit codes: 0 published and complete, 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command),
 5 conflicting output, 1 a bug."""
+
+PLAN_EPILOG = """\
+example:
+  shardfeed plan --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
+
+exit codes: 0 a forecast was made, 2 bad arguments (the build would stop with the same), 4 the input could not be read."""
 
 
 def add_build_flags(parser: argparse.ArgumentParser) -> None:
@@ -120,12 +127,17 @@ def _run(group: argparse._ArgumentGroup) -> None:
         help="take a finished build's word that its input has not changed",
     )
     add("--cross_region", action="store_true", help="on Dataflow: accept buckets outside of --region")
+    add(
+        "--on_interrupt",
+        choices=("cancel", "detach"),
+        help="what Ctrl-C does to a job on an engine elsewhere (default: asks on a terminal, else detach)",
+    )
     add("--runner", metavar="R", help="Beam runner (default: in this process, which is also what DirectRunner means)")
     add("--json", action="store_true", help="print the summary as JSON")
 
 
 def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
-    """The config of parsed flags; ``rest`` are the arguments that are not ours, and must be Beam's.
+    """The config of parsed flags of ``build`` or ``plan``; ``rest`` are the arguments that are not ours, and must be Beam's.
 
     Raises:
         UsageError: whatever the arguments alone can show.
@@ -145,7 +157,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
     _refuse_misspelt(args, rest)
     for name in ("input", "output"):
         if getattr(args, name) is None:
-            raise UsageError(f"build: --{name} is required. See `shardfeed build --help`.")
+            raise UsageError(f"{args.command}: --{name} is required. See `shardfeed {args.command} --help`.")
     height, width = parse_image_size(args.image_size)
     image = ImageOptions(
         height=height,
@@ -178,6 +190,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,
         cross_region=args.cross_region,
+        on_interrupt=args.on_interrupt,
     )
 
 
@@ -188,7 +201,12 @@ def _refuse_misspelt(args: argparse.Namespace, rest: list[str]) -> None:
     flag = rest[0].partition("=")[0]
     near = difflib.get_close_matches(flag, [f"--{name}" for name in vars(args)], n=1, cutoff=0.8)
     if near:
-        raise UsageError(f"build: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed build --help`.")
+        what = args.command
+        raise UsageError(
+            f"{what}: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed {what} --help`."
+        )
+    if args.command == "plan" and importlib.util.find_spec("apache_beam") is None:
+        return  # a plan needs no Beam; the build will look at Beam's flags
     from pipeline.beam_options import refuse_unknown
 
     refuse_unknown(rest)

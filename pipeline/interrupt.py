@@ -2,7 +2,8 @@
 
 In process, a signal only raises a flag; the steps see it between images and the run ends by an exception of ours (inside a
 DoFn a KeyboardInterrupt would leave the engine as a RuntimeError). With workers in other processes the flag cannot reach
-them, so they are ended, and this process with them: the job is built to be killed anywhere.
+them, so they are ended, and this process with them: the job is built to be killed anywhere. A job that does not need this
+process goes on without it, unless it is cancelled (``pipeline.waiting``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import threading
 from collections.abc import Container, Iterator
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from shardfeed.errors import IncompleteError
 from transforms.run_state import RUN
@@ -21,12 +23,24 @@ from transforms.run_state import RUN
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class StopSignals:
-    """Takes SIGINT and SIGTERM for the length of the block; ``received`` says whether one came."""
+class InterruptedWaitError(KeyboardInterrupt):
+    """A signal (``number``) came while a job runs that does not need this process."""
 
-    def __init__(self, *, in_process: bool, remote: bool = False) -> None:
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class StopSignals:
+    """Takes SIGINT and SIGTERM for the length of the block; ``received`` says whether one stopped the build.
+
+    ``detached``: the build is a job that does not need this process. The first signal is then raised from wherever the main
+    thread is, since what follows (a question, a request to the engine) must not happen inside a handler.
+    """
+
+    def __init__(self, *, in_process: bool, detached: bool = False) -> None:
         self.received = False
-        self._in_process, self._remote = in_process, remote
+        self._in_process, self._detached, self._raised = in_process, detached, False
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> StopSignals:
@@ -42,12 +56,13 @@ class StopSignals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._remote:
-            _leave(
-                "no longer waiting; a job that the engine has taken goes on there. To carry on, rerun the same command."
-            )
+        if self._detached and not self._raised:
+            self._raised = True
+            raise InterruptedWaitError(number)
+        if self._detached:
+            leave("no longer waiting; the job goes on. To wait for it again, rerun the same command.")
         if self.received or not self._in_process:
-            _leave("stopped; rerun the same command to carry on.")
+            leave("stopped; rerun the same command to carry on.")
         self.received = True
         RUN.stop.set()
         os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
@@ -60,7 +75,7 @@ def watch_workers(*, enabled: bool) -> Iterator[None]:
 
     def hook(args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
-            _leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
+            leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
         before(args)
 
     if enabled:
@@ -84,7 +99,8 @@ def end_children(*, but: Container[int] = ()) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _leave(message: str) -> None:
+def leave(message: str) -> NoReturn:
+    """Ends this process with exit 4, and those that it started, whatever they are doing."""
     sys.stderr.write(f"\nshardfeed: {message}\n")
     sys.stderr.flush()
     end_children()

@@ -20,9 +20,11 @@ from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
-from pipeline.interrupt import StopSignals, children, end_children, watch_workers
+from pipeline.interrupt import StopSignals, children, end_children
+from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
 from pipeline.summary import Summary
+from pipeline.waiting import CancelledError, needs_us, run_and_wait
 from shardfeed import naming, storage
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
@@ -54,7 +56,10 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
     output, submitted = Output(config.output, run.run_id), None
-    with StopSignals(in_process=config.in_process, remote=config.engine != "FnApiRunner") as signals:
+    with (
+        no_empty_folders(config.output),
+        StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
+    ):
         try:
             with ProgressLine(progress if config.in_process else None), Helpers(config):
                 submitted = _run_graph(config, run, progress)
@@ -102,8 +107,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     build(pipeline, config, run)
     if is_dataflow(config.engine):
         return run_on_dataflow(pipeline, options, config, progress)
-    with watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
-        pipeline.run().wait_until_finish()
+    run_and_wait(pipeline, config)
     return None
 
 
@@ -125,6 +129,8 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         raise IncompleteError(
             f"stopped. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
         ) from None
+    if isinstance(error, CancelledError):  # a step that is interrupted by it may have left an outcome
+        raise error
     outcome = _outcome_of(output)
     if outcome is None:
         if not config.in_process and _published_meanwhile(config):

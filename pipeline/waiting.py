@@ -1,0 +1,127 @@
+"""Waiting for the job's end, in this process or on an engine elsewhere, and what Ctrl-C means for a job elsewhere.
+
+Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the waiting, and the job only
+where the user says so; on a terminal the user is asked, once. A rerun of the same command joins a job that goes on and carries on
+one that was cancelled: it is the way back in both cases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from pipeline.config import BuildConfig
+from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
+from shardfeed import naming
+from shardfeed.errors import IncompleteError, clip
+
+_QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
+
+
+class CancelledError(IncompleteError):
+    """The job was cancelled because the user wished it."""
+
+
+def run_and_wait(pipeline: Any, config: BuildConfig) -> None:
+    """Runs a constructed graph to its end.
+
+    Raises:
+        IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
+        Exception: whatever an engine makes of a failure in a step.
+    """
+    with _engine_trouble(config), watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
+        result = pipeline.run()
+        with cancelled_or_left(result, config):
+            result.wait_until_finish()
+
+
+def needs_us(config: BuildConfig) -> bool:
+    """Whether a job ends with this process, because its engine or its workers are threads or children of it."""
+    engine = config.engine.rpartition(".")[2].lower()
+    if engine == "dataflowrunner" or {"--flink_submit_uber_jar", "--spark_submit_uber_jar"} & set(config.beam_args):
+        return False
+    if engine == "fnapirunner" or config.beam_arg("job_endpoint") in (None, "embed"):
+        return True
+    # Beam's default is a thread of the launcher for the engines that it can start itself, and a container for the others.
+    default = "DOCKER" if engine == "portablerunner" else "LOOPBACK"
+    return (config.beam_arg("environment_type") or default).upper() == "LOOPBACK"
+
+
+@contextlib.contextmanager
+def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> Iterator[None]:
+    """While ``result``'s job is waited for in the block, Ctrl-C and SIGTERM cancel it, or leave it and end this process.
+
+    ``job`` is what messages call it.
+
+    Raises:
+        CancelledError: the job was cancelled.
+        IncompleteError: it could not be.
+    """
+    try:
+        yield
+    except InterruptedWaitError as interrupt:
+        if not _shall_cancel(config, interrupt.number):
+            leave(
+                f"no longer waiting; {job} goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
+                "finished is done twice."
+            )
+        try:
+            result.cancel()
+        except Exception as error:  # whatever an engine's client raises
+            raise IncompleteError(
+                f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
+            ) from error
+        raise CancelledError(
+            f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry "
+            "on."
+        ) from None
+
+
+def _shall_cancel(config: BuildConfig, number: int) -> bool:
+    if config.on_interrupt is not None:
+        return config.on_interrupt == "cancel"
+    if number != signal.SIGINT or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(_QUESTION)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+@contextlib.contextmanager
+def _engine_trouble(config: BuildConfig) -> Iterator[None]:
+    """Says plainly that an engine cannot be reached or was lost; a second account of it, by a thread of Beam's, is not shown."""
+    before = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if args.thread is None or args.thread.name != "wait_until_finish_read":
+            before(args)
+
+    threading.excepthook = hook
+    try:
+        yield
+    except Exception as error:
+        endpoint = config.beam_arg("job_endpoint")
+        if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
+            seconds = config.beam_arg("job_server_timeout") or "300"
+            raise IncompleteError(
+                f"no engine answers at --job_endpoint {clip(endpoint)} (waited for {seconds} s, --job_server_timeout). "
+                "Start it, then rerun the same command."
+            ) from error
+        if type(error).__module__.startswith("grpc."):
+            raise IncompleteError(
+                f"the engine was lost: {_first_line(error)}. Rerun the same command to carry on."
+            ) from error
+        raise
+    finally:
+        threading.excepthook = before
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says; gRPC's wrap it into several lines of their own."""
+    details = getattr(error, "details", None)
+    text = str(details() if callable(details) else error) or type(error).__name__
+    return clip(text.splitlines()[0].rstrip("."), 300)
