@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipeline.flags import BUILD_EPILOG, add_build_flags, build_config
+from pipeline.flags import BUILD_EPILOG, PLAN_EPILOG, add_build_flags, build_config
 from shardfeed._version import __version__
 from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError, clip
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return UsageError.code
     try:
-        if rest and known.command != "build":
+        if rest and known.command not in ("build", "plan"):
             raise UsageError(f"{known.command}: unknown argument {rest[0]}. See `shardfeed {known.command} --help`.")
         code, text = known.run(known, rest)
         _say(text)
@@ -98,6 +98,17 @@ def _parser() -> _Parser:
     )
     build.set_defaults(run=_build)
     add_build_flags(build)
+    plan = commands.add_parser(
+        "plan",
+        help="what a build would give and cost; writes nothing",
+        description="Lists the input, encodes a few hundred of its images, and forecasts the build with the same flags: images\n"
+        "by class and split, bytes, shards, seconds here, hours and dollars on Dataflow. Writes nothing; needs no Beam.",
+        epilog=PLAN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    plan.set_defaults(run=_plan)
+    add_build_flags(plan)
     verify = commands.add_parser(
         "verify",
         help="check a dataset",
@@ -136,6 +147,13 @@ def _build(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
 
     summary = run_build(build_config(args, rest), progress=sys.stderr)
     return 0, summary.to_json() if args.json else summary.to_text()
+
+
+def _plan(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
+    from pipeline.plan_command import plan_build
+
+    forecast = plan_build(build_config(args, rest))
+    return 0, forecast.to_json() if args.json else forecast.to_text()
 
 
 def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:

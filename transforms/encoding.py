@@ -169,6 +169,11 @@ class PartEncoder:
         """Makes a part with this encoder's own threads; ``packed``: batches of its references."""
         return self._parts.submit(self._make_part, split, part, packed)
 
+    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
+        """(bytes of the record, None) or (0, reason of the reject) of an image, encoded as in a build but not written."""
+        done = self._encode_slice([ref])
+        return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
+
     def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[PartResult]:
         """Takes a part on; yields the parts that are finished by then, this one perhaps later (see ``flush``).
 

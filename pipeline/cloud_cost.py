@@ -1,0 +1,90 @@
+"""What a build costs on Dataflow with both buckets in its region: hours of vCPUs, requests, and dollars by one day's price list.
+
+The one decision: a printed price is a list price with its date. Nothing is looked up: a price that comes without a date, or
+from a page that could not be reached, is worse than an old one. What is left out is named in the text that shows the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.dataflow_workers import MACHINE_TYPE, Machine, parse_machine_type
+
+# us-central1, US dollars, as found on public pages at that date; discounts (FlexRS, shuffle tiers, committed use) are left out.
+PRICES_OF = "2026-11"
+PRICES_IN = "us-central1"
+VCPU_HOUR = 0.056
+GB_HOUR = 0.003557
+DISK_GB_HOUR = 0.000054
+SHUFFLE_GB = 0.011
+CLASS_A = 0.005 / 1_000  # a request that lists, writes or composes
+CLASS_B = 0.0004 / 1_000  # a request that reads; deleting is free
+
+DISK_GB_A_WORKER = 25  # Dataflow's default with its shuffle service
+MOST_VCPUS = 400  # where --max_num_workers does not say it
+WORK_HOURS = 0.25  # that autoscaling is taken to aim at
+START_HOURS = 4 / 60  # a worker that starts, installs and waits for work, at full price
+ENGINE_CPU = 1.15  # of the images' own CPU time: framing, checksums, writing, Beam
+SHUFFLED_BYTES = 110  # an image, all groupings together (benchmarks/shuffle.py)
+LIST_PAGE = 1_000  # names an answer
+COMPOSE_SOURCES = 32
+OTHER_WRITES = 12  # the claim, side files, manifest, run.json, looks at the output
+
+
+@dataclass(frozen=True, slots=True)
+class CloudCost:
+    """A job: ``reads`` are class B requests (one an image, two a part), ``writes`` class A (listing, creating, composing)."""
+
+    workers: int
+    vcpus: int
+    vcpu_hours: float
+    hours: float
+    reads: int
+    writes: int
+    dollars: float
+
+
+def cloud_cost(
+    *,
+    images: int,
+    listed: int,
+    cpu_seconds: float,
+    parts: int,
+    shards: Sequence[int],
+    machine_type: str | None = None,
+    max_workers: str | None = None,
+) -> CloudCost:
+    """The cost of a build; ``cpu_seconds``: CPU of one image here; ``shards``: parts of each shard."""
+    work_hours = images * cpu_seconds * ENGINE_CPU / 3600
+    machine = parse_machine_type(machine_type or MACHINE_TYPE) or Machine(4, 16 << 30)
+    each = machine.vcpus
+    most = int(max_workers) if max_workers and max_workers.isdigit() else max(MOST_VCPUS // each, 1)
+    workers = max(1, min(most, math.ceil(work_hours / WORK_HOURS / each)))
+    vcpus = workers * each
+    vcpu_hours = work_hours + vcpus * START_HOURS
+    hours = vcpu_hours / vcpus
+    reads = (
+        images + 2 * parts + 2 * len(shards)
+    )  # an image; a part's look and its sidecar for the index; a shard's checks
+    composes = sum(_composes(count) for count in shards)
+    writes = -(-listed // LIST_PAGE) + 2 * parts + composes + len(shards) + OTHER_WRITES
+    dollars = (
+        vcpu_hours * VCPU_HOUR
+        + workers * hours * machine.memory / 2**30 * GB_HOUR
+        + workers * hours * DISK_GB_A_WORKER * DISK_GB_HOUR
+        + images * SHUFFLED_BYTES / 1e9 * SHUFFLE_GB
+        + reads * CLASS_B
+        + writes * CLASS_A
+    )
+    return CloudCost(workers, vcpus, vcpu_hours, hours, reads, writes, dollars)
+
+
+def _composes(parts: int) -> int:
+    """Calls that put so many parts together, a level of 32 at a time."""
+    calls = 1
+    while parts > COMPOSE_SOURCES:
+        parts = -(-parts // COMPOSE_SOURCES)
+        calls += parts
+    return calls

@@ -1,0 +1,127 @@
+"""``shardfeed plan``: what a build with these flags would give and take; nothing is written, and Beam is not needed.
+
+Counts come from a listing like the build's own, by the same functions, so the errors that it shows are the build's too. Bytes and
+seconds come from a sample that is read and encoded for real.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from pipeline.cloud_cost import cloud_cost
+from pipeline.config import BuildConfig
+from pipeline.forecast import Forecast, SplitForecast
+from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
+from shardfeed import naming, storage
+from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
+from transforms.encoding import PartEncoder
+from transforms.images.versions import codec_versions
+from transforms.input_roots import refuse_literal_brackets
+from transforms.labels import FOLDERS, parse_splits
+from transforms.listing import list_all
+from transforms.machine import default_threads
+from transforms.plan import make_plan, shards_for_bytes
+from transforms.totals import add_totals, count_batch, label_batch
+
+START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
+BUILD_RATE = 0.9  # of the bare encoding rate that a whole build reaches (benchmarks/results.md)
+
+
+def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
+    """Lists the input, encodes ``sample`` of its images, and forecasts the build.
+
+    Raises:
+        ShardfeedError: what the build itself would stop with before it encodes.
+    """
+    options = config.options
+    for root in config.roots:
+        refuse_literal_brackets(root, storage.open_source(root.url).sections())
+    splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
+    sampler = Sampler(splits, sample)
+    began = time.perf_counter()
+    totals = add_totals(_counted(config, sampler))
+    listing_seconds = time.perf_counter() - began
+    plan = make_plan(totals, options, codec_versions(options.image))
+    urls = [root.url for root in config.roots]
+    threads = config.threads or default_threads(urls)
+    encoder = PartEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
+    try:
+        found = calibrate(encoder, sampler.chosen(), threads)
+    finally:
+        encoder.close()
+    return _forecast(config, totals, plan, found, threads, listing_seconds)
+
+
+def _counted(config: BuildConfig, sampler: Sampler) -> Iterator[Totals]:
+    for batch in list_all(config.roots):
+        for labelled in label_batch(batch, config.options):
+            sampler.add(labelled)
+            yield count_batch(labelled, config.options)
+
+
+def _forecast(
+    config: BuildConfig, totals: Totals, plan: Plan, found: Calibration, threads: int, listing_seconds: float
+) -> Forecast:
+    splits = {
+        name: _split(totals.splits[name], planned, found.splits[name], config.options.shard_bytes)
+        for name, planned in plan.splits.items()
+    }
+    listed = totals.candidates + sum(totals.skipped.values())
+    cloud = cloud_cost(
+        images=totals.candidates,
+        listed=listed,
+        cpu_seconds=found.cpu_seconds,
+        parts=sum(split.parts for split in splits.values()),
+        shards=[-(-split.parts // split.shards) for split in splits.values() for _ in range(split.shards)],
+        machine_type=config.beam_arg("worker_machine_type") or config.beam_arg("machine_type"),
+        max_workers=config.beam_arg("max_num_workers") or config.beam_arg("num_workers"),
+    )
+    rejected: dict[str, int] = {}
+    for sample in found.splits.values():
+        for reason, count in sample.rejected.items():
+            rejected[reason] = rejected.get(reason, 0) + count
+    return Forecast(
+        inputs=[root.url for root in config.roots],
+        output=config.output,
+        listed=listed,
+        skipped=totals.skipped,
+        splits=splits,
+        classes=plan.classes,
+        sampled=found.images,
+        rejected=rejected,
+        threads=threads,
+        rate=found.rate,
+        seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
+        cloud=cloud,
+        notes=[*_about_rejects(config, plan, found), *_about_output(config)],
+    )
+
+
+def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_bytes: int) -> SplitForecast:
+    images = totals.images
+    records, size = max(round(images * sample.written), 1), sample.total(images)
+    # Part membership is a hash, so some parts of a small split get no image; those are never made.
+    parts = max(round(planned.parts * (1 - (1 - 1 / planned.parts) ** images)), 1)
+    shards = planned.shards or shards_for_bytes(size, records, shard_bytes)
+    by_class = {name: count for name, (count, _) in sorted(totals.by_class.items())}
+    return SplitForecast(images, records, size, sample.error(images), parts, min(shards, parts), by_class)
+
+
+def _about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterator[str]:
+    bad = sum(sum(sample.rejected.values()) for sample in found.splits.values())
+    expected = round(bad / found.images * plan.candidates)
+    allowed = config.max_rejected.images(plan.candidates)
+    if expected > allowed:
+        yield (
+            f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}: the build would publish nothing "
+            "(exit 3)"
+        )
+
+
+def _about_output(config: BuildConfig) -> Iterator[str]:
+    store = storage.open_store(config.output)
+    if store.stat(naming.MANIFEST) is not None:
+        yield "the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
+    elif store.stat(naming.CLAIM) is not None:
+        yield f"the output holds an unfinished build; see shardfeed status {config.output}"

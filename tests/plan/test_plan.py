@@ -1,0 +1,233 @@
+"""``shardfeed plan``: its forecast against the build that follows, and that it leaves no trace."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.cli import main
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.plan_command import plan_build
+from shardfeed import info
+from shardfeed.errors import UsageError
+from tests.pipeline.photos import REPOSITORY, photo, write_photos
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.reconciling import RejectLimit
+
+PHOTOS = REPOSITORY / "examples" / "sample_photos"
+SAMPLE = 100  # half of the photos; a sample of all would prove nothing
+
+
+def _drawings(root: Path, count: int) -> Path:
+    """PNGs of 48 x 64 pixels whose compressed sizes differ a hundredfold, transparent ones among them."""
+    rng = np.random.default_rng(7)
+    for i in range(count):
+        pixels = np.full((48, 64, 4), rng.integers(0, 256, 4), np.uint8)
+        rows = int(rng.integers(0, 48))
+        pixels[:rows] = rng.integers(0, 256, (rows, 64, 4))
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, "PNG")
+        path = root / f"class-{i % 3}" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(out.getvalue())
+    return root
+
+
+def _tree(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
+
+
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _drawings(tmp_path_factory.mktemp("drawings"), 400)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("photos", BuildOptions(num_shards=4, splits="train=0.8,validation=0.2")),
+        ("photos", BuildOptions(image=ImageOptions(height=96, width=96, resize="longest"), shard_bytes=30_000)),
+        ("photos", BuildOptions(image=ImageOptions(height=64, width=64, format="png"), num_shards=50)),
+        ("drawings", BuildOptions(image=ImageOptions(height=48, width=64, format="png"), num_shards=8)),
+        ("drawings", BuildOptions(image=ImageOptions(height=48, width=64), shard_bytes=40_000)),
+    ],
+    ids=["photos in two splits", "photos by bytes", "four photos a shard", "drawings as PNG", "drawings by bytes"],
+)
+def test_the_forecast_agrees_with_the_build(source: str, options: BuildOptions, drawings: Path, tmp_path: Path) -> None:
+    photos = PHOTOS if source == "photos" else drawings
+    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=options)
+    forecast = plan_build(config, sample=SAMPLE)
+    run_build(config)
+
+    built = info(tmp_path / "out").manifest
+    assert forecast.sampled < forecast.images == built.written
+    assert forecast.listed == built.listed
+    assert list(forecast.classes) == list(built.classes)
+    assert {name: split.by_class for name, split in forecast.splits.items()} == {
+        name: split.class_counts for name, split in built.splits.items()
+    }
+    assert {name: split.records for name, split in forecast.splits.items()} == {
+        name: split.records for name, split in built.splits.items()
+    }
+    for name, split in built.splits.items():
+        assert forecast.splits[name].bytes == pytest.approx(split.bytes, rel=0.10)
+        shards = len(split.shards)
+        assert forecast.splits[name].shards == (shards if options.num_shards else pytest.approx(shards, rel=0.10))
+
+
+def test_a_split_that_is_read_whole_is_forecast_exactly(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=5, dog=4)
+    (photos / "dog" / "bad.jpg").write_bytes(b"not an image")
+    options = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
+    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=options)
+    forecast = plan_build(config)
+    run_build(config)
+
+    built = info(tmp_path / "out").manifest
+    (split,) = forecast.splits.values()
+    assert (split.records, split.bytes, split.error) == (built.written, built.splits["train"].bytes, 0.0)
+    assert (forecast.sampled, forecast.rejected) == (10, {"FORMAT": 1})
+
+
+def test_nothing_is_written_and_the_output_is_not_even_made(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    before, at = _tree(tmp_path), tmp_path.stat().st_mtime_ns
+
+    assert main(["plan", "--input", str(photos), "--output", str(tmp_path / "out" / "deep")]) == 0
+    assert (_tree(tmp_path), tmp_path.stat().st_mtime_ns) == (before, at)
+
+
+def test_an_output_that_holds_something_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=3), tmp_path / "out"
+    flags = ["--input", str(photos), "--output", str(out), "--image_size", "16"]
+    assert main(["build", *flags]) == 0
+    before = _tree(tmp_path)
+    capsys.readouterr()
+
+    assert main(["plan", *flags, "--discard_incomplete"]) == 0
+    assert _tree(tmp_path) == before
+    note = "  note       the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
+    assert note in capsys.readouterr().out.splitlines()
+
+
+def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=3, dog=2), tmp_path / "out"
+    (photos / "notes.txt").write_text("x")
+
+    assert main(["plan", "--input", str(photos), "--output", str(out), "--num_shards", "2", "--threads", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        f"Plan: {photos} -> {out} (nothing was written)",
+        "  images     6 listed = 5 candidates + 1 skipped (suffix 1)",
+    ]
+    assert lines[2].startswith("  train      5 images, about 5 records, ")
+    assert lines[2].endswith(" parts") and " in 2 shards of about " in lines[2]
+    assert lines[3:7] == [
+        "  classes      train",
+        "  cat              3",
+        "  dog              2",
+        "  sample     5 images read and encoded; rejects: none",
+    ]
+    assert [line[:13] for line in lines[7:9]] == ["  here       ", "  Dataflow   "]
+    assert lines[9].startswith("             list prices of us-central1, 2026-11; ")
+    assert lines[-1] == "Next: the same flags with `shardfeed build`"
+    assert len(lines) == 12
+
+
+def test_json_has_the_same_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=3, dog=2), tmp_path / "out"
+
+    assert main(["plan", "--input", str(photos), "--output", str(out), "--num_shards", "2", "--json"]) == 0
+    raw = json.loads(capsys.readouterr().out)
+    here, cloud, split = raw.pop("here"), raw.pop("dataflow"), raw["splits"].pop("train")
+    size = raw.pop("bytes")
+    assert raw == {
+        "status": "planned",
+        "inputs": [str(photos)],
+        "output": str(out),
+        "listed": 5,
+        "images": 5,
+        "skipped": {},
+        "classes": ["cat", "dog"],
+        "splits": {},
+        "sample": {"images": 5, "rejected": {}},
+        "notes": [],
+    }
+    assert split == {
+        "images": 5,
+        "records": 5,
+        "bytes": size,
+        "error": 0.0,
+        "parts": 5,
+        "shards": 2,
+        "by_class": {"cat": 3, "dog": 2},
+    }
+    assert here.keys() == {"threads", "rate", "seconds"}
+    assert (cloud["prices_of"], cloud["prices_in"], cloud["workers"]) == ("2026-11", "us-central1", 1)
+    assert cloud["reads"] == 5 + 2 * 5 + 2 * 2
+    assert cloud["dollars"] > 0
+
+
+def test_more_rejects_than_allowed_are_foretold(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    for i in range(2):
+        (photos / "cat" / f"bad{i}.jpg").write_bytes(b"")
+    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), max_rejected=RejectLimit(count=1))
+
+    assert plan_build(config).notes == [
+        "about 2 images would be rejected and --max_rejected allows 1: the build would publish nothing (exit 3)"
+    ]
+    assert plan_build(replace(config, max_rejected=RejectLimit())).notes == []
+
+
+def test_what_the_build_would_refuse_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "loose.jpg").write_bytes(photo(0))
+
+    assert main(["plan", "--input", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]) == UsageError.code
+    assert "loose.jpg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--num_shrads", "2"], "unknown argument --num_shrads; did you mean --num_shards?"),
+        ([], "--input is required."),
+    ],
+    ids=["a misspelt flag", "no input"],
+)  # fmt: skip
+def test_messages_name_the_command(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *flags]) == UsageError.code
+    assert capsys.readouterr().err.splitlines() == [f"shardfeed: plan: {message} See `shardfeed plan --help`."]
+
+
+def test_no_beam_is_needed_and_its_flags_are_taken_all_the_same(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    hide = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'apache_beam' else find(name, *more)\n"
+        "sys.modules['apache_beam'] = None\n"
+        "from pipeline.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    args = ["plan", "--input", str(photos), "--output", str(tmp_path / "out"), "--worker_machine_type", "n2-standard-8"]
+
+    ended = subprocess.run(
+        [sys.executable, "-c", hide, *args, "--json"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["dataflow"]["vcpus"] == 8
