@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from shardfeed.accelerator import Accelerator, detect_accelerator
     from shardfeed.array_batches import ArrayBatches, array_batches
     from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
+    from shardfeed.distribution import distribute, input_fn
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
+    from shardfeed.explain import explain_errors
     from shardfeed.fitting import compile_args, fit_args
     from shardfeed.load import load
     from shardfeed.storage.base import StorageError
@@ -40,8 +42,11 @@ __all__ = [
     "array_batches",
     "compile_args",
     "detect_accelerator",
+    "distribute",
+    "explain_errors",
     "fit_args",
     "info",
+    "input_fn",
     "load",
     "verify",
 ]
@@ -59,8 +64,11 @@ _HOMES = {
     "array_batches": "array_batches",
     "compile_args": "fitting",
     "detect_accelerator": "accelerator",
+    "distribute": "distribution",
+    "explain_errors": "explain",
     "fit_args": "fitting",
     "info": "dataset_info",
+    "input_fn": "distribution",
     "load": "load",
     "verify": "verify",
 }

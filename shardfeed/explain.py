@@ -1,0 +1,102 @@
+"""``explain_errors``: TensorFlow's own error in mid-stream, told again with the file and the record that caused it.
+
+The one decision: look after the failure, not before. TensorFlow names neither file nor record («corrupted record at 12»), and
+checking each record twice while all is well would cost what reading costs. Once a stream has failed, the shards are read with
+our own scanner until the damage is found; what it cannot find stays TensorFlow's error, unchanged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from shardfeed import storage
+from shardfeed.array_blocks import BlockReader, blocks_in
+from shardfeed.dataset_info import DatasetInfo, info
+from shardfeed.errors import DatasetError, clip
+from shardfeed.manifest import Shard
+from shardfeed.verify_record import RecordCheck, RecordProblem
+
+_REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
+
+
+@contextlib.contextmanager
+def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | None = None) -> Iterator[None]:
+    """Names the damaged record where reading with ``load`` fails in the ``with`` block.
+
+        with shardfeed.explain_errors(info):
+            model.fit(train, ...)
+
+    Nothing happens until an error of a tf.data stream passes. Then the shards are read again, until the first damage in their
+    order, and that is raised instead, with TensorFlow's error as its cause. Errors of any other origin pass as they are, and so
+    does this one, with a warning, when every record is in order (a faulty disk or memory, or a ``map`` of your own).
+
+    Args:
+        dataset: The dataset that is read.
+        split: The only split to look into; by default all.
+
+    Raises:
+        DatasetError: names file, record, byte, key, expected, found and the remedy.
+        UsageError: no such split.
+    """
+    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    splits = list(found.splits.values()) if split is None else [found.splits[split]]
+    try:
+        yield
+    except Exception as error:
+        if not _of_a_stream(error):
+            raise
+        damage = _first_damage(found, [shard for one in splits for shard in one.shards], images=not _of_framing(error))
+        if damage is not None:
+            raise damage from error
+        records = sum(one.num_records for one in splits)
+        warnings.warn(
+            f"reading failed, but all {records:,} records of {', '.join(one.name for one in splits)} at {clip(found.url)} are in "
+            "order now: the cause is a disk or memory that errs at times, or what was added behind shardfeed.load.",
+            stacklevel=3,
+        )
+        raise
+
+
+def _of_a_stream(error: Exception) -> bool:
+    """True for what a tf.data iterator raised; a model's own error has another operation in its text."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError) and "IteratorGetNext" in str(error)
+
+
+def _of_framing(error: Exception) -> bool:
+    return isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
+
+
+def _first_damage(found: DatasetInfo, shards: list[Shard], *, images: bool) -> DatasetError | None:
+    """The first damage in the order of ``shards``; without ``images`` only checksums are compared, which is much faster."""
+    reader, check = BlockReader(found.url), RecordCheck(found.manifest) if images else None
+    stop = threading.Event()
+
+    def look(shard: Shard) -> DatasetError | None:
+        try:
+            for block in blocks_in([shard]):
+                for record in reader.read(block):
+                    if stop.is_set():
+                        return None
+                    try:
+                        if check is not None:
+                            check(record.data)
+                    except RecordProblem as problem:
+                        return reader.damage(record, problem.what, problem.expected, problem.found)
+        except DatasetError as error:
+            return error
+        return None
+
+    threads = _REMOTE_THREADS if storage.is_remote(found.url) else os.cpu_count() or 1
+    with ThreadPoolExecutor(threads, "shardfeed-explain") as pool:
+        try:
+            return next((damage for damage in pool.map(look, shards) if damage is not None), None)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,138 @@
+"""``explain_errors``: TensorFlow's error becomes one that names the record, in a loop and inside ``fit``."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
+from tests.datasets import write_dataset
+
+
+def loop(path: Path) -> None:
+    for _ in shardfeed.load(path, "train", 37, epochs=1):
+        pass
+
+
+def fit(path: Path) -> None:
+    model = keras.Sequential([keras.Input((8, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(shardfeed.load(path, "train", 37), steps_per_epoch=1, verbose=0)
+
+
+reading = pytest.mark.parametrize("read", [loop, fit], ids=["a loop", "fit"])
+
+
+def explained(path: Path, read: Callable[[Path], None], split: str | None = None) -> pytest.ExceptionInfo[Exception]:
+    with pytest.raises(shardfeed.DatasetError) as found, shardfeed.explain_errors(path, split):
+        read(path)
+    return found
+
+
+@reading
+def test_a_flipped_bit(tmp_path: Path, read: Callable[[Path], None]) -> None:
+    written = write_dataset(tmp_path)
+    offset = offset_of(records_of(tmp_path), 6)
+    data = bytearray((tmp_path / SHARD).read_bytes())
+    data[offset + 100] ^= 1
+    (tmp_path / SHARD).write_bytes(data)
+
+    found = explained(tmp_path, read)
+
+    crcs = re.search(r"expected ([0-9a-f]{8}), found ([0-9a-f]{8})", str(found.value))
+    key = written.records["train"][12 + 6].key.decode()
+    assert crcs and str(found.value) == message(
+        tmp_path, f"record 6 at byte {offset}, key {key}: crc of the data: expected {crcs[1]}, found {crcs[2]}"
+    )
+    assert isinstance(found.value.__cause__, tf.errors.DataLossError)
+
+
+@reading
+def test_an_image_that_cannot_be_decoded(tmp_path: Path, read: Callable[[Path], None]) -> None:
+    written = write_dataset(tmp_path)
+    offset = rewrite(tmp_path, 6, lambda columns: {**columns, "image": b"x" * len(columns["image"][0])})
+    key = written.records["train"][12 + 6].key.decode()
+
+    found = explained(tmp_path, read)
+
+    start = (
+        f"record 6 at byte {offset}, key {key}: image: expected a jpeg image that decodes, found UnidentifiedImageError"
+    )
+    assert str(found.value).startswith(f"{tmp_path}/{SHARD} is damaged: {start}")
+    assert str(found.value).endswith(message(tmp_path, "").partition("damaged: ")[2])
+    assert isinstance(found.value.__cause__, tf.errors.InvalidArgumentError)
+
+
+def test_a_shard_that_goes_away(tmp_path: Path) -> None:
+    size = write_dataset(tmp_path).manifest.splits["train"].shards[1].bytes
+    train = shardfeed.load(tmp_path, "train", 37, epochs=1)
+    (tmp_path / SHARD).unlink()
+
+    found = explained(tmp_path, lambda _: list(train) and None)
+
+    assert str(found.value) == message(tmp_path, f"expected {size:,} bytes, found no such file")
+
+
+def test_the_first_of_several_damages_in_the_order_of_the_shards_is_named(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    for name in (SHARD.replace("00001-of", "00002-of"), SHARD):
+        data = bytearray((tmp_path / name).read_bytes())
+        data[100] ^= 1
+        (tmp_path / name).write_bytes(data)
+
+    assert f"{SHARD} is damaged: record 0 " in str(explained(tmp_path, loop).value)
+
+
+def test_an_error_of_the_model_passes_unchanged_and_nothing_is_read(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    (tmp_path / SHARD).write_bytes(b"damaged")
+
+    with pytest.raises(tf.errors.InvalidArgumentError), shardfeed.explain_errors(tmp_path):
+        tf.debugging.assert_equal(1, 2)
+    with pytest.raises(KeyError), shardfeed.explain_errors(tmp_path):
+        raise KeyError("loss")
+
+
+def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    def refuse(images: Any, labels: Any) -> Any:
+        with tf.control_dependencies([tf.debugging.assert_negative(labels)]):
+            return images, labels
+
+    with (
+        pytest.warns(UserWarning, match="all 37 records of train at .* are in order now") as warned,
+        pytest.raises(tf.errors.InvalidArgumentError),
+        shardfeed.explain_errors(tmp_path, "train"),
+    ):
+        list(shardfeed.load(tmp_path, "train", 37, epochs=1).map(refuse))
+
+    assert warned[0].filename == __file__
+
+
+def test_only_the_split_that_is_named_is_looked_into(tmp_path: Path) -> None:
+    write_dataset(tmp_path, splits={"broken": 5, "train": 37})
+    for name in ("broken-00000-of-00003.tfrecord", SHARD):
+        data = bytearray((tmp_path / name).read_bytes())
+        data[100] ^= 1
+        (tmp_path / name).write_bytes(data)
+
+    assert "broken-00000" in str(explained(tmp_path, loop).value)
+    assert SHARD in str(explained(tmp_path, loop, "train").value)
+
+
+def test_nothing_is_changed_where_nothing_fails(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with shardfeed.explain_errors(shardfeed.info(tmp_path)):
+            loop(tmp_path)
