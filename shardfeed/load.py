@@ -19,9 +19,11 @@ import tensorflow as tf
 
 from shardfeed import order, storage, windows
 from shardfeed.arguments import byte_count, choice, integer, positive
+from shardfeed.cut import host_batch, host_range
 from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
 from shardfeed.decode import chunk_decoder
 from shardfeed.errors import UsageError, clip
+from shardfeed.hosts import Host, find_host
 from shardfeed.preflight import check_split
 
 _CHUNK = 128  # records a decode call: 308 µs an image for 408 µs one by one; more only costs memory
@@ -40,6 +42,8 @@ def load(
     epochs: int | None = None,
     seed: int = 0,
     shuffle_buffer: int | str = "128MB",
+    start_step: int = 0,
+    host: tuple[int, int] | tf.distribute.InputContext | None = None,
     eval_remainder: str = "pad",
 ) -> tf.data.Dataset:
     """Batches of one split, images decoded, with static shapes.
@@ -75,52 +79,81 @@ def load(
         raise UsageError(f"training={clip(repr(training))}: expected True, False or None.")
     window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
     seed = integer("seed", seed)
+    start_step = integer("start_step", start_step)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
+    here = find_host(host)
+    share = host_batch(batch_size, here.count, here.replicas)
     _check_size(found)
-    check_split(found, chosen)
     if split == "train" if training is None else training:
-        return _training(found, chosen, batch_size, epochs, seed, window_bytes)
-    if epochs is not None:
+        check_split(found, chosen)
+        return _training(found, chosen, here, share, epochs, seed, window_bytes, start_step)
+    for name, value in (("epochs", epochs), ("start_step", start_step)):
+        if value:
+            raise UsageError(
+                f"{name}={clip(value)}: evaluation is one pass over {split}. Leave {name} out, or pass training=True."
+            )
+    if not pad and here.count * here.replicas > 1:
         raise UsageError(
-            f"epochs={clip(epochs)}: evaluation is one pass over {split}. Leave epochs out, or pass training=True."
+            f"eval_remainder='partial': expected one device, found {here.count} hosts and {here.replicas} devices, which all "
+            "need batches of one size. Use 'pad'."
         )
-    return _evaluation(found, chosen, batch_size, pad)
+    return _evaluation(found, chosen, here, share, pad)
 
 
 def _training(
-    found: DatasetInfo, split: SplitInfo, batch_size: int, epochs: int | None, seed: int, window_bytes: int
+    found: DatasetInfo,
+    split: SplitInfo,
+    host: Host,
+    share: int,
+    epochs: int | None,
+    seed: int,
+    window_bytes: int,
+    start: int,
 ) -> tf.data.Dataset:
+    mine = host_range(split.num_records, host.index, host.count)
+    if split.num_records < host.count:
+        raise UsageError(
+            f"split {split.name} has {split.num_records} records for {host.count} hosts: train on fewer hosts."
+        )
     blocks = order.blocks_of(split.shards)
     window = order.window_blocks(blocks, window_bytes)
+    pieces = windows.file_pieces(_paths(found, split), blocks, _readers(found))
+    records = windows.training_stream(blocks, pieces, seed=seed, window=window, mine=mine, start=start * share)
     steps = tf.data.INFINITE_CARDINALITY
-    records = windows.training_records(_paths(found, split), blocks, seed=seed, window=window, readers=_readers(found))
     if epochs is not None:
-        steps = positive("epochs", epochs) * split.num_records // batch_size
+        steps = positive("epochs", epochs) * (split.num_records // host.count) // share - start
         if not steps:
             raise UsageError(
-                f"batch_size={batch_size}: {epochs} × {split.num_records} records of {split.name} are less than one batch. "
-                "Use a smaller batch_size or more epochs."
+                f"batch_size={share * host.count}: {epochs} × {split.num_records} records of {split.name} are less than "
+                "one batch. Use a smaller batch_size or more epochs."
             )
-        records = records.take(steps * batch_size)
+        records = records.take(steps * share)
     # A window is read while the one before it is used up, which also hides the end of an epoch.
     records = records.prefetch(-(-split.num_records * window // len(blocks)))
-    batches = _decoded(records, found, batch_size, drop_remainder=True)
+    batches = _decoded(records, found, share, drop_remainder=True)
     return _finished(batches, steps)
 
 
-def _evaluation(found: DatasetInfo, split: SplitInfo, batch_size: int, pad: bool) -> tf.data.Dataset:
-    spans = order.spans_of(split.shards, _SPAN_BYTES)
+def _evaluation(found: DatasetInfo, split: SplitInfo, host: Host, share: int, pad: bool) -> tf.data.Dataset:
+    mine = host_range(split.num_records, host.index, host.count)
+    spans = order.cut_spans(order.spans_of(split.shards, _SPAN_BYTES), mine)
+    check_split(found, split, [split.shards[index] for index in sorted({span.shard for span in spans})])
     records = windows.sequential_records(_paths(found, split), spans, readers=_readers(found))
-    steps = -(-split.num_records // batch_size)
-    batches = _decoded(records, found, batch_size, drop_remainder=False)
-    if pad and split.num_records % batch_size:
+    steps = -(-split.num_records // (share * host.count))
+    batches = _decoded(records, found, share, drop_remainder=False)
+    padding = steps * share * host.count - split.num_records
+    if pad and padding:
         warnings.warn(
-            f"the last batch of {split.name} is filled up from {split.num_records % batch_size} to {batch_size} records of "
-            "weight 0: Keras' loss and weighted_metrics= are exact, metrics= are not.",
+            f"{padding} rows of weight 0 fill up the last batch of {split.name}: Keras' loss and weighted_metrics= are "
+            "exact, metrics= are not.",
             stacklevel=3,
         )
-    weigh = _padded(batch_size, steps * batch_size / split.num_records) if pad else _weighted
-    return _finished(batches.map(weigh), steps)
+    weigh = _padded(share, steps * share * host.count / split.num_records) if pad else _weighted
+    batches = batches.map(weigh)
+    if missing := steps - -(-len(mine) // share):  # one record fewer than another host can be one batch fewer
+        empty = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), batches.element_spec)
+        batches = batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(missing))
+    return _finished(batches, steps)
 
 
 def _decoded(records: tf.data.Dataset, found: DatasetInfo, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:

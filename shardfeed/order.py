@@ -12,7 +12,7 @@ Shards are shuffled on disk, so a window of blocks from all over the split is as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +42,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Span:
-    """A run of records of one shard: index of the shard, first byte, records, bytes."""
+    """A run of records of one shard: index of the shard, first byte, records, bytes. ``skip``: records from there that are not of it."""
 
     shard: int
     offset: int
     records: int
     bytes: int
+    skip: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def spans_of(shards: Sequence[Shard], limit: int) -> list[Span]:
                 spans.append(Span(index, offset, records, size))
             offset += size
     return spans
+
+
+def cut_spans(spans: Sequence[Span], mine: range) -> list[Span]:
+    """The records ``mine`` of ``spans``, counted through all of them."""
+    pieces = cut(np.array([span.records for span in spans], np.int64), mine)
+    columns = (pieces.place.tolist(), pieces.skip.tolist(), pieces.take.tolist())
+    return [replace(spans[place], skip=skip, records=take) for place, skip, take in zip(*columns, strict=True)]
 
 
 def window_blocks(blocks: Blocks, window_bytes: int) -> int:

@@ -5,6 +5,7 @@ A TFRecord cut at a record's boundary reads as a shorter file without any error,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from shardfeed import storage
@@ -15,12 +16,13 @@ from shardfeed.manifest import Shard
 _THREADS = 16  # requests at a time; a stat on gs:// waits about 50 ms for the network
 
 
-def check_split(info: DatasetInfo, split: SplitInfo) -> None:
-    """Compare the size of every shard of ``split`` with the manifest.
+def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | None = None) -> None:
+    """Compare the sizes of ``shards`` of ``split`` (None: of all) with the manifest.
 
     Raises:
         DatasetError: the split has no records, or names the first shard that is absent or of another size.
     """
+    shards = split.shards if shards is None else shards
     if not split.num_records:
         raise DatasetError(
             f"split {split.name} of the dataset at {clip(info.url)} has no records. Choose another split "
@@ -35,11 +37,11 @@ def check_split(info: DatasetInfo, split: SplitInfo) -> None:
         return None if found.size == shard.bytes else f"{found.size:,} bytes"
 
     with ThreadPoolExecutor(_THREADS if storage.is_remote(info.url) else 1) as pool:
-        found = list(pool.map(check, split.shards))
-    wrong = [(shard, what) for shard, what in zip(split.shards, found, strict=True) if what is not None]
+        found = list(pool.map(check, shards))
+    wrong = [(shard, what) for shard, what in zip(shards, found, strict=True) if what is not None]
     if wrong:
         shard, what = wrong[0]
-        others = f" {len(wrong)} of {len(split.shards)} shards are wrong." if len(wrong) > 1 else ""
+        others = f" {len(wrong)} of {len(shards)} shards are wrong." if len(wrong) > 1 else ""
         raise DatasetError(
             f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes, found {what}."
             f"{others} Copy the file from where the dataset is whole, or build the dataset again into an empty folder."

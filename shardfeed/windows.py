@@ -10,7 +10,7 @@ with ``keras.utils.set_random_seed``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,44 +18,74 @@ import tensorflow as tf
 
 from shardfeed import order
 
+Pieces = Callable[[Any, Any, Any], tf.data.Dataset]
+"""What pieces of blocks hold, one after the other: tensors of block, records to skip and records to take to a dataset."""
+
 _FOREVER = 1 << 62  # epochs; an int64 that no stream reaches
 _UNBOUNDED = 1 << 40  # records; longer than any block
 _BUFFER = 256 << 10  # bytes a local read; TensorFlow's own default. A gs:// read is as long as its cache block
 
 
-def training_records(
-    paths: Sequence[str], blocks: order.Blocks, *, seed: int, window: int, readers: int, start: int = 0
+def file_pieces(paths: Sequence[str], blocks: order.Blocks, readers: int) -> Pieces:
+    """Serialised records of pieces of blocks, out of the shards at ``paths``."""
+    files, shard, offset = tf.constant(paths), tf.constant(blocks.shard), tf.constant(blocks.offset)
+
+    def read(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
+        return _read((tf.gather(files, tf.gather(shard, block)), tf.gather(offset, block), skip, take), readers)
+
+    return read
+
+
+def number_pieces(blocks: order.Blocks) -> Pieces:
+    """Record numbers of pieces of blocks, counted through the split in file order: for records that are in memory."""
+    firsts = tf.constant(np.cumsum(blocks.records) - blocks.records)
+
+    def count(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
+        first = tf.gather(firsts, block) + skip
+        return tf.data.Dataset.from_tensor_slices((first, take)).flat_map(
+            lambda first, take: tf.data.Dataset.range(first, first + take)
+        )
+
+    return count
+
+
+def training_stream(
+    blocks: order.Blocks, pieces: Pieces, *, seed: int, window: int, mine: range, start: int = 0
 ) -> tf.data.Dataset:
-    """Records without end: epoch after epoch in windows of ``window`` blocks, from record number ``start`` on."""
-    first = order.position(blocks, seed, window, start)
-    files = tf.constant(paths)
-    shard, offset, records = (tf.constant(part) for part in (blocks.shard, blocks.offset, blocks.records))
+    """The endless stream of one host, from its record number ``start`` on: ``order.host_windows``, epoch after epoch.
+
+    ``pieces`` gives what a run of blocks holds. Whatever that is, its order is the same.
+    """
+    first = order.position(blocks, seed, window, start, mine)
+    records = tf.constant(blocks.records)
     base = _word(order.stream_seed(seed))
 
-    def epoch_records(epoch: Any) -> tf.data.Dataset:
+    def epoch_stream(epoch: Any) -> tf.data.Dataset:
         epoch_seed = _mix(base + tf.cast(epoch + 1, tf.uint64) * _word(order.GOLDEN))
         permuted = permutation(len(blocks), epoch_seed)
+        place, skip, take = _cut(tf.gather(records, permuted), mine)
 
-        def window_records(number: Any) -> tf.data.Dataset:
-            ids = permuted[number * window : (number + 1) * window]
-            counts = tf.gather(records, ids)
-            spans = (tf.gather(files, tf.gather(shard, ids)), tf.gather(offset, ids), counts)
-            seed = _mix(_mix(epoch_seed) + tf.cast(number + 1, tf.uint64) * _word(order.GOLDEN))
+        def window_stream(number: Any) -> tf.data.Dataset:
+            one = slice(number * window, (number + 1) * window)
+            name = tf.cast(place[number * window] + 1, tf.uint64)
+            seed = _mix(_mix(epoch_seed) + name * _word(order.GOLDEN))
             entered = (epoch == first.epoch) & (number == first.window)
             skipped = tf.where(entered, tf.constant(first.skip, tf.int64), 0)
-            return _shuffled(_read(spans, readers), tf.reduce_sum(counts), seed).skip(skipped)
+            whole = pieces(tf.gather(permuted, place[one]), skip[one], take[one])
+            return _shuffled(whole, tf.reduce_sum(take[one]), seed).skip(skipped)
 
         number = tf.where(epoch == first.epoch, tf.constant(first.window, tf.int64), 0)
-        return tf.data.Dataset.range(number, -(-len(blocks) // window)).flat_map(window_records)
+        return tf.data.Dataset.range(number, -(-tf.size(place, tf.int64) // window)).flat_map(window_stream)
 
-    return tf.data.Dataset.range(first.epoch, _FOREVER).flat_map(epoch_records)
+    return tf.data.Dataset.range(first.epoch, _FOREVER).flat_map(epoch_stream)
 
 
 def sequential_records(paths: Sequence[str], spans: Sequence[order.Span], *, readers: int) -> tf.data.Dataset:
     """The records of ``spans``, once, in their order."""
-    offsets = np.array([span.offset for span in spans], np.int64)
-    counts = np.array([span.records for span in spans], np.int64)
-    return _read(([paths[span.shard] for span in spans], offsets, counts), readers)
+    offset, skip, records = (
+        np.array([getattr(span, name) for span in spans], np.int64) for name in ("offset", "skip", "records")
+    )
+    return _read((np.array([paths[span.shard] for span in spans], np.bytes_), offset, skip, records), readers)
 
 
 def permutation(count: int, seed: Any) -> Any:
@@ -66,7 +96,7 @@ def permutation(count: int, seed: Any) -> Any:
 
 def _read(spans: Any, readers: int) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(spans).interleave(
-        lambda path, offset, count: _records_from(path, offset).take(count),
+        lambda path, offset, skip, take: _records_from(path, offset).skip(skip).take(take),
         cycle_length=readers,
         block_length=_UNBOUNDED,
         num_parallel_calls=readers if readers > 1 else None,
@@ -91,11 +121,21 @@ def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Datase
         buffer_size=count,
         seed=tf.bitcast(seed, tf.int64),
         seed2=tf.constant(1, tf.int64),
-        output_types=[tf.string],
-        output_shapes=[tf.TensorShape([])],
+        output_types=[records.element_spec.dtype],
+        output_shapes=[records.element_spec.shape],
         reshuffle_each_iteration=False,
     )
-    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    return tf.data.experimental.from_variant(variant, records.element_spec)
+
+
+def _cut(counts: Any, mine: range) -> tuple[Any, Any, Any]:
+    """``cut.cut`` on tensors: place, skip, take."""
+    ends = tf.cumsum(counts)
+    starts = ends - counts
+    place = tf.where((starts < mine.stop) & (ends > mine.start))[:, 0]
+    starts, ends = tf.gather(starts, place), tf.gather(ends, place)
+    skip = tf.maximum(np.int64(mine.start) - starts, 0)
+    return place, skip, tf.minimum(ends, mine.stop) - starts - skip
 
 
 def _word(value: int) -> Any:

@@ -79,8 +79,8 @@ def test_the_train_split_can_be_evaluated(written: Written) -> None:
 
 def test_padding_is_warned_about_once_and_names_what_is_exact(written: Written) -> None:
     expected = (
-        "the last batch of validation is filled up from 3 to 50 records of weight 0: Keras' loss and weighted_metrics= "
-        "are exact, metrics= are not."
+        "47 rows of weight 0 fill up the last batch of validation: Keras' loss and weighted_metrics= are exact, "
+        "metrics= are not."
     )
 
     with pytest.warns(UserWarning, match=f"^{re.escape(expected)}$") as found:

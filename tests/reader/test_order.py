@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed import order
+from shardfeed.cut import cut, host_range
 from shardfeed.manifest import Shard
 
 
@@ -104,3 +105,47 @@ def test_offsets_stay_64_bits_wide() -> None:
     blocks = order.blocks_of((shard(0, (1, 1 << 40), (1, 7)),))
 
     assert blocks.offset.tolist() == [0, 1 << 40] and blocks.offset.dtype == np.int64
+
+
+@settings(deadline=None)
+@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=20), hosts=st.integers(1, 30))
+def test_a_cut_gives_every_record_to_one_host_and_all_the_same_number_or_one_less(
+    counts: list[int], hosts: int
+) -> None:
+    ranges = [host_range(sum(counts), host, hosts) for host in range(hosts)]
+    records = [(block, i) for block, count in enumerate(counts) for i in range(count)]
+
+    pieces = [cut(np.array(counts), mine) for mine in ranges]
+
+    found = [
+        [
+            (place, i)
+            for place, skip, take in zip(one.place, one.skip, one.take, strict=True)
+            for i in range(skip, skip + take)
+        ]
+        for one in pieces
+    ]
+    assert [record for host in found for record in host] == records
+    assert {len(host) for host in found} <= {sum(counts) // hosts, -(-sum(counts) // hosts)}
+    assert all(one.take.min(initial=1) >= 1 for one in pieces)
+
+
+def test_the_windows_of_one_host_are_the_windows_of_all() -> None:
+    blocks = order.blocks_of(SHARDS)
+
+    found = list(order.host_windows(blocks, 3, 5, 2, range(16)))
+
+    assert [one.block.tolist() for one in found] == [one.tolist() for one in order.windows(blocks, 3, 5, 2)]
+    assert [one.seed for one in found] == [order.window_seed(3, 5, place) for place in (0, 2, 4)]
+    assert all(not one.skip.any() and one.take.tolist() == blocks.records[one.block].tolist() for one in found)
+
+
+def test_spans_are_cut_at_record_numbers() -> None:
+    spans = order.spans_of(SHARDS, 810)  # of 8, 1 and 7 records
+
+    assert order.cut_spans(spans, range(3, 12)) == [
+        order.Span(0, 0, 5, 810, skip=3),
+        order.Span(0, 810, 1, 90),
+        order.Span(1, 0, 3, 720),
+    ]
+    assert order.cut_spans(spans, range(3, 3)) == []

@@ -98,10 +98,9 @@ def keys(dataset: tf.data.Dataset, count: int) -> list[bytes]:
 
 def raw(written: Written, *, seed: int = 0, window: int = 3, readers: int = 1, start: int = 0) -> tf.data.Dataset:
     shards = written.manifest.splits["train"].shards
-    paths = [str(written.path / shard.file) for shard in shards]
-    return windows.training_records(
-        paths, order.blocks_of(shards), seed=seed, window=window, readers=readers, start=start
-    )
+    blocks = order.blocks_of(shards)
+    pieces = windows.file_pieces([str(written.path / shard.file) for shard in shards], blocks, readers)
+    return windows.training_stream(blocks, pieces, seed=seed, window=window, mine=range(N), start=start)
 
 
 @pytest.mark.parametrize("readers", [2, 3, 8])

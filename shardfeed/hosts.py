@@ -1,0 +1,74 @@
+"""Which host this is, of how many: said by the caller, or asked of the framework that trains.
+
+The one decision: one framework is asked. JAX, when Keras runs on it and its processes have found each other
+(``jax.distributed.initialize``); TensorFlow otherwise. Asking both would start the devices of one under the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from shardfeed.arguments import integer, positive
+from shardfeed.errors import UsageError, clip
+
+
+@dataclass(frozen=True)
+class Host:
+    """Host number ``index`` of ``count``; ``replicas`` devices of all hosts together share a batch."""
+
+    index: int
+    count: int
+    replicas: int
+
+
+def find_host(host: object = None) -> Host:
+    """The host that ``load``'s argument ``host`` means; None asks the runtime.
+
+    Raises:
+        UsageError: neither None, (index, count) with 0 <= index < count, nor a ``tf.distribute.InputContext``.
+    """
+    if host is None:
+        return _jax_host() or _tensorflow_host()
+    if isinstance(host, tf.distribute.InputContext):
+        return Host(
+            host.input_pipeline_id, host.num_input_pipelines, max(host.num_input_pipelines, host.num_replicas_in_sync)
+        )
+    if not isinstance(host, tuple) or len(host) != 2:
+        raise UsageError(
+            f"host={clip(repr(host))}: expected None, a pair (index, count) such as (0, 8), or a tf.distribute.InputContext."
+        )
+    index, count = integer("host[0]", host[0]), positive("host[1]", host[1])
+    if not 0 <= index < count:
+        raise UsageError(f"host={(index, count)}: expected an index from 0 to {count - 1} for {count} hosts.")
+    return Host(index, count, count)
+
+
+def _jax_host() -> Host | None:
+    """None unless Keras runs on JAX and JAX's processes have found each other, which takes an imported JAX."""
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return None
+    import keras
+
+    if keras.config.backend() != "jax":
+        return None
+    return Host(jax.process_index(), jax.process_count(), jax.device_count())
+
+
+def _tensorflow_host() -> Host:
+    strategy: Any = tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return Host(0, 1, replicas)  # one process feeds all, also those of a TPU pod
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
+    # A chief is worker 0 where there is one.
+    chiefs, workers = len(cluster.get("chief", ())), len(cluster.get("worker", ()))
+    if chiefs + workers < 2:
+        return Host(0, 1, replicas)
+    index = int(resolver.task_id) + (chiefs if resolver.task_type == "worker" else 0)
+    return Host(index, chiefs + workers, replicas)
