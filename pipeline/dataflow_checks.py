@@ -144,7 +144,9 @@ def _check_region(place: Place, handle: Any, region: str, anywhere: bool) -> Non
     if not location or anywhere or covers(location, handle.data_locations or (), region):
         return
     where = location.lower()
-    fix = f"Run the job there (--region {where})" if re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", where) else "Use a region of it"
+    fix = (
+        f"Run the job there (--region {where})" if re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", where) else "Use a region of it"
+    )
     raise UsageError(
         f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}; every byte would cross "
         f"regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."

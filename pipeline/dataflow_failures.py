@@ -36,7 +36,10 @@ _REFUSALS = (  # of the request to create a job
         "Is --project {project} right? It is the project's id, not its title: gcloud projects list",
     ),
     (r"\b401\b|UNAUTHENTICATED|credential", "Log in: gcloud auth application-default login"),
-    (r"\b429\b|RESOURCE_EXHAUSTED|quota", "Wait until other jobs have ended, or ask for more quota, and rerun the same command."),
+    (
+        r"\b429\b|RESOURCE_EXHAUSTED|quota",
+        "Wait until other jobs have ended, or ask for more quota, and rerun the same command.",
+    ),
 )
 
 _FAILURES = (  # of a job that was created
@@ -59,7 +62,10 @@ _FAILURES = (  # of a job that was created
         r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources|stockout",
         "The region is short of these machines. Rerun with another --worker_machine_type, or later.",
     ),
-    (r"(?i)quota", "A quota is used up. Give fewer workers (--max_num_workers), or ask for more, and rerun the same command."),
+    (
+        r"(?i)quota",
+        "A quota is used up. Give fewer workers (--max_num_workers), or ask for more, and rerun the same command.",
+    ),
     (
         r"(?i)network|subnetwork",
         "The workers' network cannot be used. Name one that exists (--network, --subnetwork); without public addresses it needs "

@@ -20,7 +20,17 @@ LAST_WORDS_SECONDS = 50.0  # that a failed job's reason may come later than its 
 
 sleep = time.sleep  # looked up at every call, so that tests need not wait
 
-_RUNNING = {"RUNNING", "PENDING", "UNKNOWN", "STARTING", "CANCELLING", "DRAINING", "PAUSED", "PAUSING", "RESOURCE_CLEANING_UP"}
+_RUNNING = {
+    "RUNNING",
+    "PENDING",
+    "UNKNOWN",
+    "STARTING",
+    "CANCELLING",
+    "DRAINING",
+    "PAUSED",
+    "PAUSING",
+    "RESOURCE_CLEANING_UP",
+}
 _ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED", "STOPPED"}
 
 
@@ -45,9 +55,7 @@ def job_link(result: Any, options: Any) -> str:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     cloud = options.view_as(GoogleCloudOptions)
-    return (
-        f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
-    )
+    return f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
 
 
 def follow(result: Any, client: Any, stream: TextIO | None) -> None:

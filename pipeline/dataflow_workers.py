@@ -63,7 +63,11 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
     """Fills in what the user left out of Beam's ``options``; gives a line of explanation for each choice and doubt."""
     from apache_beam.options.pipeline_options import DebugOptions, GoogleCloudOptions, WorkerOptions
 
-    cloud, workers, debug = options.view_as(GoogleCloudOptions), options.view_as(WorkerOptions), options.view_as(DebugOptions)
+    cloud, workers, debug = (
+        options.view_as(GoogleCloudOptions),
+        options.view_as(WorkerOptions),
+        options.view_as(DebugOptions),
+    )
     said = []
     cloud.job_name = cloud.job_name or job_name
     if not any(str(label).startswith("shardfeed=") for label in cloud.labels or ()):
@@ -73,7 +77,10 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
         said.append(f"machine type {MACHINE_TYPE}: 4 GB a vCPU (--worker_machine_type)")
     machine = parse_machine_type(workers.machine_type)
     if machine is None:
-        return [*said, f"machine type {workers.machine_type}: its size is not known here, so nothing is derived from it"]
+        return [
+            *said,
+            f"machine type {workers.machine_type}: its size is not known here, so nothing is derived from it",
+        ]
     if debug.number_of_worker_harness_threads is None:
         debug.number_of_worker_harness_threads = machine.vcpus
         said.append(

@@ -2,75 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pipeline import dataflow_job
-from pipeline.cli import main
 from shardfeed.storage.gcs_clients import google_client
-from tests.dataflow.service import PROJECT, REGION, FakeDataflow
+from tests.dataflow.cloud import Cloud
+from tests.dataflow.service import FakeDataflow
 from tests.packaging import sources
 from tests.promises.photos import make_photos, write
-
-
-@dataclass(frozen=True)
-class Ended:
-    """One command: exit code and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """``gs://PHOTOS/in`` holds photos, ``gs://DATA`` is empty, ``gs://SCRATCH`` takes staged files."""
-
-    service: FakeDataflow
-    gcs: str
-    tree: Path
-
-    @property
-    def options(self) -> list[str]:
-        """What Beam needs to submit, to this service."""
-        return [
-            *("--runner", "DataflowRunner", "--project", PROJECT, "--region", REGION),
-            *("--temp_location", "gs://scratch/tmp", "--dataflow_endpoint", self.service.url),
-        ]
-
-    @property
-    def setup(self) -> list[str]:
-        return ["--setup_file", str(self.tree / "setup.py")]
-
-    def build(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
-        """``shardfeed build`` in this process; a flag given again in ``flags`` wins."""
-        return run("build", "--input", source, "--output", out, "--image_size", "16", *flags)
-
-    def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
-        """The same on Dataflow."""
-        return self.build(*self.options, *flags, source=source, out=out)
-
-    def objects(self, bucket: str) -> dict[str, bytes]:
-        """Content of a bucket."""
-        client = google_client()
-        return {blob.name: blob.download_as_bytes() for blob in client.list_blobs(bucket)}
-
-
-def run(*argv: str) -> Ended:
-    """One command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main(argv)
-        except SystemExit as end:
-            code = int(str(end.code))
-    return Ended(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="session")
@@ -115,12 +58,8 @@ def cloud(
         client = google_client()
         for name in ("photos", "data", "scratch"):
             client.create_bucket(name)
-        for path in sorted(photos.rglob("*.jpg")):
-            blob = client.bucket("photos").blob(f"in/{path.relative_to(photos).as_posix()}")
-            blob.upload_from_filename(str(path))
-        yield Cloud(service, fake_gcs_server, tree)
-        for name in ("photos", "data", "scratch"):
-            bucket = client.bucket(name)
-            for blob in client.list_blobs(name):
-                blob.delete()
-            bucket.delete()
+        cloud = Cloud(service, fake_gcs_server, tree)
+        cloud.put(
+            "photos", {f"in/{path.relative_to(photos).as_posix()}": path.read_bytes() for path in photos.rglob("*.jpg")}
+        )
+        yield cloud

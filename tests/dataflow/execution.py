@@ -76,7 +76,12 @@ class Worker:
         env = {"PATH": os.defpath, "HOME": str(self._folder), "STORAGE_EMULATOR_HOST": gcs}
         with (self._folder / "worker.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(self.python), "-c", POOL], cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+                [str(self.python), "-c", POOL],
+                cwd="/",
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         assert process.stdin is not None and process.stdout is not None
         try:

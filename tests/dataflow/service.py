@@ -118,7 +118,9 @@ class FakeDataflow:
                 ]
             }
         if what == "/metrics":
-            return {"metrics": [_metric(name, value, final) for name, value in self.counters.items() for final in (0, 1)]}
+            return {
+                "metrics": [_metric(name, value, final) for name, value in self.counters.items() for final in (0, 1)]
+            }
         (job,) = [job for job in self.jobs if job["id"] == job_id]
         return {**job, "currentState": end.state if end else "JOB_STATE_RUNNING"}
 

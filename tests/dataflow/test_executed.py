@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import pytest
 
-from tests.dataflow.conftest import Cloud, Ended
+from tests.dataflow.cloud import Cloud, Ended
 from tests.dataflow.execution import Worker, execute, staged
 from tests.dataflow.service import End, Job
 

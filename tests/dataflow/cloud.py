@@ -1,0 +1,72 @@
+"""``shardfeed`` in this process, with Dataflow and buckets on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.cli import main
+from shardfeed.storage.gcs_clients import google_client
+from tests.dataflow.service import PROJECT, REGION, FakeDataflow
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One command: exit code and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """``gs://PHOTOS/in`` holds photos, ``gs://DATA`` is empty, ``gs://SCRATCH`` takes staged files."""
+
+    service: FakeDataflow
+    gcs: str
+    tree: Path
+
+    @property
+    def options(self) -> list[str]:
+        """What Beam needs to submit, to this service."""
+        return [
+            *("--runner", "DataflowRunner", "--project", PROJECT, "--region", REGION),
+            *("--temp_location", "gs://scratch/tmp", "--dataflow_endpoint", self.service.url),
+        ]
+
+    @property
+    def setup(self) -> list[str]:
+        return ["--setup_file", str(self.tree / "setup.py")]
+
+    def build(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
+        """``shardfeed build`` in this process; a flag given again in ``flags`` wins."""
+        return run("build", "--input", source, "--output", out, "--image_size", "16", *flags)
+
+    def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
+        """The same on Dataflow."""
+        return self.build(*self.options, *flags, source=source, out=out)
+
+    def put(self, bucket: str, files: Mapping[str, bytes]) -> None:
+        """Uploads."""
+        for name, data in files.items():
+            google_client().bucket(bucket).blob(name).upload_from_string(data)
+
+    def objects(self, bucket: str) -> dict[str, bytes]:
+        """Content of a bucket."""
+        client = google_client()
+        return {blob.name: blob.download_as_bytes() for blob in client.list_blobs(bucket)}
+
+
+def run(*argv: str) -> Ended:
+    """One command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(argv)
+        except SystemExit as end:
+            code = int(str(end.code))
+    return Ended(code, out.getvalue(), err.getvalue())

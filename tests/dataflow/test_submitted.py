@@ -1,0 +1,185 @@
+"""What arrives at Dataflow when a build is submitted by the real DataflowRunner: the job, the staged files, the graph."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
+
+from tests.dataflow.cloud import Cloud, Ended
+from tests.dataflow.execution import graph, staged
+from tests.dataflow.service import PROJECT, REGION, Job
+from tests.fakes.strict_gcs import StrictGCS
+from tests.packaging import sources
+
+GRAPH_BYTES = 100_000
+STEPS = [
+    "ListImages", "LabelImages", "CountImages", "ClaimOutput", "AssignParts", "EncodeParts", "Reconcile", "WriteRejects",
+    "Proceed", "PackShards", "ComposeShards", "Commit", "Sweep",
+]  # fmt: skip
+# What the groupings carry: references in bytes, part numbers, sizes, counts, names; Reshuffle adds timestamps and panes.
+SHUFFLED = {
+    "BytesCoder", "StrUtf8Coder", "VarIntCoder", "TupleCoder", "IterableCoder", "ListCoder", "GlobalWindowCoder",
+    "TotalsCoder", "CountsCoder", "ShardPlanCoder", "PartFileCoder", "RejectsPlanCoder",
+    "DeterministicFastPrimitivesCoderV2", "FastPrimitivesCoder", "NullableCoder", "PaneInfoCoder",
+}  # fmt: skip
+
+
+def job_of(cloud: Cloud, *flags: str, source: str = "gs://photos/in") -> Job:
+    """The job that a build submits."""
+    ended = cloud.submit("--no_wait_until_finish", *flags, source=source)
+    assert ended.code == 0, ended.err
+    return cloud.service.jobs[-1]
+
+
+def pool(job: Job) -> Job:
+    (only,) = job["environment"]["workerPools"]
+    found: Job = only
+    return found
+
+
+@pytest.fixture(scope="module")
+def submitted(cloud: Cloud) -> tuple[Ended, Job]:
+    """A build with nothing but what is needed, and the job that it became."""
+    ended = cloud.submit(*cloud.setup, "--no_wait_until_finish")
+    return ended, cloud.service.jobs[-1]
+
+
+@pytest.fixture(scope="module")
+def job(submitted: tuple[Ended, Job]) -> Job:
+    return submitted[1]
+
+
+@pytest.fixture(scope="module")
+def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
+    return graph(job)
+
+
+def test_a_job_that_is_not_waited_for_is_reported_as_submitted_with_its_link(submitted: tuple[Ended, Job]) -> None:
+    ended, job = submitted
+    link = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{job['id']}?project={PROJECT}"
+    assert (ended.code, ended.out) == (
+        0,
+        f"Submitted, not waited for: job {job['id']}\n  {link}\nThe dataset is there when gs://data/out/manifest.json is; to see "
+        "whether it is, rerun the same command.\n",
+    )
+
+
+def test_the_launchers_own_account_submits(cloud: Cloud, job: Job) -> None:
+    assert cloud.service.authorizations == {"Bearer token"}
+
+
+def test_the_graph_and_the_source_package_are_staged_and_nothing_else(job: Job) -> None:
+    assert sorted(staged(job)) == ["pipeline.pb", "workflow.tar.gz"]
+
+
+def test_the_staged_package_holds_our_packages_and_nothing_else_of_the_repository(job: Job) -> None:
+    with tarfile.open(fileobj=io.BytesIO(staged(job)["workflow.tar.gz"])) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    metadata = {"LICENSE", "README.md", "pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO", "shardfeed.egg-info"}
+    assert tops == {*sources.PACKAGES, *metadata}
+
+
+def test_the_launchers_main_session_is_not_sent(job: Job) -> None:
+    assert job["environment"]["sdkPipelineOptions"]["options"]["save_main_session"] is False
+
+
+def test_the_job_is_named_after_the_dataset_and_labelled(job: Job) -> None:
+    assert re.fullmatch(r"shardfeed-data-out-\d{8}t\d{6}-[0-9a-f]{8}", job["name"])
+    assert list(job["labels"]) == ["shardfeed"]
+
+
+def test_workers_are_chosen_where_the_user_chose_none(job: Job) -> None:
+    workers = pool(job)
+    assert (workers["machineType"], workers["numThreadsPerWorker"]) == ("n2-standard-4", 4)
+    assert "numWorkers" not in workers and "maxNumWorkers" not in workers["autoscalingSettings"]
+
+
+def test_each_vcpu_has_a_process_of_its_own(job: Job) -> None:
+    (image,) = pool(job)["sdkHarnessContainerImages"]
+    assert image["useSingleCorePerContainer"] is True
+    assert "use_multiple_sdk_containers" in job["environment"]["experiments"]
+
+
+def test_the_users_own_choices_arrive(cloud: Cloud) -> None:
+    job = job_of(
+        cloud,
+        *(
+            "--sdk_container_image",
+            "us-docker.pkg.dev/p/images/shardfeed:1",
+            "--labels",
+            "team=vision",
+            "--job_name",
+            "mine",
+        ),
+        *(
+            "--worker_machine_type",
+            "n1-highmem-8",
+            "--max_num_workers",
+            "40",
+            "--number_of_worker_harness_threads",
+            "3",
+        ),
+        *(
+            "--service_account_email",
+            "w@p.iam.gserviceaccount.com",
+            "--subnetwork",
+            "regions/us-central1/subnetworks/a",
+        ),
+    )
+    workers, environment = pool(job), job["environment"]
+    assert (job["name"], job["labels"]["team"]) == ("mine", "vision")
+    assert workers["workerHarnessContainerImage"] == "us-docker.pkg.dev/p/images/shardfeed:1"
+    assert (workers["machineType"], workers["numThreadsPerWorker"]) == ("n1-highmem-8", 3)
+    assert (workers["numWorkers"], workers["autoscalingSettings"]["maxNumWorkers"]) == (6, 40)
+    assert environment["serviceAccountEmail"] == "w@p.iam.gserviceaccount.com"
+    assert workers["subnetwork"] == "regions/us-central1/subnetworks/a"
+    assert sorted(staged(job)) == ["pipeline.pb"]  # an image needs no package
+
+
+def test_the_steps_of_the_page_are_the_design_s(proto: beam_runner_api_pb2.Pipeline) -> None:
+    transforms = proto.components.transforms
+    tops = {transform.unique_name.split("/")[0] for transform in transforms.values() if transform.unique_name}
+    assert tops - {"ref_AppliedPTransform_AppliedPTransform_1"} == set(STEPS)
+
+
+def _names_in(coder: beam.coders.Coder) -> Iterator[str]:
+    yield type(coder).__name__
+    for each in coder._get_component_coders():
+        yield from _names_in(each)
+
+
+def test_no_image_crosses_a_shuffle(proto: beam_runner_api_pb2.Pipeline) -> None:
+    components = proto.components
+    coders = PipelineContext(components).coders
+    shuffled: dict[str, set[str]] = {}
+    for transform in components.transforms.values():
+        if transform.spec.urn == "beam:transform:group_by_key:v1":
+            (source,) = transform.inputs.values()
+            shuffled[transform.unique_name] = set(_names_in(coders.get_by_id(components.pcollections[source].coder_id)))
+    assert {step: names - SHUFFLED for step, names in shuffled.items() if names - SHUFFLED} == {}
+    assert sorted(step.split("/")[0] for step in shuffled) == [
+        "AssignParts", "CountImages", "ListImages", "PackShards", "PackShards", "Reconcile", "Sweep", "WriteRejects",
+    ]  # fmt: skip
+
+
+def test_the_graph_is_small_and_does_not_grow_with_the_input(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StrictGCS() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setattr(server.objects, "check_write", lambda *_: None)  # Beam stages files without preconditions
+        server.objects.buckets.update(data={}, scratch={}, one={}, all={})
+        server.objects.put("one", "cat/00000.jpg", b"")
+        for number in range(10_000):
+            server.objects.put("all", f"cat/{number:05d}.jpg", b"")
+        image = ("--sdk_container_image", "shardfeed:1")
+        one, many = (
+            len(staged(job_of(cloud, *image, source=f"gs://{name}"))["pipeline.pb"]) for name in ("one", "all")
+        )
+    assert many <= GRAPH_BYTES
+    assert abs(many - one) <= 50  # the run's time and name are in it, packed
