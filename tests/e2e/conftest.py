@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, photo_server, published
+from tests.e2e.refusals import Case
 from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.pipeline.photos import write_photos
 from tests.promises.photos import make_photos, write
 
 
@@ -49,3 +51,9 @@ def undisturbed(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Undis
     with photo_server(photos) as server:
         Cloud(server.url, tmp_path_factory.mktemp("home")).built(IN, OUT, hooks=[few_parts])
         return Undisturbed(published(server), tuple(server.log))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    """Twelve good photos of two classes."""
+    return Case(write_photos(tmp_path / "in", cat=6, dog=6), tmp_path / "out")
