@@ -55,6 +55,7 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
         "config": OPTIONS.config(),
         "versions": VERSIONS,
         "listing": f"{7:032x}",
+        "splits": {"train": {"images": 4, "parts": 16}},
     }
 
 
@@ -331,3 +332,33 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
 def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
     assert discard_incomplete(store) == 0
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "differing"),
+    [
+        ({}, {"num_shards": 4}, "--num_shards (there None, here 4)"),
+        ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here None)"),
+        ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
+        ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
+    ],
+    ids=["a number", "a number there", "bytes", "a format without a quality"],
+)
+def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
+    store: Store, theirs: dict[str, object], ours: dict[str, object], differing: str
+) -> None:
+    _claim(store, replace(OPTIONS, **theirs))  # type: ignore[arg-type]
+
+    with pytest.raises(ConflictError) as found:
+        _claim(store, replace(OPTIONS, **ours))  # type: ignore[arg-type]
+    assert str(found.value) == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
+
+
+def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(store: Store) -> None:
+    store.create("manifest.json", b'{"schema_version": 9}')
+
+    with pytest.raises(
+        ConflictError, match=r"holds a dataset already, which is never overwritten: .* has schema_version 9"
+    ):
+        _claim(store)
+    assert [name for name, _ in store.list()] == ["manifest.json"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import UsageError
-from transforms.input_roots import InputRoot, glob_regex, parse_inputs
+from transforms.input_roots import InputRoot, glob_regex, parse_inputs, refuse_literal_brackets
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["**/*.jpg"], [("", ("**/*.jpg",))]),
         (["*.jpg"], [("", ("*.jpg",))]),
         (["we[i]rd"], [("we[i]rd", ())]),
+        (["we[i]rd/*/*.jpg"], [("we[i]rd", ("*/*.jpg",))]),
+        (["photos/we[i]rd/*.jpg"], [("photos", ("we[i]rd/*.jpg",))]),
+        (["we[[]i]rd/*/*.jpg"], [("we[i]rd", ("*/*.jpg",))]),
+        (["we[[]i]rd"], [("we[i]rd", ())]),
+        (["new[*][?]/*.jpg"], [("new*?", ("*.jpg",))]),
+        (["a,{b}/[{]1,2}*"], [("a,{b}", ("[{]1,2}*",))]),
         (["we[i]*"], [("", ("we[i]*",))]),
         (["photos", "other"], [("other", ()), ("photos", ())]),
         (["photos", "photos2"], [("photos", ()), ("photos2", ())]),
@@ -103,6 +109,8 @@ def test_a_root_may_be_a_link_to_a_folder(here: Path) -> None:
         (["gs://flowers/*/*.jpg"], [InputRoot("gs://flowers", ("*/*.jpg",))]),
         (["gs://flowers/2024/*/*.jpg"], [InputRoot("gs://flowers/2024", ("*/*.jpg",))]),
         (["gs://flowers/**"], [InputRoot("gs://flowers", ("**",))]),
+        (["gs://flowers/pets[[]1]/*/*.jpg"], [InputRoot("gs://flowers/pets[1]", ("*/*.jpg",))]),
+        (["gs://flowers/pets[1]/*/*.jpg"], [InputRoot("gs://flowers", ("pets[1]/*/*.jpg",))]),
         (["gs://a/x", "gs://a/xy"], [InputRoot("gs://a/x"), InputRoot("gs://a/xy")]),
         (["gs://b/*", "gs://b/c*"], [InputRoot("gs://b", ("*", "c*"))]),
     ],
@@ -133,3 +141,55 @@ def test_an_empty_input_is_refused() -> None:
     assert str(found.value) == (
         "--input is empty. Give a folder (photos/), a bucket (gs://photos) or a glob (photos/*/*.jpg)."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("*/*.{jpg,png}", "--input '*/*.jpg' --input '*/*.png'"),
+        ("gs://b/{a,b}", "--input 'gs://b/a' --input 'gs://b/b'"),
+        ("{a,b}/*.{jpg,png}", "--input 'a/*.jpg' --input 'a/*.png' --input 'b/*.jpg' --input 'b/*.png'"),
+        ("{a,b,c,d,e,f}/*", "--input 'a/*' --input 'b/*' --input 'c/*' --input 'd/*' …"),
+    ],
+)
+def test_braces_are_refused_with_what_to_give_instead(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as found:
+        parse_inputs([text])
+    assert str(found.value) == (
+        f"--input {text}: braces are not supported in globs. Give one --input for each: {said}. (A brace that is part of a name "
+        "is written [{].)"
+    )
+
+
+def test_a_folder_that_is_there_may_have_braces(here: Path) -> None:
+    (here / "{a,b}").mkdir()
+
+    assert parse_inputs(["{a,b}"]) == (InputRoot(str(here / "{a,b}")),)
+
+
+@pytest.mark.parametrize(
+    ("glob", "sections", "escaped"),
+    [
+        ("pets[1]/*/*.jpg", [b"", b"pets[1]/", b"pets2/"], "pets[[]1]/*/*.jpg"),
+        ("[old] [x]/*", [b"[old] [x]/"], "[[]old] [[]x]/*"),
+        ("pets[1]", [b"pets[1]/"], "pets[[]1]"),
+    ],
+)
+def test_a_glob_that_names_a_folder_with_brackets_is_refused(glob: str, sections: list[bytes], escaped: str) -> None:
+    with pytest.raises(UsageError) as found:
+        refuse_literal_brackets(InputRoot("gs://b", (glob,)), sections)
+    assert str(found.value).endswith(f"Write [ as [[]: --input 'gs://b/{escaped}'")
+
+
+@pytest.mark.parametrize(
+    ("globs", "sections"),
+    [
+        ((), [b"", b"pets[1]/"]),
+        (("pets[1]/*",), [b"", b"pets[1]/", b"pets1/"]),
+        (("pets[1]/*",), [b"", b"cats/"]),
+        (("*/pets[1]/*",), [b"", b"pets[1]/"]),
+    ],
+    ids=["no glob", "it matches another", "no such folder", "further down"],
+)
+def test_brackets_are_a_set_elsewhere(globs: tuple[str, ...], sections: list[bytes]) -> None:
+    refuse_literal_brackets(InputRoot("gs://b", globs), sections)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.storage.base import Listed, Stat
+from tests.fakes.strict_gcs import StrictGCS
 from transforms import listing
 from transforms.elements import RefBatch, add_counts, unpack_refs
 from transforms.input_roots import InputRoot
@@ -166,3 +168,81 @@ def test_a_key_beyond_64_kib_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("shardfeed.storage.open_source", lambda url: _Source())
     with pytest.raises(UsageError, match=r"^cat/x+…: a key of 65536 bytes; at most 65,535 are possible\. Rename it\.$"):
         list(listing.list_section(InputRoot("gs://b"), 0, b""))
+
+
+def _faults(root: Path, class_depth: int = 1, globs: tuple[str, ...] = ()) -> dict[str, set[bytes]]:
+    found: dict[str, set[bytes]] = {}
+    for batch in list_all((InputRoot(str(root), globs, class_depth),)):
+        if batch.split:
+            found.setdefault(batch.split, set()).update(ref.key for ref in unpack_refs(batch.refs))
+    return found
+
+
+def _write(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def test_class_folders_with_other_files_only_are_faulty(tmp_path: Path) -> None:
+    _write(tmp_path, "cat/1.jpg", "cat/a.txt", "cow/a.txt", "docs/README", "deep/er/b.csv", "deep/er/est/c.csv")
+    (tmp_path / "dog").mkdir()
+    (tmp_path / "dog" / "1.jpg").symlink_to("nowhere")
+
+    assert _faults(tmp_path) == {"?no_images": {b"cow", b"docs", b"deep", b"dog"}}
+    assert _faults(tmp_path, globs=("*/*",)) == {}
+
+
+def test_folders_that_are_empty_to_their_owner_are_no_faults(tmp_path: Path) -> None:
+    _write(tmp_path, "cat/1.jpg", "pig/.gitkeep", ".git/HEAD", "__MACOSX/cat/._1.jpg", "top.txt", "cow/.old/1.jpg")
+    (tmp_path / "goat" / "young").mkdir(parents=True)
+    (tmp_path / "dog").mkdir()
+    (tmp_path / "dog" / ".x").symlink_to("nowhere")
+
+    assert _faults(tmp_path) == {}
+
+
+def test_links_in_the_place_of_class_folders_are_faulty(tmp_path: Path) -> None:
+    root = _write(tmp_path / "in", "cat/1.jpg", "cat/deep/2.jpg")
+    _write(tmp_path, "outside/1.jpg", "notes.txt")
+    for name, target in (
+        ("dog", "cat"), ("cow", "../outside"), ("unmounted", "/nowhere/at/all"), ("loop", "loop"), (".hidden", "cat"),
+        ("gone.txt", "/nowhere"), ("notes.txt", "../notes.txt"), ("cat/link", "deep"),
+    ):  # fmt: skip
+        (root / name).symlink_to(target)
+
+    assert _faults(root) == {"?linked_folder": {b"dog", b"cow", b"unmounted", b"loop"}}
+    assert _faults(root, globs=("*/*",)) == {}
+
+
+def test_with_split_folders_the_class_folders_are_the_second(tmp_path: Path) -> None:
+    _write(
+        tmp_path, "train/cat/1.jpg", "train/cow/a.txt", "train/a.txt", "test/cat/1.jpg", "docs/cat/a.txt", "docs/b.txt"
+    )
+    (tmp_path / "test" / "cow").symlink_to("cat")
+    (tmp_path / "validation").symlink_to("test")
+
+    assert _faults(tmp_path, class_depth=2) == {
+        "?no_images": {b"train/cow", b"docs"},
+        "?linked_folder": {b"test/cow", b"validation"},
+    }
+
+
+def test_a_buckets_folder_markers_make_no_class_folder(strict_bucket: StrictGCS) -> None:
+    for name in ("cat/1.jpg", "cow/a.txt"):
+        strict_bucket.objects.put("photos", name, b"x")
+    for name in ("pig/", "cat/"):
+        strict_bucket.objects.put("photos", name, b"")
+
+    found = [batch for batch in list_all((InputRoot("gs://photos"),)) if batch.split]
+    assert [(batch.split, [ref.key for ref in unpack_refs(batch.refs)]) for batch in found] == [
+        ("?no_images", [b"cow"])
+    ]
+
+
+@pytest.fixture
+def strict_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    with StrictGCS() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        yield server

@@ -230,3 +230,29 @@ def test_a_split_that_no_image_falls_into_is_an_error(splits: str, empty: str) -
 
 def test_split_folders_are_those_that_are_there() -> None:
     assert list(_plan(_totals(train=4), splits="folders").splits) == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (
+            "no_images",
+            "2 folder(s) hold files, but not one image: cow, docs. Each would be a class or a split without images. Move them "
+            "out of the input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg').",
+        ),
+        (
+            "linked_folder",
+            "2 symbolic link(s) stand where a class folder should be: cow, docs. Links to folders are not followed. Put the real "
+            "folders there, give what they lead to as --input, hide the links with a dot before the name, or give a glob "
+            "(--input 'ROOT/*/*.jpg').",
+        ),
+    ],
+)
+def test_faulty_class_folders_are_an_error_where_there_are_images(fault: str, message: str) -> None:
+    faults = {fault: (2, ("cow", "docs"))}
+    with pytest.raises(UsageError) as found:
+        _plan(replace(_totals(train=4), faults=faults))
+    assert str(found.value) == message
+
+    with pytest.raises(UsageError, match=r"^no images found in the input"):
+        _plan(Totals(faults=faults))
