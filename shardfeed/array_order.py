@@ -1,8 +1,8 @@
 """Which records ``array_batches`` reads, in which order, as windows of pieces of blocks; numbers only, nothing is read.
 
 The one decision: a window is shuffled by a permutation that is computed, not drawn, so a stream is entered in the middle by
-leaving out what comes before. Blocks, windows and seeds are those of ``shardfeed.order``, and a host's share that of
-``shardfeed.cut``; only the permutation inside a window differs from ``load``'s, which TensorFlow makes.
+leaving out what comes before. Windows and their seeds are ``load``'s (``order.host_windows``); only the permutation inside a
+window differs, because TensorFlow's own shuffle makes ``load``'s.
 """
 
 from __future__ import annotations
@@ -45,14 +45,12 @@ def training_windows(
     epoch, skip = divmod(start, len(mine))
     left = count
     while True:
-        at = 0  # records of this pass in windows before this one
-        for number, window in enumerate(order.windows(blocks, seed, epoch, size)):
-            pieces = _cut([places[block] for block in window.tolist()], mine, at)
-            at += int(blocks.records[window].sum())
-            inside = sum(piece.records for piece in pieces)
+        for window in order.host_windows(blocks, seed, epoch, size, mine):
+            inside = int(window.take.sum())
             if inside > skip:
-                permuted = order.permutation(inside, order.window_seed(seed, epoch, number))[skip:][:left]
-                yield Window(pieces, permuted.tolist())
+                permuted = order.permutation(inside, window.seed)[skip:][:left]
+                rows = zip(window.block.tolist(), window.skip.tolist(), window.take.tolist(), strict=True)
+                yield Window(tuple(Piece(places[block], *run) for block, *run in rows), permuted.tolist())
                 left = None if left is None else left - len(permuted)
                 if left == 0:
                     return
@@ -62,14 +60,8 @@ def training_windows(
 
 def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int) -> Iterator[Window]:
     """This host's share once, in the order of the shards, a block at a time."""
-    mine = host_range(sum(shard.records for shard in shards), host, hosts)
-    for piece in _cut(blocks_in(shards), mine, 0):
-        yield Window((piece,), range(piece.records))
-
-
-def _cut(blocks: Sequence[Block], mine: range, at: int) -> tuple[Piece, ...]:
-    """What is ``mine`` of ``blocks``, whose first record is number ``at`` of the pass."""
+    blocks = blocks_in(shards)
     counts = np.array([block.records for block in blocks], np.int64)
-    found = cut(counts, range(max(0, mine.start - at), max(0, mine.stop - at)))
-    rows = zip(found.place.tolist(), found.skip.tolist(), found.take.tolist(), strict=True)
-    return tuple(Piece(blocks[place], skip, take) for place, skip, take in rows)
+    pieces = cut(counts, host_range(int(counts.sum()), host, hosts))
+    for place, skip, take in zip(pieces.place.tolist(), pieces.skip.tolist(), pieces.take.tolist(), strict=True):
+        yield Window((Piece(blocks[place], skip, take),), range(take))

@@ -88,21 +88,34 @@ def test_hosts_end_after_the_same_number_of_batches(written: Written) -> None:
     assert [(len(stream), len(list(stream))) for stream in streams] == [(36, 36)] * 3
 
 
+@pytest.mark.parametrize("host", [(0, 1), (1, 3)], ids=["one host", "host 1 of 3"])
 @pytest.mark.parametrize("seed", [0, 7], ids=str)
-def test_windows_are_the_ones_that_load_reads(written: Written, seed: int) -> None:
+def test_windows_hold_what_those_of_load_hold(written: Written, seed: int, host: tuple[int, int]) -> None:
     blocks = order.blocks_of(written.manifest.splits["train"].shards)
-    ends = blocks.records.cumsum().tolist()
-    found = iter(train(written, 1, 2 * N, seed=seed))
+    mine = host_range(N, *host)
+    ours = train(written, host[1], 2 * len(mine), seed=seed, host=host)
+    load = shardfeed.load(
+        written.path, "train", host[1], seed=seed, host=host, shuffle_buffer=THREE_BLOCKS
+    ).as_numpy_iterator()
+    theirs = numbers(load, written, "train", 2 * len(mine))
 
-    shuffled = []
+    at = 0
     for epoch in range(2):
-        for window in order.windows(blocks, seed, epoch, 3):
-            expected = [i for block in window for i in range(ends[block] - int(blocks.records[block]), ends[block])]
-            inside = [next(found) for _ in expected]
-            assert sorted(inside) == sorted(expected)
-            shuffled.append(inside != expected)
+        for window in order.host_windows(blocks, seed, epoch, 3, mine):
+            one = slice(at, at + int(window.take.sum()))
+            assert sorted(ours[one]) == sorted(theirs[one])
+            at = one.stop
+    assert at == len(ours) == len(theirs)
 
-    assert shuffled.count(False) <= 1  # a window of one short block may come out as it went in
+
+def test_windows_are_shuffled(written: Written) -> None:
+    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    first = next(order.windows(blocks, 0, 0, 3)).tolist()
+    as_read = [4 * block + i for block in first for i in range(4)]
+
+    orders = {tuple(train(written, 12, 1, seed=seed)) for seed in range(5)}
+
+    assert len(orders) == 5 and tuple(as_read) not in orders
 
 
 def test_what_a_batch_is(written: Written) -> None:
