@@ -38,6 +38,7 @@ class Accelerator:
         backend: Keras' backend, "tensorflow" or "jax".
         text: What was found, and why it is not more.
         strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
+        hosts: Machines, or processes of JAX, that each read a share of the batch.
         remote: The TPU's host is another machine, which reads gs:// only.
     """
 
@@ -46,6 +47,7 @@ class Accelerator:
     backend: str
     text: str
     strategy: Any = field(repr=False, compare=False)
+    hosts: int = 1
     remote: bool = False
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
@@ -105,8 +107,9 @@ def _on_jax(keras: Any) -> Accelerator:
     why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
     if kind == "cpu":
         why = why or f"{framework} sees no TPU and no GPU."
-    hosts = f" on {jax.process_count()} hosts" if jax.process_count() > 1 else ""
-    return Accelerator(kind, replicas, "jax", _text(kind, replicas, hosts, why), distribution)
+    hosts = jax.process_count()
+    where = f" on {hosts} hosts" if hosts > 1 else ""
+    return Accelerator(kind, replicas, "jax", _text(kind, replicas, where, why), distribution, hosts)
 
 
 def _on_tensorflow() -> Accelerator:
@@ -122,7 +125,7 @@ def _on_tensorflow() -> Accelerator:
     strategy, remote, why = _tensorflow_tpu(tf)
     if strategy is not None:
         replicas = strategy.num_replicas_in_sync
-        return Accelerator("tpu", replicas, "tensorflow", _text("tpu", replicas, "", ""), strategy, remote)
+        return Accelerator("tpu", replicas, "tensorflow", _text("tpu", replicas, "", ""), strategy, remote=remote)
     kind = "gpu" if gpus else "cpu"
     framework = f"TensorFlow {tf.__version__}"
     unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
@@ -175,7 +178,7 @@ def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> s
             remedy = (
                 "pip install 'tensorflow-tpu<=2.20', or run on KERAS_BACKEND=jax with 'jax[tpu]' and tensorflow-cpu"
             )
-        text = f"{chips} TPU chips are in this machine, but {framework} here has no TPU kernels: {remedy}."
+        text = f"This machine has TPU chips ({chips}), but {framework} here has no TPU kernels: {remedy}."
     elif kind == "cpu" and any(Path("/dev").glob("nvidia[0-9]*")):
         text = f"A GPU is in this machine, but {framework} here cannot use it: pip install '{for_gpu}'."
     else:

@@ -15,6 +15,7 @@ import math
 from shardfeed import storage
 from shardfeed.accelerator import Accelerator
 from shardfeed.arguments import positive
+from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo
 from shardfeed.errors import UsageError, clip
 
@@ -46,22 +47,6 @@ def fit_args(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split
     return {"steps_per_epoch": steps // execution * execution}
 
 
-def check_batch(batch_size: int, parts: int) -> int:
-    """``batch_size`` if it divides by ``parts`` replicas.
-
-    Raises:
-        UsageError: naming the nearest sizes that do.
-    """
-    size = positive("batch_size", batch_size)
-    if size % parts:
-        below, above = size // parts * parts, -(-size // parts) * parts
-        nearest = f"{below} and {above}" if below else f"{above}"
-        raise UsageError(
-            f"batch_size={size}: expected a multiple of {parts}, an equal share for each replica. Nearest: {nearest}."
-        )
-    return size
-
-
 def check_reachable(info: DatasetInfo, remote: bool) -> None:
     """Raises UsageError where a TPU on another machine (``remote``) would read a local folder."""
     if remote and not storage.is_remote(info.url):
@@ -75,7 +60,7 @@ def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: s
     """Steps an execution, and whole steps in one pass over ``split``."""
     if not isinstance(accelerator, Accelerator):
         raise UsageError(f"accelerator={clip(repr(accelerator))}: expected what detect_accelerator() gave.")
-    check_batch(batch_size, accelerator.replicas)
+    host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
     check_reachable(info, accelerator.remote)
     steps = info.steps_per_epoch(split, batch_size)
     return _execution(steps, _most(info, batch_size, accelerator)), steps

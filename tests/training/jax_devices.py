@@ -1,0 +1,82 @@
+"""Test program: one process of JAX with eight devices. ``python jax_devices.py DATASET`` prints what it saw as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import keras
+
+import shardfeed
+
+
+def main(dataset: str) -> dict[str, Any]:
+    accelerator = shardfeed.detect_accelerator()
+    tensorflow = "tensorflow" in sys.modules
+
+    import numpy as np
+
+    from tests.training.exactness import BATCH, HOSTS, evaluate, of_all_hosts, tiny_model, truth
+
+    info = shardfeed.info(dataset)
+    evaluations = {}
+    for executions in ({}, {"steps_per_execution": 3}):
+        model = tiny_model(**executions)
+        for hosts in HOSTS:
+            found = evaluate(model, of_all_hosts(dataset, "validation", BATCH, hosts))
+            evaluations[f"{hosts} hosts, {executions or 'a step at a time'}"] = found
+
+    shapes: list[object] = []
+    watched = watched_model(shapes, **shardfeed.compile_args(info, BATCH, accelerator))
+    batches = shardfeed.load(info, "train", BATCH)
+    watched.fit(batches, epochs=2, verbose=0, shuffle=False, **shardfeed.fit_args(info, BATCH, accelerator))
+    return {
+        "accelerator": [
+            accelerator.kind,
+            accelerator.replicas,
+            accelerator.backend,
+            accelerator.hosts,
+            accelerator.text,
+        ],
+        "tensorflow loaded by detection": tensorflow,
+        "kept": shardfeed.detect_accelerator().strategy is keras.distribution.distribution() is accelerator.strategy,
+        "evaluations": evaluations,
+        "truth": truth(model, **np.load(os.path.join(dataset, "..", "validation.npz"))),
+        "shape on a device, devices": shapes,
+        "steps": int(watched.optimizer.iterations),
+        "auto_shard_dataset": error_under_keras_default(info, accelerator),
+    }
+
+
+def watched_model(shapes: list[object], **compile_args: Any) -> keras.Model:
+    """A model that notes in ``shapes`` how its batch lies on the devices, whenever a step is compiled."""
+
+    class Watch(keras.layers.Layer):
+        def call(self, inputs: jax.Array) -> jax.Array:
+            def note(sharding: jax.sharding.Sharding) -> None:
+                shapes.append([sharding.shard_shape(inputs.shape), len(sharding.device_set)])
+
+            jax.debug.inspect_array_sharding(inputs, callback=note)
+            return inputs
+
+    model = keras.Sequential([keras.Input((8, 8, 3)), Watch(), keras.layers.Flatten(), keras.layers.Dense(3)])
+    model.compile(optimizer="sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), **compile_args)
+    return model
+
+
+def error_under_keras_default(info: shardfeed.DatasetInfo, accelerator: shardfeed.Accelerator) -> str:
+    """What ``fit_args`` says of a distribution as Keras makes it."""
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=keras.distribution.list_devices()))
+    try:
+        return str(shardfeed.fit_args(info, 24, accelerator))
+    except shardfeed.UsageError as error:
+        return str(error)
+
+
+print(json.dumps(main(sys.argv[1])))

@@ -1,0 +1,145 @@
+"""``compile_args`` and ``fit_args``: executions that fill an epoch, whatever its length."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+import shardfeed
+from shardfeed.accelerator import Accelerator
+from tests.training.exactness import tiny_model
+
+CPU = Accelerator("cpu", 1, "tensorflow", "", None)
+TPU = Accelerator("tpu", 8, "tensorflow", "", None)
+MIRRORED = Accelerator("gpu", 8, "tensorflow", "", None)
+JAX = Accelerator("tpu", 8, "jax", "", None)
+EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 devices in all. The nearest that does:"
+REMOTE_TPU = Accelerator("tpu", 8, "tensorflow", "", None, remote=True)
+
+
+def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfeed.DatasetInfo:
+    """The description of a dataset whose train split has so many records, and images of ``size`` × ``size``."""
+    info = shardfeed.info(path)
+    split = dataclasses.replace(info.manifest.splits["train"], records=records)
+    image = dataclasses.replace(info.manifest.image, height=size, width=size)
+    return dataclasses.replace(info, manifest=dataclasses.replace(info.manifest, splits={"train": split}, image=image))
+
+
+def arguments(info: shardfeed.DatasetInfo, batch_size: int, accelerator: Accelerator) -> tuple[int, int]:
+    compiled = shardfeed.compile_args(info, batch_size, accelerator)
+    fitted = shardfeed.fit_args(info, batch_size, accelerator)
+    assert (list(compiled), list(fitted)) == (["steps_per_execution"], ["steps_per_epoch"])
+    return compiled["steps_per_execution"], fitted["steps_per_epoch"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "execution", "epoch"),
+    [
+        (1, 1, 1),
+        (2, 2, 2),
+        (63, 63, 63),
+        (64, 64, 64),
+        (65, 64, 64),
+        (97, 48, 96),
+        (101, 50, 100),
+        (12_463, 62, 12_462),
+    ],
+)
+@pytest.mark.parametrize("accelerator", [CPU, TPU], ids=["cpu", "tpu"])
+def test_an_execution_is_half_the_target_or_more_and_leaves_the_fewest_steps_over(
+    dataset: Path, accelerator: Accelerator, steps: int, execution: int, epoch: int
+) -> None:
+    batch = accelerator.replicas
+
+    assert arguments(altered(dataset, records=steps * batch), batch, accelerator) == (execution, epoch)
+
+
+def test_an_epoch_is_always_whole_executions(dataset: Path) -> None:
+    found = [(steps, *arguments(altered(dataset, records=steps), 1, CPU)) for steps in range(1, 400)]
+
+    for steps, execution, epoch in found:
+        allowed = range(-(-min(steps, 64) // 2), min(steps, 64) + 1)
+        assert execution in allowed
+        assert steps - epoch == steps % execution == min(steps % other for other in allowed)
+
+
+def test_one_step_at_a_time_where_mirrored_strategy_has_several_replicas(dataset: Path) -> None:
+    assert arguments(altered(dataset, records=8_000), 8, MIRRORED) == (1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "execution"),
+    [(8, 128, 64), (224, 128, 12), (224, 1024, 1), (512, 1024, 1), (None, 128, 12)],
+    ids=["tiny", "224 x 128", "224 x 1024", "more than the limit alone", "varying size"],
+)
+def test_the_batches_of_an_execution_on_jax_are_at_most_256_mib(
+    dataset: Path, size: int | None, batch_size: int, execution: int
+) -> None:
+    assert arguments(altered(dataset, records=192 * batch_size, size=size), batch_size, JAX)[0] == execution
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "message"),
+    [
+        (100, f"batch_size=100: {EIGHT} 96 or 104."),
+        (3, f"batch_size=3: {EIGHT} 8."),
+        (0, "batch_size=0: expected an integer of at least 1."),
+    ],
+)
+@pytest.mark.parametrize("function", [shardfeed.compile_args, shardfeed.fit_args])
+def test_a_batch_that_does_not_divide_names_the_nearest_that_do(
+    dataset: Path, function: Any, batch_size: int, message: str
+) -> None:
+    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
+        function(shardfeed.info(dataset), batch_size, TPU)
+
+
+def test_a_tpu_on_another_machine_does_not_read_a_local_folder(dataset: Path) -> None:
+    message = (
+        f"the dataset at {dataset} is a local folder, and the TPU's host is another machine, which reads gs:// only "
+        "(TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
+    )
+    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
+        shardfeed.compile_args(shardfeed.info(dataset), 8, REMOTE_TPU)
+
+
+def test_something_else_than_an_accelerator_is_refused(dataset: Path) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^accelerator='tpu': expected what detect_accelerator\(\) gave\.$"):
+        shardfeed.compile_args(shardfeed.info(dataset), 8, "tpu")  # type: ignore[arg-type]
+
+
+class Steps(keras.callbacks.Callback):
+    """Counts what Keras really runs: the optimizer's steps at the end of each epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+        self.counts.append(int(self.model.optimizer.iterations))
+
+
+@pytest.mark.parametrize("batch_size", [2, 29], ids=["101 steps", "7 steps"])
+def test_keras_runs_as_many_steps_as_asked_for(dataset: Path, batch_size: int) -> None:
+    info, steps = shardfeed.info(dataset), Steps()
+    accelerator = shardfeed.detect_accelerator()
+    model = tiny_model(**shardfeed.compile_args(info, batch_size, accelerator))
+    fit_args = shardfeed.fit_args(info, batch_size, accelerator)
+
+    model.fit(shardfeed.load(info, "train", batch_size), epochs=2, verbose=0, callbacks=[steps], **fit_args)
+
+    assert steps.counts == [fit_args["steps_per_epoch"], 2 * fit_args["steps_per_epoch"]]
+
+
+def test_a_length_that_is_no_multiple_is_overrun_by_keras_itself(dataset: Path) -> None:
+    """Why ``fit_args`` rounds: should Keras mend this, the epochs need not give way."""
+    steps, model = Steps(), tiny_model(steps_per_execution=3)
+
+    model.fit(shardfeed.load(dataset, "train", 8), steps_per_epoch=4, verbose=0, callbacks=[steps])
+
+    assert steps.counts == [6]

@@ -1,0 +1,78 @@
+"""``input_fn``: the function of ``params`` that TPUEstimator called, and what it is given."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from tests.datasets import Written
+from tests.reader.streams import numbers
+
+
+class TPUContext:
+    """As TPUEstimator's: device, number of this call, of how many, replicas that it feeds."""
+
+    def __init__(self, number: int, count: int) -> None:
+        self._number, self._count = number, count
+
+    def current_input_fn_deployment(self) -> tuple[str, int, int, int]:
+        return f"/job:worker/task:{self._number}/device:CPU:0", self._number, self._count, 8
+
+
+def contexts(kind: str, count: int) -> list[Any]:
+    if kind == "InputContext":
+        return [tf.distribute.InputContext(count, number, 8 * count) for number in range(count)]
+    return [TPUContext(number, count) for number in range(count)]
+
+
+def test_the_batch_size_is_the_hosts_own(dataset: Path) -> None:
+    batches = shardfeed.input_fn(dataset, "train")({"batch_size": 25, "context": TPUContext(0, 4)})
+
+    assert batches.element_spec == (tf.TensorSpec([25, 8, 8, 3], tf.uint8), tf.TensorSpec([25], tf.int32))
+
+
+@pytest.mark.parametrize("params", [{"batch_size": 8}, {"batch_size": 8, "context": None}], ids=["absent", "None"])
+def test_without_a_context_there_is_one_host(written: Written, params: dict[str, Any]) -> None:
+    found = numbers(shardfeed.input_fn(written.path, "train", seed=3)(params), written, "train", 30)
+
+    assert found == numbers(shardfeed.load(written.path, "train", 8, seed=3), written, "train", 30)
+
+
+@pytest.mark.parametrize("kind", ["InputContext", "TPUContext"])
+def test_the_calls_of_an_estimator_share_the_records(written: Written, kind: str) -> None:
+    read = shardfeed.input_fn(written.path, "validation", eval_remainder="pad")
+
+    found = [numbers(read({"batch_size": 10, "context": one}), written, "validation") for one in contexts(kind, 4)]
+
+    # 103 records: three hosts of 26 and one of 25, all of three batches.
+    assert [len(host) for host in found] == [30] * 4
+    assert sorted(number for host in found for number in host if number >= 0) == list(range(103))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({}, 'params={}: expected params["batch_size"], the records of one batch on this host.'),
+        ({"batch_size": 0}, 'params["batch_size"]=0: expected an integer of at least 1.'),
+        (
+            {"batch_size": 8, "context": 3},
+            'params["context"]=3: expected a tf.distribute.InputContext or the TPUContext of an estimator.',
+        ),
+    ],
+    ids=["no batch size", "zero", "no context"],
+)
+def test_params_that_cannot_be_are_refused(dataset: Path, params: dict[str, Any], message: str) -> None:
+    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
+        shardfeed.input_fn(dataset, "train")(params)
+
+
+def test_the_host_is_not_an_option(dataset: Path) -> None:
+    message = 'input_fn(…, host=…): params["context"] says which host this is. Leave host out.'
+
+    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
+        shardfeed.input_fn(dataset, "train", host=(0, 2))

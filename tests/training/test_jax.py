@@ -1,0 +1,82 @@
+"""Training and exact evaluation under Keras on JAX: eight devices of one process, and several real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from tests.training.programs import run, run_together
+
+NO_HARDWARE = f"JAX {jax.__version__} sees no TPU and no GPU."
+
+
+@pytest.fixture(scope="module")
+def devices(dataset: Path) -> Any:
+    """What a process with eight devices saw."""
+    return run("jax_devices.py", dataset)
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=["2 processes", "4 processes"])
+def processes(dataset: Path, request: pytest.FixtureRequest) -> list[Any]:
+    """What each of several processes, eight devices in all, saw."""
+    return run_together("jax_process.py", request.param, dataset)
+
+
+def test_all_devices_become_replicas(devices: Any) -> None:
+    assert devices["accelerator"] == ["cpu", 8, "jax", 1, f"CPU, 8 replicas. {NO_HARDWARE}"]
+
+
+def test_detection_does_not_load_tensorflow(devices: Any) -> None:
+    assert devices["tensorflow loaded by detection"] is False
+
+
+def test_a_distribution_that_is_set_is_kept(devices: Any) -> None:
+    assert devices["kept"] is True
+
+
+def test_evaluation_is_exact_for_any_number_of_hosts(devices: Any) -> None:
+    assert len(devices["evaluations"]) == 6
+    for found in devices["evaluations"].values():
+        assert found == pytest.approx(devices["truth"], rel=1e-6)
+
+
+def test_fit_splits_the_batch_over_the_devices(devices: Any) -> None:
+    # 203 records: 8 steps of 24, which are one execution.
+    assert devices["steps"] == 16
+    assert devices["shape on a device, devices"] != []
+    assert all(seen == [[3, 8, 8, 3], 8] for seen in devices["shape on a device, devices"])
+
+
+def test_a_distribution_that_would_cut_the_data_again_is_refused(devices: Any) -> None:
+    assert devices["auto_shard_dataset"] == (
+        "auto_shard_dataset=True in Keras' distribution: it would cut each host's share of the data again and give wrong "
+        "losses. Use detect_accelerator(), or pass auto_shard_dataset=False to the distribution."
+    )
+
+
+def test_processes_are_hosts(processes: list[Any]) -> None:
+    hosts = len(processes)
+
+    assert [seen["accelerator"] for seen in processes] == [
+        [8, hosts, f"CPU, 8 replicas on {hosts} hosts. {NO_HARDWARE}"]
+    ] * hosts
+
+
+def test_processes_share_the_records_of_an_epoch_and_hold_each_once(processes: list[Any]) -> None:
+    hosts = len(processes)
+    epochs = [seen["stream"][: 203 * (host + 1) // hosts - 203 * host // hosts] for host, seen in enumerate(processes)]
+
+    assert sorted(number for epoch in epochs for number in epoch) == list(range(203))
+
+
+def test_processes_evaluate_exactly(processes: list[Any]) -> None:
+    for seen in processes:
+        assert seen["evaluated"] == pytest.approx(seen["truth"], rel=1e-6)
+
+
+def test_processes_train_one_model(processes: list[Any]) -> None:
+    for seen in processes[1:]:
+        assert seen["trained"] == processes[0]["trained"]

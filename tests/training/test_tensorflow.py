@@ -1,0 +1,48 @@
+"""Exact evaluation and adapters under Keras on TensorFlow: one device, and MirroredStrategy with eight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.datasets import Written
+from tests.training.exactness import BATCH, HOSTS, evaluate, of_all_hosts, tiny_model, truth
+from tests.training.programs import run
+
+
+@pytest.fixture(scope="module")
+def mirrored(dataset: Path) -> Any:
+    """What a process with eight devices saw."""
+    return run("tf_mirrored.py", dataset)
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("executions", [{}, {"steps_per_execution": 3}], ids=["a step at a time", "3 of 5 steps"])
+def test_evaluation_is_exact_for_any_number_of_hosts(written: Written, hosts: int, executions: dict[str, int]) -> None:
+    model = tiny_model(**executions)
+    pixels, labels = zip(*((record.pixels, record.label) for record in written.records["validation"]), strict=True)
+
+    found = evaluate(model, of_all_hosts(str(written.path), "validation", BATCH, hosts))
+
+    assert found == pytest.approx(truth(model, np.stack(pixels), np.array(labels)), rel=1e-6)
+
+
+def test_evaluation_under_eight_replicas_is_exact(mirrored: Any) -> None:
+    assert list(mirrored["evaluations"]) == ["8 hosts", "distribute"]
+    for found in mirrored["evaluations"].values():
+        assert found == pytest.approx(mirrored["truth"], rel=1e-6)
+
+
+def test_the_strategy_in_scope_is_the_accelerator(mirrored: Any) -> None:
+    assert mirrored["accelerator"] == [8, "CPU, 8 replicas of MirroredStrategy, which is in scope."]
+
+
+def test_distribute_gives_each_replica_its_share_of_the_records_of_a_step(mirrored: Any) -> None:
+    assert mirrored["steps"] == [[[[3, 8, 8, 3]] * 8, True]] * 20
+
+
+def test_fit_takes_distribute_and_load_alike(mirrored: Any) -> None:
+    assert mirrored["fit on distribute"] == pytest.approx(mirrored["fit on load"], rel=1e-6)
