@@ -117,6 +117,19 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     _add_verify(verify)
+    status = commands.add_parser(
+        "status",
+        help="how far a build is, and what to do next",
+        description="Says what lies in an output: a complete dataset, a build that runs or was broken off and how far it is,\n"
+        "or neither; from its files alone, wherever the build runs. Reads only.",
+        epilog="exit codes: 0 a complete dataset, 2 bad arguments, 3 too many images could not be used, 4 not complete or\n"
+        "nothing there, 5 being discarded, or files that are not a build's.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    status.set_defaults(run=_status)
+    status.add_argument("dir", metavar="DIR", help="output of a build: folder or gs://bucket/folder")
+    status.add_argument("--json", action="store_true", help="print the same as JSON")
     inspect = commands.add_parser(
         "inspect",
         help="show a dataset's card and first records",
@@ -124,6 +137,15 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     _add_inspect(inspect)
+    benchmark = commands.add_parser(
+        "benchmark",
+        help="how fast a trainer here can read a dataset, and what holds it up",
+        description="Reads batches as a trainer would, for some seconds, and says how fast they came, what decoding and\n"
+        "reading alone can do on this machine, which of them is the bottleneck, and what to change.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_benchmark(benchmark)
     return parser
 
 
@@ -140,6 +162,24 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("split", nargs="?", metavar="SPLIT", help="whose records (default: the first split)")
     parser.add_argument("-n", type=int, default=10, metavar="N", help="records shown (default 10)")
     parser.add_argument("--sheet", metavar="FILE.png", help="also draw the records' images into a contact sheet")
+
+
+def _add_benchmark(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_benchmark)
+    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
+    parser.add_argument("split", nargs="?", metavar="SPLIT", help="which split (default: the first)")
+    parser.add_argument("--batch_size", type=int, default=128, metavar="N", help="images a batch (default 128)")
+    parser.add_argument(
+        "--step_ms",
+        type=float,
+        metavar="MS",
+        help="what your accelerator takes for a batch; warns if the input is slower",
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long to read (default 5)")
+    parser.add_argument(
+        "--reader", choices=("tensorflow", "arrays"), default="tensorflow", help="load (default) or array_batches"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _build(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
@@ -163,6 +203,13 @@ def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     return 0 if report.ok else DatasetError.code, report.to_json() if args.json else str(report)
 
 
+def _status(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    from pipeline.status_command import status_of
+
+    status = status_of(args.dir)
+    return status.code, status.to_json() if args.json else status.to_text()
+
+
 def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     import shardfeed
     from shardfeed.card import card
@@ -178,6 +225,15 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         _write_sheet(args.dir, split, args.n, args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
+
+
+def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    from shardfeed.benchmarking import benchmark_reader
+
+    result = benchmark_reader(
+        args.dir, args.split, args.batch_size, reader=args.reader, seconds=args.seconds, step_ms=args.step_ms
+    )
+    return 0, result.to_json() if args.json else str(result)
 
 
 def _write_sheet(directory: str, split: str, count: int, path: str) -> None:

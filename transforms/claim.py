@@ -21,12 +21,12 @@ from transforms.outcome import AlreadyBuiltError
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
-_DESKTOP_FILES = frozenset(
+DESKTOP_FILES = frozenset(
     {".DS_Store", "Thumbs.db", "desktop.ini"}
 )  # a look at the folder makes them; nobody misses them
 # None where another flag, which differs then too, leaves them without a meaning.
 _DEPENDENT = frozenset({"quality", "shard_bytes"})
-_DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
+DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
@@ -45,6 +45,8 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
         "config": options.config(),
         "versions": dict(plan.versions),
         "listing": f"{digest:032x}",
+        # For whoever asks how far the build is.
+        "splits": {name: {"images": split.images, "parts": split.parts} for name, split in plan.splits.items()},
     }
     refuse_foreign(store)
     created = _create_or_join(store, claim)
@@ -81,10 +83,10 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
         if store.create(naming.CLAIM, canonical_json(claim)):
             return True
         try:
-            theirs = _parse_claim(store, store.read(naming.CLAIM))
+            theirs = parse_claim(store, store.read(naming.CLAIM))
         except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
             continue
-        if theirs["fingerprint"] == _DISCARDING:
+        if theirs["fingerprint"] == DISCARDING:
             raise ConflictError(
                 f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
                 "--discard_incomplete."
@@ -98,7 +100,12 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
     )
 
 
-def _parse_claim(store: Store, data: bytes) -> dict[str, Any]:
+def parse_claim(store: Store, data: bytes) -> dict[str, Any]:
+    """What a claim says; at least its ``fingerprint`` (or ``DISCARDING``) and ``config`` are there.
+
+    Raises:
+        ConflictError: it is not a claim.
+    """
     try:
         raw = json.loads(data)
     except ValueError:
@@ -140,7 +147,7 @@ def refuse_foreign(store: Store) -> None:
 
     A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
     """
-    names = [name for name, _ in store.list() if name.rpartition("/")[2] not in _DESKTOP_FILES]
+    names = [name for name, _ in store.list() if name.rpartition("/")[2] not in DESKTOP_FILES]
     foreign = [name for name in names if not naming.is_ours(name)]
     published = [name for name in names if naming.is_published_name(name)]
     if not foreign and published and store.stat(naming.CLAIM) is None and store.stat(naming.MANIFEST) is None:
@@ -171,7 +178,7 @@ def hold_claim(store: Store, fingerprint: str) -> None:
         IncompleteError: another command has discarded the build while it ran.
     """
     try:
-        if _parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint:
+        if parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint:
             return
     except NotFoundError:
         pass
@@ -200,7 +207,7 @@ def discard_incomplete(store: Store) -> int:
             )
         if next(own_files(store)) == naming.CLAIM:
             return 0
-    discarding = canonical_json({"fingerprint": _DISCARDING, "config": {}})
+    discarding = canonical_json({"fingerprint": DISCARDING, "config": {}})
     for _ in range(_TRIES):
         store.delete(naming.CLAIM)
         if store.create(naming.CLAIM, discarding):

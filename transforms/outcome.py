@@ -64,5 +64,10 @@ def read_outcome(output: Output) -> Outcome | None:
     name = naming.outcome_name(output.run_id)
     if store.stat(name) is None:
         return None
-    raw = json.loads(store.read(name))
+    return parse_outcome(store.read(name))
+
+
+def parse_outcome(data: bytes) -> Outcome:
+    """The outcome in ``data``, as ``write_outcome`` writes it."""
+    raw = json.loads(data)
     return Outcome(raw["code"], raw["message"], tuple(raw["files"]))

@@ -1,0 +1,377 @@
+"""``shardfeed status``: every state that an output can be in, from its files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.status_command import READ, status_of
+from shardfeed import naming, storage
+from shardfeed.errors import IncompleteError
+from shardfeed.storage.base import Store
+from tests.pipeline.photos import REPOSITORY, write_photos
+from transforms.claim import claim_output, discard_incomplete
+from transforms.elements import PartResult, Plan, SplitPlan
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.outcome import Outcome, Output, write_outcome
+from transforms.parts import Sidecar
+from transforms.reconciling import RejectLimit
+
+OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
+FINGERPRINT = "a" * 32
+NOW = 1_800_000_000.0
+
+
+def _plan(images: int, parts: int) -> Plan:
+    return Plan(FINGERPRINT, ("cat",), {"codec": "1"}, images, {"train": SplitPlan(parts, 2, images)})
+
+
+def _part(number: int, records: int, rejected: int = 0) -> Sidecar:
+    result = PartResult(
+        split="train",
+        part=number,
+        bytes=100 * records,
+        records=records,
+        crc32c=0,
+        key_sum=0,
+        rejected={"FORMAT": rejected} if rejected else {},
+        fixes={},
+        class_counts={"cat": records},
+        stats=None,
+    )
+    return Sidecar(result, (100,) * records, (), {})
+
+
+def _under_way(out: Path, images: int, parts: int, finished: int, *, every: float = 2.0, rejected: int = 0) -> Store:
+    """A build of which ``finished`` parts of ten images are there, one ``every`` so many seconds, the last one at ``NOW``."""
+    store = storage.open_store(str(out))
+    claim_output(store, _plan(images, parts), OPTIONS, 7)
+    _written(out / naming.CLAIM, NOW - every * finished)
+    for number in range(finished):
+        name = naming.sidecar_name(FINGERPRINT, "train", number)
+        store.create(name, _part(number, 10 - rejected, rejected).to_bytes())
+        _written(out / name, NOW - every * (finished - 1 - number))
+    return store
+
+
+def _written(path: Path, when: float) -> None:
+    os.utime(path, (when, when))
+
+
+def _tree(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
+
+
+BUILD = (
+    f"  build      {FINGERPRINT}: background #000000, channels rgb, image_format jpeg, image_size [16, 16], label_from folders, "
+    "num_shards 2, quality 95, resize crop, resizer simd, seed 0, splits train"
+)
+RERUN = "Next: rerun the same `shardfeed build`: it carries on from the finished parts"
+
+
+def test_a_build_under_way_says_how_far_how_fast_and_how_long(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5)
+
+    status = status_of(str(out), now=NOW + 4)
+    assert status.to_text().splitlines() == [
+        f"{out}: a build, encoding, running (last write 4 s ago)",
+        "  images     50 of 200 (25 %)",
+        "  parts      5 finished, 5.0 kB",
+        "  rate       5 img/s over the latest parts, about 30 s of encoding left",
+        BUILD,
+        f"Next: wait, then shardfeed status {out}",
+    ]
+    assert status.code == IncompleteError.code
+
+
+def test_a_build_that_writes_nothing_for_long_has_probably_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5, rejected=1)
+
+    assert status_of(str(out), now=NOW + 7200).to_text().splitlines() == [
+        f"{out}: a build, encoding, probably stopped (last write 2 h 0 min ago)",
+        "  images     50 of 200 (25 %), 5 rejected (FORMAT 5)",
+        "  parts      5 finished, 4.5 kB",
+        "  rate       5 img/s over the latest parts",
+        BUILD,
+        RERUN,
+    ]
+
+
+def test_slow_parts_are_given_their_time(tmp_path: Path) -> None:
+    _under_way(tmp_path / "out", images=200, parts=20, finished=5, every=100)
+
+    assert status_of(str(tmp_path / "out"), now=NOW + 450).running is True
+    assert status_of(str(tmp_path / "out"), now=NOW + 550).running is False
+
+
+def test_the_rate_is_that_of_the_latest_run(tmp_path: Path) -> None:
+    """Parts of yesterday's run must not make today's look slow."""
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=10)
+    for number in range(5):
+        _written(out / naming.sidecar_name(FINGERPRINT, "train", number), NOW - 86_400)
+
+    assert status_of(str(out), now=NOW).rate == pytest.approx(5.0)
+
+
+def test_a_claim_without_parts_has_no_rate(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=0)
+
+    assert status_of(str(out), now=NOW + 1).to_text().splitlines() == [
+        f"{out}: a build, encoding, running (last write 1 s ago)",
+        "  images     0 of 200 (0 %)",
+        "  parts      0 finished, 0 B",
+        BUILD,
+        f"Next: wait, then shardfeed status {out}",
+    ]
+
+
+def test_of_many_parts_a_sample_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardfeed.storage.local import LocalStore
+
+    out = tmp_path / "out"
+    _under_way(out, images=20 * READ, parts=2 * READ, finished=READ + 2, every=0.1)
+    reads: list[str] = []
+    read = LocalStore.read
+
+    def counted(self: LocalStore, name: str) -> bytes:
+        reads.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(LocalStore, "read", counted)
+    status = status_of(str(out), now=NOW)
+
+    assert len(reads) == READ // 2 + 1 + 1  # every second sidecar, and the claim
+    assert (status.parts.finished, status.parts.exact) == (READ + 2, False)
+    assert status.done == pytest.approx(10 * (READ + 2), rel=0.01)
+    assert status.parts.bytes == 1000 * (READ + 2)
+    assert status.to_text().splitlines()[1] == f"  images     about {status.done:,} of 5,120 (50 %)"
+
+
+def test_shards_that_are_there_are_counted_against_all(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    store = _under_way(out, images=50, parts=5, finished=5)
+    store.create("train-00000-of-00002.tfrecord", b"x")
+    store.create("train-00000-of-00002.tfrecord.idx", b"0 1\n")
+    _written(out / "train-00000-of-00002.tfrecord", NOW + 5)
+    _written(out / "train-00000-of-00002.tfrecord.idx", NOW + 5)
+
+    assert status_of(str(out), now=NOW + 10).to_text().splitlines() == [
+        f"{out}: a build, publishing, running (last write 5 s ago)",
+        "  images     50 of 50 (100 %)",
+        "  parts      5 finished, 5.0 kB",
+        "  shards     1 of 2 published",
+        BUILD,
+        f"Next: wait, then shardfeed status {out}",
+    ]
+
+
+def test_the_latest_failure_is_told(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5)
+    for at, text in ((10, "first"), (20, "the bucket kept failing")):
+        write_outcome(Output(str(out), f"run-{at}"), Outcome(4, text))
+        _written(out / naming.outcome_name(f"run-{at}"), NOW + at)
+    (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
+
+    lines = status_of(str(out), now=NOW + 7200).to_text().splitlines()
+    assert lines[-2:] == ["  last run   exit 4: the bucket kept failing", RERUN]
+
+
+def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    for number in range(2):
+        (photos / "cat" / f"bad{number}.jpg").write_bytes(b"<html>")
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, max_rejected=RejectLimit(count=1))
+    with pytest.raises(Exception, match="cannot be used"):
+        run_build(config)
+
+    status = status_of(str(out))
+    (rejects,) = out.rglob("rejects-*.jsonl")
+    assert (status.state, status.code, status.rejects) == ("rejected", 3, (str(rejects),))
+    lines = status.to_text().splitlines()
+    assert lines[:2] == [
+        f"{out}: too many images cannot be used; nothing was published",
+        "  images     10 of 10 (100 %), 2 rejected (FORMAT 2)",
+    ]
+    assert f"  rejects    {rejects}" in lines
+    assert "--max_rejected" in lines[-1]
+
+    run_build(replace(config, max_rejected=RejectLimit(count=2)))
+    assert status_of(str(out)).state == "complete"
+
+
+def test_a_complete_dataset_says_so_and_what_is_left_of_the_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, keep_parts=True)
+    manifest = run_build(config).manifest  # type: ignore[union-attr]
+    capsys.readouterr()
+
+    assert main(["status", str(out)]) == 0
+    left = sum(1 for path in (out / "_parts").rglob("*") if path.is_file())
+    size = manifest.splits["train"].bytes
+    assert capsys.readouterr().out.splitlines() == [
+        f"{out}: a complete dataset",
+        f"  dataset    8 records in 2 shards, {size / 1000:.1f} kB",
+        f"  leftovers  {left} files under _parts/; the same build command sweeps them",
+        f"Next: shardfeed verify {out}",
+    ]
+
+
+def _nothing(_out: Path) -> None:
+    pass
+
+
+def _empty_folder(out: Path) -> None:
+    out.mkdir()
+
+
+def _others(out: Path) -> None:
+    (out / "holiday").mkdir(parents=True)
+    (out / "holiday" / "1.jpg").write_bytes(b"x")
+    (out / ".DS_Store").write_bytes(b"x")
+
+
+def _only_a_desktop_file(out: Path) -> None:
+    out.mkdir()
+    (out / ".DS_Store").write_bytes(b"x")
+
+
+def _shards_without_manifest(out: Path) -> None:
+    out.mkdir()
+    (out / "train-00000-of-00001.tfrecord").write_bytes(b"x")
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "code"),
+    [
+        (_nothing, "empty", 4),
+        (_empty_folder, "empty", 4),
+        (_only_a_desktop_file, "empty", 4),
+        (_others, "foreign", 5),
+        (_shards_without_manifest, "foreign", 5),
+    ],
+    ids=["no folder", "an empty folder", "a desktop's file", "somebody's photos", "shards without a manifest"],
+)
+def test_what_is_no_build_is_told_apart(made: Callable[[Path], None], state: str, code: int, tmp_path: Path) -> None:
+    made(tmp_path / "out")
+
+    status = status_of(str(tmp_path / "out"))
+    assert (status.state, status.code) == (state, code)
+
+
+def test_somebodys_files_are_named(tmp_path: Path) -> None:
+    _others(tmp_path / "out")
+
+    assert status_of(str(tmp_path / "out")).to_text().splitlines() == [
+        f"{tmp_path}/out: no dataset and no build of shardfeed's, but other files",
+        "  files      holiday/1.jpg",
+        "Next: give another --output, or remove these files yourself",
+    ]
+
+
+def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    store = _under_way(out, images=200, parts=20, finished=5)
+    delete = type(store).delete
+
+    def stops(self: Store, name: str, version: int | None = None) -> None:
+        if name.endswith("00002.json"):
+            raise KeyboardInterrupt
+        delete(self, name, version)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store), "delete", stops)
+        with pytest.raises(KeyboardInterrupt):
+            discard_incomplete(store)
+
+    status = status_of(str(out))
+    assert (status.state, status.code) == ("discarding", 5)
+    lines = status.to_text().splitlines()
+    assert lines[0].startswith(f"{out}: an unfinished build is being discarded, {status.left} files to go, ")
+    assert lines[1].endswith("rerun the build with --discard_incomplete")
+
+
+def test_a_damaged_manifest_and_a_claim_that_is_none_are_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, code in (("manifest.json", 4), ("_parts/CLAIM", 5)):
+        path = tmp_path / name.replace("/", "-") / name
+        path.parent.mkdir(parents=True)
+        path.write_text("{")
+        assert main(["status", str(tmp_path / name.replace("/", "-"))]) == code
+    errors = capsys.readouterr().err.splitlines()
+    assert "manifest.json is damaged" in errors[0]
+    assert "not readable as a claim" in errors[1]
+
+
+def test_json_has_the_same_facts(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5, rejected=1)
+
+    assert json.loads(status_of(str(out), now=NOW + 4).to_json()) == {
+        "state": "encoding",
+        "url": str(out),
+        "running": True,
+        "fingerprint": FINGERPRINT,
+        "config": OPTIONS.config(),
+        "images": {"done": 50, "total": 200, "exact": True},
+        "rejected": {"FORMAT": 5},
+        "bytes": 4500,
+        "parts": 5,
+        "shards": {"published": 0, "all": None},
+        "rate": 5.0,
+        "seconds_since_last_write": 4.0,
+        "seconds_left": 30.0,
+        "files_in_parts": 6,
+        "rejects": [],
+        "last_failure": None,
+        "foreign_files": [],
+        "next": f"wait, then shardfeed status {out}",
+    }
+
+
+def test_a_look_changes_nothing_not_even_a_torn_sidecar(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5)
+    (out / naming.sidecar_name(FINGERPRINT, "train", 4)).write_bytes(b"{")
+    before = _tree(tmp_path)
+
+    status = status_of(str(out))
+    assert _tree(tmp_path) == before
+    assert (status.parts.finished, status.parts.exact) == (5, False)
+
+
+def test_neither_beam_nor_pillow_is_needed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5)
+    program = (
+        "import sys\n"
+        "for name in ('apache_beam', 'PIL', 'cykooz', 'tensorflow', 'numpy'):\n"
+        "    sys.modules[name] = None\n"
+        "from pipeline.cli import main\n"
+        "sys.exit(main(['status', sys.argv[1]]))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(out)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stderr) == (IncompleteError.code, "")
+    assert ended.stdout.splitlines()[1] == "  images     50 of 200 (25 %)"
