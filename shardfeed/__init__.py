@@ -19,6 +19,7 @@ from shardfeed._version import __version__
 if TYPE_CHECKING:
     from shardfeed.accelerator import Accelerator, detect_accelerator
     from shardfeed.array_batches import ArrayBatches, array_batches
+    from shardfeed.benchmarking import Benchmark, benchmark
     from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
     from shardfeed.distribution import distribute, input_fn
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accelerator",
     "ArrayBatches",
+    "Benchmark",
     "DatasetError",
     "DatasetInfo",
     "IncompleteError",
@@ -40,6 +42,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "array_batches",
+    "benchmark",
     "compile_args",
     "detect_accelerator",
     "distribute",
@@ -54,6 +57,7 @@ __all__ = [
 _HOMES = {
     "Accelerator": "accelerator",
     "ArrayBatches": "array_batches",
+    "Benchmark": "benchmarking",
     "DatasetError": "errors",
     "DatasetInfo": "dataset_info",
     "IncompleteError": "errors",
@@ -62,6 +66,7 @@ _HOMES = {
     "StorageError": "storage.base",
     "UsageError": "errors",
     "array_batches": "array_batches",
+    "benchmark": "benchmarking",
     "compile_args": "fitting",
     "detect_accelerator": "accelerator",
     "distribute": "distribution",
@@ -73,7 +78,7 @@ _HOMES = {
     "verify": "verify",
 }
 
-_EXTRAS = {"ArrayBatches": "arrays", "array_batches": "arrays"}
+_EXTRAS = {"ArrayBatches": "arrays", "array_batches": "arrays", "Benchmark": "arrays", "benchmark": "arrays"}
 
 
 def __getattr__(name: str) -> Any:
