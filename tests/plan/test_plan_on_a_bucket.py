@@ -1,0 +1,65 @@
+"""``plan`` and ``status`` of buckets: read-only, and the requests that a plan foretells are those that the build makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.plan_command import plan_build
+from pipeline.status_command import status_of
+from shardfeed.storage import retry
+from tests.fakes.strict_gcs import StrictGCS
+from tests.pipeline.photos import photo
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+
+OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
+CONFIG = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", options=OPTIONS, threads=2)
+IMAGES = 40
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    """Forty photos below ``gs://photos/in``, and an empty bucket for the output."""
+    with StrictGCS() as strict:
+        for i in range(IMAGES):
+            strict.objects.put("photos", f"in/{'cat' if i % 2 else 'dog'}/{i}.jpg", photo(i))
+        strict.objects.buckets["data"] = {}
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", strict.url)
+        monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
+        yield strict
+
+
+def test_a_plan_only_lists_and_reads(server: StrictGCS) -> None:
+    forecast = plan_build(CONFIG)
+
+    assert set(server.counts()) == {"list", "get", "stat"}
+    assert server.counts()["get"] == IMAGES + 1  # the first one twice: once before the clock starts
+    assert server.objects.buckets["data"] == {}
+    assert (forecast.images, forecast.sampled) == (IMAGES, IMAGES)
+
+
+def test_requests_are_foretold(server: StrictGCS) -> None:
+    forecast = plan_build(CONFIG)
+    before = server.counts()
+    run_build(CONFIG)
+    made = server.counts() - before
+
+    assert made["get"] + made["stat"] == pytest.approx(forecast.cloud.reads, rel=0.05)
+    assert made["list"] + made["upload"] + made["compose"] == pytest.approx(forecast.cloud.writes, rel=0.05)
+
+
+def test_a_status_only_lists_and_reads(server: StrictGCS) -> None:
+    assert status_of("gs://data/out/").to_text().splitlines() == [
+        "gs://data/out: no dataset and no build",
+        "Next: shardfeed build --input PHOTOS --output gs://data/out",
+    ]
+    run_build(CONFIG)
+    asked = len(server.log)
+
+    status = status_of("gs://data/out")
+    assert (status.state, status.code, status.left) == ("complete", 0, 0)
+    assert {request.kind for request in server.log[asked:]} == {"list", "get"}
