@@ -35,8 +35,8 @@ class Submitted:
         """Lines for a person."""
         job = f"job {self.job_id}\n  {self.link}" if self.job_id else "the job is in the template's file"
         return (
-            f"Submitted, not waited for: {job}\nThe dataset is there when {self.output}/manifest.json is; to see whether it is, rerun "
-            "the same command."
+            f"Submitted, not waited for: {job}\nThe dataset is there when {self.output}/manifest.json is; to see whether "
+            "it is, rerun the same command."
         )
 
 

@@ -83,7 +83,7 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Iterable[str], anyw
 
 
 def covers(location: str, parts: Iterable[str], region: str) -> bool:
-    """Whether a bucket's ``location`` (``US``, ``US-CENTRAL1``, ``NAM4``), or one of a dual region's ``parts``, holds ``region``."""
+    """Whether ``region`` lies in a bucket's ``location`` (``US``, ``US-EAST1``, ``NAM4``) or in its dual region's ``parts``."""
     wide = _MULTI.get(location.upper())
     if wide is not None:
         return region.startswith(wide)
@@ -124,8 +124,8 @@ def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
     missing = [name for name in place.permissions if name not in granted]
     if missing:
         raise UsageError(
-            f"--{place.flag} {clip(place.url)}: you lack {', '.join(missing)} on bucket {bucket}. Have somebody who may run: gcloud "
-            f"storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
+            f"--{place.flag} {clip(place.url)}: you lack {', '.join(missing)} on bucket {bucket}. Have somebody who may run: "
+            f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
             "(and the same for the workers' service account)."
         )
 
@@ -148,6 +148,6 @@ def _check_region(place: Place, handle: Any, region: str, anywhere: bool) -> Non
         f"Run the job there (--region {where})" if re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", where) else "Use a region of it"
     )
     raise UsageError(
-        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}; every byte would cross "
-        f"regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
+        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}; every byte would "
+        f"cross regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
     )

@@ -10,9 +10,11 @@ import re
 
 from shardfeed.errors import clip
 
+_CARRY_ON = "What is finished is kept: rerun the same command to carry on."
 _SHOWN = 600  # characters of the service's own text
 
 _REFUSALS = (  # of the request to create a job
+    (r"\b401\b|UNAUTHENTICATED", "Log in: gcloud auth application-default login"),
     (
         r"SERVICE_DISABLED|has not been used in project|API .*disabled|accessNotConfigured",
         "An API is off. Turn them on: gcloud services enable dataflow.googleapis.com compute.googleapis.com "
@@ -28,14 +30,13 @@ _REFUSALS = (  # of the request to create a job
         "--member=user:YOU --role=roles/dataflow.developer",
     ),
     (
-        r"region|location",
+        r"(?i)\bregion",
         "Is --region {region} right? Regions: gcloud compute regions list --project={project}",
     ),
     (
         r"\b404\b|NOT_FOUND|project",
         "Is --project {project} right? It is the project's id, not its title: gcloud projects list",
     ),
-    (r"\b401\b|UNAUTHENTICATED|credential", "Log in: gcloud auth application-default login"),
     (
         r"\b429\b|RESOURCE_EXHAUSTED|quota",
         "Wait until other jobs have ended, or ask for more quota, and rerun the same command.",
@@ -64,7 +65,7 @@ _FAILURES = (  # of a job that was created
     ),
     (
         r"(?i)quota",
-        "A quota is used up. Give fewer workers (--max_num_workers), or ask for more, and rerun the same command.",
+        "A quota is used up. Give fewer workers (--max_num_workers), or ask for more.",
     ),
     (
         r"(?i)network|subnetwork",
@@ -73,7 +74,8 @@ _FAILURES = (  # of a job that was created
     ),
     (
         r"lost contact|out of memory|OutOfMemory|OOM|exit code:? 137",
-        "Workers ended early, most likely for lack of memory. Rerun with a type with more of it: --worker_machine_type n2-highmem-4",
+        "Workers ended early, most likely for lack of memory. Rerun with a type that has more: "
+        "--worker_machine_type n2-highmem-4",
     ),
     (
         r"dataflow\.worker|service account.*(permission|access)|(permission|access).*service account",
@@ -92,8 +94,8 @@ def explain_refusal(text: str, *, project: str, region: str) -> str:
 def explain_failure(state: str, text: str) -> str:
     """The message for a job that ended in ``state``; ``text`` is its most telling error."""
     remedy = _remedy(text, _FAILURES)
-    what = f": {_telling(text)}" if text else " and gave no reason; its logs may"
-    return f"the job ended as {state}{what}\n{remedy}".rstrip()
+    what = f": {_telling(text)}" if text else " and gave no reason; its page may."
+    return f"the job ended as {state}{what}\n{remedy} {_CARRY_ON}".replace("\n ", "\n")
 
 
 def _remedy(text: str, table: tuple[tuple[str, str], ...]) -> str:

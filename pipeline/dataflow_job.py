@@ -7,11 +7,13 @@ is a link, a line now and then, and at the end the reason. The job's end is not 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from pipeline.dataflow_failures import explain_failure, explain_refusal
+from pipeline.progress import human_bytes
 from shardfeed.errors import IncompleteError, UsageError
 
 POLL_SECONDS = 5.0  # between two looks
@@ -47,7 +49,9 @@ def submit(pipeline: Any, options: Any) -> Any:
     try:
         return pipeline.run()
     except GoogleAPICallError as error:
-        raise UsageError(explain_refusal(str(error), project=cloud.project, region=cloud.region)) from error
+        said = re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message)  # the request
+        text = f"{error.code or 'no answer'} {said}"
+        raise UsageError(explain_refusal(text, project=cloud.project, region=cloud.region)) from error
 
 
 def job_link(result: Any, options: Any) -> str:
@@ -94,13 +98,14 @@ def progress_text(result: Any) -> str:
 
     counters = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
     counts = {counter.key.metric.name: counter.committed or counter.attempted or 0 for counter in counters}
-    if not counts.get("images_written"):
-        return ""
-    text = f"encoded {counts['images_written']:,} images, {counts.get('part_bytes', 0) / 1e6:,.0f} MB"
+    done = counts.get("images_written", 0) + counts.get("images_rejected", 0)
+    if not done:
+        return f"listed {counts['images_listed']:,} images" if counts.get("images_listed") else ""
+    text = f"encoded {done:,} of {counts.get('images_listed', 0):,} images, {human_bytes(counts.get('bytes_out', 0))}"
     if counts.get("images_rejected"):
         text += f", {counts['images_rejected']:,} rejected"
-    if counts.get("storage_retries"):
-        text += f", {counts['storage_retries']:,} requests to buckets tried again"
+    if counts.get("read_retries"):
+        text += f", {counts['read_retries']:,} reads tried again"
     return text
 
 

@@ -1,8 +1,8 @@
 """Which workers a build on Dataflow runs on, where the user did not say.
 
 The one decision: a vCPU is the unit. Dataflow starts one SDK process a vCPU and hands each one bundle at a time, so a process
-has one vCPU's share of the memory and needs only the threads that hide one vCPU's waiting for the bucket: eight, for reads of about
-50 ms beside 10 ms of work. A thread a core of the VM, as in a local build, would be 32 x 32 on a large machine.
+has one vCPU's share of the memory and needs only the threads that hide one vCPU's waiting for the bucket: eight, for reads of
+about 50 ms beside 10 ms of work. A thread a core of the VM, as in a local build, would be 32 x 32 on a large machine.
 """
 
 from __future__ import annotations
@@ -90,13 +90,14 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
     if workers.num_workers is None and workers.max_num_workers:
         workers.num_workers = min(workers.max_num_workers, max(FIRST_VCPUS // machine.vcpus, 1))
         said.append(
-            f"{workers.num_workers} VMs at first, up to {workers.max_num_workers}: a bucket that was idle takes about 5,000 reads "
-            "a second and needs minutes to take more (--num_workers)"
+            f"{workers.num_workers} VMs at first, up to {workers.max_num_workers}: a bucket that was idle takes about 5,000 "
+            "reads a second and needs minutes to take more (--num_workers)"
         )
     if machine.a_process < NEEDED:
         said.append(
-            f"warning: {workers.machine_type} leaves {machine.a_process >> 20:,} MiB to each of its {machine.vcpus} processes, and one "
-            f"can need {NEEDED >> 20:,} MiB where images are large. Take a standard or highmem type if workers run out of memory"
+            f"warning: {workers.machine_type} leaves {machine.a_process >> 20:,} MiB to each of its {machine.vcpus} processes, "
+            f"and one can need {NEEDED >> 20:,} MiB where images are large. Take a standard or highmem type if workers run out "
+            "of memory"
         )
     return said
 

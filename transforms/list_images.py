@@ -13,6 +13,7 @@ from transforms.input_roots import InputRoot
 from transforms.listing import list_section
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+from transforms.worker_versions import Versions, require_same, versions_here
 
 _SHOWN = 10  # inputs; the graph must not grow with them
 
@@ -28,7 +29,7 @@ class ListImages(beam.PTransform[Any, Any]):
         return (
             begin
             | "NameRoots" >> beam.Create(range(len(self._roots)), reshuffle=False).with_output_types(int)
-            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output))
+            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output, versions_here()))
             | "SpreadFolders" >> beam.Reshuffle()
             | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._output))
         )
@@ -38,12 +39,13 @@ class ListImages(beam.PTransform[Any, Any]):
 
 
 class _FindFolders(beam.DoFn):
-    def __init__(self, roots: tuple[InputRoot, ...], output: Output) -> None:
-        self._roots, self._output = roots, output
+    def __init__(self, roots: tuple[InputRoot, ...], output: Output, launcher: Versions) -> None:
+        self._roots, self._output, self._launcher = roots, output, launcher
 
     def process(self, index: int) -> Iterable[tuple[int, bytes]]:
         RUN.enter("listing")
         with reported(self._output):
+            require_same(self._launcher)
             sections = storage.open_source(self._roots[index].url).sections()
         return [(index, section) for section in sections]
 

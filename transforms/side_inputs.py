@@ -1,7 +1,7 @@
 """Side inputs whose views travel by name.
 
-Beam's own views are functions made on the spot, which are pickled with their code into every step that has a side input: a fifth of
-the graph, and code of the launcher's Python in it. Named functions are a reference to this module.
+Beam's own views are functions made on the spot, which are pickled with their code into every step that has a side input: an
+eighth of the graph, and code of the launcher's Python in it. Named functions are a reference to this module.
 """
 
 from collections.abc import Iterable

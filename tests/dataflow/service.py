@@ -1,8 +1,8 @@
 """Dataflow's front door, on this machine: takes jobs as the service does, and answers for them.
 
-The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with ``localhost`` in it), with a token that the
-same server gives out for a service account's key. What became of a job is the test's to say: a state and messages, or a function
-that executes what was staged.
+The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with ``localhost`` in it), with a token that
+the same server gives out for a service account's key. What became of a job is the test's to say: a state and
+messages, or a function that executes what was staged.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class FakeDataflow:
         self.counters: dict[str, int] = {}
         self.refusal: Refusal | None = None
         self.execute: Callable[[Job], End] = lambda _job: End()
+        self.asked_for_metrics: Callable[[], object] = lambda: None
         self.authorizations: set[str | None] = set()
         self._ends: dict[str, End] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -118,6 +119,7 @@ class FakeDataflow:
                 ]
             }
         if what == "/metrics":
+            self.asked_for_metrics()
             return {
                 "metrics": [_metric(name, value, final) for name, value in self.counters.items() for final in (0, 1)]
             }

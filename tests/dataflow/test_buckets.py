@@ -1,0 +1,143 @@
+"""What is known about buckets before a job is submitted: whether they are there, where, and what the launcher may do in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.config import BuildConfig
+from pipeline.dataflow_checks import check_buckets, covers
+from shardfeed.errors import UsageError
+from tests.fakes.gcs_objects import Refusal
+from tests.fakes.strict_gcs import Request, StrictGCS
+
+ALL = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Buckets(StrictGCS):
+    """Buckets with a location, and permissions of the caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.described: dict[str, dict[str, object]] = {}
+        self.granted: dict[str, tuple[str, ...]] = {}
+
+    def add(self, name: str, granted: tuple[str, ...] = ALL, **described: object) -> None:
+        self.objects.buckets[name] = {}
+        self.granted[name] = granted
+        self.described[name] = {"name": name, "location": "US-CENTRAL1", **described}
+
+    def _bucket(self, request: Request) -> Answer:
+        self.objects.bucket(request.bucket)
+        if "storage.buckets.get" not in self.granted[request.bucket] and "hidden" in self.described[request.bucket]:
+            raise Refusal(403, "no storage.buckets.get")
+        return _json(self.described[request.bucket])
+
+    def _get(self, request: Request) -> Answer:
+        found = re.fullmatch(r"storage/v1/b/([^/]+)/iam/testPermissions", f"{request.bucket}/{request.name}")
+        if found is None:
+            return super()._get(request)
+        self.objects.bucket(found[1])
+        return _json({"permissions": list(self.granted[found[1]])})
+
+    def answer(self, request: Request) -> Answer:
+        request.query.pop("permissions", None)
+        return super().answer(request)
+
+
+def _json(value: object) -> Answer:
+    return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+@pytest.fixture
+def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
+    with Buckets() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        for name in ("photos", "data", "scratch"):
+            server.add(name)
+        yield server
+
+
+def check(*, anywhere: bool = False) -> None:
+    config = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=CLOUD)
+    check_buckets(config, region="us-central1", temp=["gs://scratch/tmp"], anywhere=anywhere)
+
+
+def refused() -> str:
+    with pytest.raises(UsageError) as caught:
+        check()
+    return str(caught.value)
+
+
+def test_buckets_of_the_region_that_may_be_used_pass(buckets: Buckets) -> None:
+    check()
+
+
+def test_a_bucket_that_may_not_be_described_passes(buckets: Buckets) -> None:
+    buckets.add("photos", hidden=True)
+    check()
+
+
+@pytest.mark.parametrize(
+    ("flag", "bucket", "lacking", "role"),
+    [
+        ("input gs://photos/in", "photos", "storage.objects.list", "roles/storage.objectViewer"),
+        ("input gs://photos/in", "photos", "storage.objects.get", "roles/storage.objectViewer"),
+        ("output gs://data/out", "data", "storage.objects.create", "roles/storage.objectUser"),
+        ("output gs://data/out", "data", "storage.objects.delete", "roles/storage.objectUser"),
+        ("temp_location gs://scratch/tmp", "scratch", "storage.objects.create", "roles/storage.objectUser"),
+    ],
+    ids=["list", "read", "write and compose", "delete", "stage"],
+)
+def test_a_missing_permission_is_named_with_the_role_that_has_it(
+    buckets: Buckets, flag: str, bucket: str, lacking: str, role: str
+) -> None:
+    buckets.add(bucket, granted=tuple(name for name in ALL if name != lacking))
+    assert refused() == (
+        f"--{flag}: you lack {lacking} on bucket {bucket}. Have somebody who may run: gcloud storage buckets "
+        f"add-iam-policy-binding gs://{bucket} --member=user:YOU --role={role} (and the same for the workers' service account)."
+    )
+
+
+def test_a_bucket_elsewhere_is_refused_with_both_ways_out(buckets: Buckets) -> None:
+    buckets.add("data", location="EUROPE-WEST4")
+    assert refused() == (
+        "--output gs://data/out: bucket data is in EUROPE-WEST4, the workers are in us-central1; every byte would cross regions, "
+        "slowly and for a fee. Run the job there (--region europe-west4), use a bucket in us-central1, or accept it with "
+        "--cross_region."
+    )
+
+
+def test_a_bucket_elsewhere_can_be_accepted(buckets: Buckets) -> None:
+    buckets.add("data", location="EUROPE-WEST4")
+    check(anywhere=True)
+
+
+def test_an_absent_input_bucket_is_refused(buckets: Buckets) -> None:
+    del buckets.objects.buckets["photos"]
+    assert refused() == "--input gs://photos/in: there is no bucket photos. Check its spelling: gcloud storage ls"
+
+
+@pytest.mark.parametrize(
+    ("location", "parts", "region", "inside"),
+    [
+        ("US-CENTRAL1", (), "us-central1", True),
+        ("US-CENTRAL1", (), "us-east1", False),
+        ("US", (), "us-west4", True),
+        ("US", (), "europe-west1", False),
+        ("EU", (), "europe-west1", True),
+        ("ASIA", (), "asia-south1", True),
+        ("NAM4", (), "us-east1", True),
+        ("EUR4", (), "europe-west1", False),
+        ("US", ("US-EAST4", "US-WEST1"), "us-west1", True),
+    ],
+)
+def test_a_region_is_in_its_bucket_or_in_a_wider_place(
+    location: str, parts: tuple[str, ...], region: str, inside: bool
+) -> None:
+    assert covers(location, parts, region) is inside

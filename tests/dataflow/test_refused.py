@@ -1,0 +1,202 @@
+"""What cannot work on Dataflow is refused before a VM is paid for, and a job that fails says what to do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline import dataflow_job
+from pipeline.dataflow_failures import explain_failure, explain_refusal
+from tests.dataflow.cloud import Cloud
+from tests.dataflow.service import End, Refusal
+
+IMAGE = ("--sdk_container_image", "shardfeed:1")
+
+
+@pytest.fixture(autouse=True)
+def as_usual(cloud: Cloud) -> Iterator[None]:
+    """Each test finds a service that takes jobs and says that they are done."""
+    yield
+    cloud.service.refusal = None
+    cloud.service.execute = lambda _job: End()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--project", "123456"), "--project 123456 is not a project's id"),
+        (("--project", "My Project"), "--project My Project is not a project's id"),
+        (
+            ("--region", "us-central1-a"),
+            "--region us-central1-a is not a region. That is a zone; its region is us-central1.",
+        ),
+        (("--region", "Iowa"), "--region Iowa is not a region. Such as us-central1."),
+        (("--temp_location", "/tmp"), "Dataflow needs --temp_location: a gs:// folder"),
+        (
+            ("--temp_location", "gs://absent/tmp"),
+            "--temp_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
+            "--location=us-central1",
+        ),
+        (
+            ("--staging_location", "gs://absent/tmp"),
+            "--temp_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
+            "--location=us-central1",
+        ),
+        (
+            ("--region", "europe-west1"),
+            "--input gs://photos/in: bucket photos is in US-CENTRAL1, the workers are in europe-west1; every byte would cross "
+            "regions, slowly and for a fee. Run the job there (--region us-central1), use a bucket in europe-west1, or accept it "
+            "with --cross_region.",
+        ),
+    ],
+    ids=[
+        "a number",
+        "a title",
+        "a zone",
+        "no region",
+        "a local temp",
+        "no temp bucket",
+        "no staging bucket",
+        "far buckets",
+    ],
+)
+def test_an_option_that_cannot_be_right_is_refused(cloud: Cloud, flags: tuple[str, ...], said: str) -> None:
+    ended = cloud.submit(*flags, *IMAGE)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert cloud.service.jobs == []
+
+
+DISABLED = (
+    "Dataflow API has not been used in project my-project before or it is disabled. Enable it by visiting "
+    "https://console.developers.google.com/apis/api/dataflow.googleapis.com/overview?project=my-project then retry."
+)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (
+            Refusal(403, "PERMISSION_DENIED", DISABLED),
+            "gcloud services enable dataflow.googleapis.com compute.googleapis.com storage.googleapis.com --project=my-project",
+        ),
+        (
+            Refusal(
+                403, "PERMISSION_DENIED", "(4f1): Could not create workflow; user does not have write access to project"
+            ),
+            "--member=user:YOU --role=roles/dataflow.developer",
+        ),
+        (
+            Refusal(
+                403,
+                "PERMISSION_DENIED",
+                "Current user cannot act as service account w@p.iam.gserviceaccount.com: actAs",
+            ),
+            "roles/iam.serviceAccountUser",
+        ),
+        (
+            Refusal(404, "NOT_FOUND", "(8a2): Requested project my-project was not found"),
+            "Is --project my-project right? It is the project's id, not its title: gcloud projects list",
+        ),
+        (
+            Refusal(400, "INVALID_ARGUMENT", "(3c9): The regional endpoint us-central1 is not a known region"),
+            "Is --region us-central1 right? Regions: gcloud compute regions list --project=my-project",
+        ),
+        (
+            Refusal(401, "UNAUTHENTICATED", "Request had invalid authentication credentials"),
+            "gcloud auth application-default login",
+        ),
+    ],
+    ids=["API off", "no permission", "no service account", "no project", "no region", "not logged in"],
+)
+def test_a_refusal_names_the_remedy(refusal: Refusal, said: str) -> None:
+    text = explain_refusal(f"{refusal.code} {refusal.message}", project="my-project", region="us-central1")
+    first, last = text.splitlines()
+    assert first.startswith(f"Dataflow did not take the job: {refusal.code} {refusal.message[:100]}")
+    assert said in last
+
+
+def test_a_job_that_dataflow_does_not_take_is_a_bad_argument(cloud: Cloud) -> None:
+    cloud.service.refusal = Refusal(403, "PERMISSION_DENIED", DISABLED)
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out, cloud.objects("data")) == (2, "", {})
+    assert ended.err.endswith(
+        f"shardfeed: Dataflow did not take the job: 403 {DISABLED}\nAn API is off. Turn them on: gcloud services enable "
+        "dataflow.googleapis.com compute.googleapis.com storage.googleapis.com --project=my-project\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        (
+            [
+                "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'transforms'",
+                "Workflow failed.",
+            ],
+            "the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. Give "
+            "--setup_file (run_dataflow.sh does), or an image that holds it",
+        ),
+        (
+            [
+                "Startup of the worker pool in zone us-central1-a failed: ZONE_RESOURCE_POOL_EXHAUSTED",
+                "Workflow failed.",
+            ],
+            "Rerun with another --worker_machine_type, or later.",
+        ),
+        (["Workflow failed. Causes: Quota 'CPUS' exceeded. Limit: 24.0"], "Give fewer workers (--max_num_workers)"),
+        (
+            ["Error pulling container image us-docker.pkg.dev/p/i:1: manifest unknown"],
+            "The workers cannot fetch the image.",
+        ),
+        (["The worker lost contact with the service."], "--worker_machine_type n2-highmem-4"),
+        (
+            ["Network default is not accessible to Dataflow Service account"],
+            "Name one that exists (--network, --subnetwork)",
+        ),
+        ([], "the job ended as failed and gave no reason"),
+    ],
+    ids=["no package", "no machines", "quota", "no image", "out of memory", "no network", "silence"],
+)
+def test_a_failure_names_the_remedy(errors: list[str], said: str) -> None:
+    text = explain_failure("failed", errors[0] if errors else "")
+    assert said in text
+    assert text.endswith("What is finished is kept: rerun the same command to carry on.")
+
+
+def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    errors = ["A work item was attempted 4 times", "Traceback\n  File x\nValueError: no such thing", "Workflow failed."]
+    cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", errors)
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.endswith(
+        "shardfeed: the job ended as failed: ValueError: no such thing\nWhat is finished is kept: rerun the same command to "
+        "carry on.\n"
+    )
+
+
+def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
+    over = threading.Event()
+    cloud.service.counters = {
+        "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "read_retries": 7
+    }  # fmt: skip
+    cloud.service.asked_for_metrics = over.set
+    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
+    ended = cloud.submit(*IMAGE)
+    shown = [line for line in ended.err.splitlines() if not line.startswith("dataflow: ")]
+    job = cloud.service.jobs[-1]["id"]
+    assert shown[0] == f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job}?project=my-project"
+    assert "encoded 1,203 of 5,000 images, 5.0 MB, 3 rejected, 7 reads tried again" in shown
+    assert shown[-2] == f"job {job}: done"
+
+
+def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> None:
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out) == (4, "")
+    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
