@@ -182,24 +182,6 @@ def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def _add_benchmark(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_benchmark)
-    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
-    parser.add_argument("split", nargs="?", metavar="SPLIT", help="which split (default: the first)")
-    parser.add_argument("--batch_size", type=int, default=128, metavar="N", help="images a batch (default 128)")
-    parser.add_argument(
-        "--step_ms",
-        type=float,
-        metavar="MS",
-        help="what your accelerator takes for a batch; warns if the input is slower",
-    )
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long to read (default 5)")
-    parser.add_argument(
-        "--reader", choices=("tensorflow", "arrays"), default="tensorflow", help="load (default) or array_batches"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
 def _build(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
     from pipeline.launch import run_build
 
@@ -243,15 +225,6 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         _write_sheet(args.dir, split, args.n, args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
-
-
-def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
-    from shardfeed.benchmarking import benchmark_reader
-
-    result = benchmark_reader(
-        args.dir, args.split, args.batch_size, reader=args.reader, seconds=args.seconds, step_ms=args.step_ms
-    )
-    return 0, result.to_json() if args.json else str(result)
 
 
 def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
