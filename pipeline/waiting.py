@@ -8,6 +8,7 @@ one that was cancelled: it is the way back in both cases.
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -19,6 +20,8 @@ from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, clip
 
+_READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
+_LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
@@ -76,8 +79,8 @@ def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") ->
                 f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
             ) from error
         raise CancelledError(
-            f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry "
-            "on."
+            f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to "
+            "carry on."
         ) from None
 
 
@@ -93,17 +96,27 @@ def _shall_cancel(config: BuildConfig, number: int) -> bool:
 
 @contextlib.contextmanager
 def _engine_trouble(config: BuildConfig) -> Iterator[None]:
-    """Says plainly that an engine cannot be reached or was lost; a second account of it, by a thread of Beam's, is not shown."""
+    """Says plainly that an engine cannot be reached or was lost.
+
+    A thread of Beam's gives another account of every failure, traceback and all, before the wait ends; it is not shown.
+    """
     before = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if args.thread is None or args.thread.name != "wait_until_finish_read":
+        if args.thread is None or args.thread.name != _READER:
             before(args)
 
+    def is_news(record: logging.LogRecord) -> bool:
+        return record.threadName != _READER or record.levelno < logging.ERROR
+
     threading.excepthook = hook
+    logging.getLogger().addFilter(is_news)
     try:
         yield
     except Exception as error:
+        for thread in threading.enumerate():
+            if thread.name == _READER:
+                thread.join(_LAST_WORDS_SECONDS)
         endpoint = config.beam_arg("job_endpoint")
         if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
             seconds = config.beam_arg("job_server_timeout") or "300"
@@ -118,6 +131,7 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
         raise
     finally:
         threading.excepthook = before
+        logging.getLogger().removeFilter(is_news)
 
 
 def _first_line(error: Exception) -> str:

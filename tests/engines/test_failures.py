@@ -1,0 +1,101 @@
+"""An engine, its worker or the images' store fails in the middle: the user gets a message and exit 4, and a rerun completes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cloud import IN, photo_server
+from tests.engines import servers
+from tests.engines.conftest import FLAGS
+from tests.engines.stuck import stuck_on_prism
+from tests.engines.worker import Worker
+from tests.pipeline.photos import shardfeed, write_photos
+from tests.promises import builds, disk
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        (
+            "the worker",
+            r"shardfeed: the engine gave up: Pipeline job-001 failed in state FAILED: .*SDK worker disconnected",
+        ),
+        ("Prism", r"shardfeed: the engine was lost: Stream removed \(.*\)\. Rerun the same command to carry on\.\n"),
+    ],
+    ids=["a worker", "Prism itself"],
+)
+def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes(
+    who: str, said: str, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
+        os.kill(stuck.worker if who == "the worker" else stuck.engine.service.process.pid, signal.SIGKILL)
+        out, err = stuck.launcher.communicate(timeout=60)
+
+    assert (stuck.launcher.returncode, out) == (4, "")
+    assert re.search(f"^{said}", err, re.MULTILINE), err
+    assert "Traceback" not in err
+    assert "manifest.json" not in disk.files(tmp_path / "out")
+
+    again = builds.run(*args)
+    assert (again.code, again.err) == (0, "")
+    assert "images kept from an earlier run" in again.out
+    assert disk.digests(tmp_path / "out") == reference
+
+
+AGAIN = ", 10 times. Run the same command again later.\n"
+
+# The store of a worker's images answers nothing but 503; the worker does not wait between its attempts.
+IMPATIENT = """
+from shardfeed.storage import retry
+retry.sleep = lambda seconds: None
+"""
+
+
+def test_a_store_that_fails_a_worker_is_named_by_the_launcher_and_the_same_command_completes(
+    prism_program: Path, worker: Worker, photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with photo_server(photos) as server:
+        args = builds.build_args([IN], out, *FLAGS)
+        env = {"STORAGE_EMULATOR_HOST": server.url, "HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": ""}
+        fault = server.inject("status", "get", "in/dog/004.jpg", times=None)
+        with servers.prism(prism_program, worker, tmp_path, IMPATIENT, **env) as engine:
+            failed = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
+        fault.times = 0
+        again = builds.run(*args, env=env)
+        plain = builds.run(*(str(tmp_path / "plain") if arg == str(out) else arg for arg in args), env=env)
+
+    message = "shardfeed: cannot get gs://photos/in/dog/004.jpg: "
+    assert (failed.code, failed.out, "Traceback" in failed.err) == (4, "", False)
+    assert failed.err.startswith(message) and "503" in failed.err and failed.err.endswith(AGAIN)
+    assert (again.code, again.err, plain.code) == (0, "", 0)
+    assert disk.digests(out) == disk.digests(tmp_path / "plain")
+
+
+def test_an_engine_that_does_not_answer_is_named(tmp_path: Path, photos: Path) -> None:
+    nowhere = ("--runner", "PortableRunner", "--job_endpoint", "localhost:1", "--job_server_timeout", "1")
+    ended = builds.run(*builds.build_args(photos, tmp_path / "out", *FLAGS, *nowhere))
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.splitlines()[-1] == (
+        "shardfeed: no engine answers at --job_endpoint localhost:1 (waited for 1 s, --job_server_timeout). "
+        "Start it, then rerun the same command."
+    )
+
+
+@pytest.mark.parametrize("runner", ["DirectRunner", "FnApiRunner"])
+def test_a_local_build_does_not_start_prism_even_where_it_is_told_where_prism_is(runner: str, tmp_path: Path) -> None:
+    write_photos(tmp_path / "in", cat=2, dog=2)
+    program = tmp_path / "prism"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-started\nexec {sys.executable} -c 'input()'\n")
+    program.chmod(0o755)
+    where = ("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"), "--image_size", "16")
+    ended = shardfeed("build", *where, "--runner", runner, "--prism_location", str(program))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not (tmp_path / "was-started").exists()

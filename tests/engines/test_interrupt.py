@@ -1,0 +1,123 @@
+"""Ctrl-C while a job runs elsewhere: the job goes on or is cancelled, as the user says, and the same command leads back to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines.conftest import FLAGS
+from tests.engines.stuck import stuck_on_prism
+from tests.engines.worker import Worker
+from tests.promises import builds, disk
+
+LEFT = (
+    "shardfeed: no longer waiting; the job goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
+    "finished is done twice."
+)
+QUESTION = "The job goes on without this program. Cancel it? [y/N] "
+
+
+def cancelled(out: Path) -> str:
+    return f"shardfeed: the job was cancelled. What is finished is kept under {out}/_parts; rerun the same command to carry on."
+
+
+def completes(args: tuple[str, ...], out: Path, reference: dict[str, str]) -> None:
+    again = builds.run(*args)
+    assert (again.code, again.err) == (0, "")
+    assert disk.digests(out) == reference
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_without_a_terminal_the_job_goes_on_and_the_same_command_joins_it(
+    number: signal.Signals, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
+        stuck.launcher.send_signal(number)
+        out, err = stuck.launcher.communicate(timeout=60)
+        assert (stuck.launcher.returncode, out, err) == (4, "", f"\n{LEFT}\n")
+        assert "manifest.json" not in disk.files(tmp_path / "out")
+
+        stuck.open_gate()
+        completes(args, tmp_path / "out", reference)
+
+
+def test_a_job_that_is_left_publishes_by_itself(
+    prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with stuck_on_prism(prism_program, worker, tmp_path, *builds.build_args(photos, out, *FLAGS)) as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
+        stuck.launcher.communicate(timeout=60)
+        stuck.open_gate()
+        stuck.wait_until_job_ends()
+    assert disk.digests(out) == reference
+
+
+def test_cancelled_by_the_flag_the_job_publishes_nothing_and_the_same_command_carries_on(
+    prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--on_interrupt", "cancel")
+    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
+        out, err = stuck.launcher.communicate(timeout=60)
+        assert (stuck.launcher.returncode, out, err) == (4, "", cancelled(tmp_path / "out") + "\n")
+
+        stuck.open_gate()  # whatever the worker had in hand
+        stuck.wait_until_job_ends()
+        assert "manifest.json" not in disk.files(tmp_path / "out")
+    completes(args, tmp_path / "out", reference)
+
+
+@contextlib.contextmanager
+def terminal() -> Iterator[tuple[int, int]]:
+    """A user's end and a program's end of a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def read_until(end: int, text: str) -> str:
+    """What the terminal shows, up to and with ``text``."""
+    shown = ""
+    while text not in shown:
+        shown += os.read(end, 4096).decode()
+    return shown
+
+
+@pytest.mark.parametrize("answer", ["y", "n", ""], ids=["yes", "no", "just Enter"])
+def test_on_a_terminal_the_user_is_asked_once(
+    answer: str, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    said = cancelled(tmp_path / "out") if answer == "y" else LEFT
+    with terminal() as (ours, theirs), stuck_on_prism(prism_program, worker, tmp_path, *args, terminal=theirs) as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
+        shown = read_until(ours, QUESTION)
+        os.write(ours, f"{answer}\n".encode())
+        shown += read_until(ours, said)
+        assert (stuck.launcher.wait(60), shown.count(QUESTION)) == (4, 1)
+
+        stuck.open_gate()
+        completes(args, tmp_path / "out", reference)
+
+
+def test_a_second_ctrl_c_at_the_question_leaves_the_job(
+    prism_program: Path, worker: Worker, photos: Path, tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    with terminal() as (ours, theirs), stuck_on_prism(prism_program, worker, tmp_path, *args, terminal=theirs) as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
+        read_until(ours, QUESTION)
+        stuck.launcher.send_signal(signal.SIGINT)
+        read_until(ours, "shardfeed: no longer waiting; the job goes on.")
+        assert stuck.launcher.wait(60) == 4
