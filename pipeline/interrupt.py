@@ -9,6 +9,7 @@ process goes on without it, unless it is cancelled (``pipeline.waiting``).
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from shardfeed.errors import IncompleteError
 from transforms.run_state import RUN
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WORKERS_LOG = "apache_beam.runners.portability.local_job_service"  # says what workers log
+_LEAVING = threading.RLock()  # a second signal may come while the first one's handler holds it
 
 
 class InterruptedWaitError(KeyboardInterrupt):
@@ -70,20 +73,32 @@ class StopSignals:
 
 @contextlib.contextmanager
 def watch_workers(*, enabled: bool) -> Iterator[None]:
-    """Ends the run with exit 4 when a worker process of Beam's multi_processing mode dies: Beam itself would wait for ever."""
-    before = threading.excepthook
+    """Worker processes of Beam's multi_processing mode, for the length of the block.
+
+    One that dies ends the run with exit 4: Beam itself would wait for ever. A warning of theirs that is none is not shown.
+    """
+    before, log = threading.excepthook, logging.getLogger(_WORKERS_LOG)
 
     def hook(args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
             leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
         before(args)
 
-    if enabled:
-        threading.excepthook = hook
+    if not enabled:
+        yield
+        return
+    threading.excepthook = hook
+    log.addFilter(_is_news)
     try:
         yield
     finally:
+        log.removeFilter(_is_news)
         threading.excepthook = before
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for what every worker says when it starts: no session was pickled for it (ours needs none)."""
+    return "No semi_persistent_directory found" not in record.getMessage()
 
 
 def children() -> frozenset[int]:
@@ -101,10 +116,11 @@ def end_children(*, but: Container[int] = ()) -> None:
 
 def leave(message: str) -> NoReturn:
     """Ends this process with exit 4, and those that it started, whatever they are doing."""
-    sys.stderr.write(f"\nshardfeed: {message}\n")
-    sys.stderr.flush()
-    end_children()
-    os._exit(IncompleteError.code)
+    with _LEAVING:  # what is ended here is what another thread would give for the reason
+        sys.stderr.write(f"\nshardfeed: {message}\n")
+        sys.stderr.flush()
+        end_children()
+        os._exit(IncompleteError.code)
 
 
 def descendants(pid: int) -> list[int]:

@@ -14,7 +14,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
@@ -100,8 +100,13 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     options = EngineOptions(list(config.beam_args), save_main_session=False)
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)
+    engine: Any = config.engine
+    if config.engine == "FnApiRunner" and not config.in_process:
+        from pipeline.deaf_workers import DeafWorkersRunner
+
+        engine = DeafWorkersRunner()
     try:
-        pipeline = beam.Pipeline(runner=config.engine, options=options)
+        pipeline = beam.Pipeline(runner=engine, options=options)
     except ValueError as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)

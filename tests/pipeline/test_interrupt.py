@@ -185,19 +185,21 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_i
     assert [pid for pid in below if _is_running(pid)] == []
     assert not (tmp_path / "out" / "manifest.json").exists()
 
-    again = shardfeed(*build)
-    assert (again.returncode, again.stderr) == (0, "")
+    again = shardfeed(*build, *MULTI_PROCESSING)
+    assert (again.returncode, again.stderr) == (0, "")  # workers that have nothing to say say nothing
     assert reader.verify(tmp_path / "out", deep=True).ok
     assert reader.info(tmp_path / "out").splits["train"].num_records == 120
 
 
-def test_a_signal_ends_the_workers_too(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _stuck_in_a_worker(tmp_path, build) as (child, _, below):
-        child.send_signal(signal.SIGINT)
+def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _stuck_in_a_worker(tmp_path, build) as (child, worker, below):
+        (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{worker}/status").read_text(), re.MULTILINE)
+        assert int(ignored, 16) >> (signal.SIGINT - 1) & 1
+        for pid in (*below, child.pid):  # as a terminal does
+            os.kill(pid, signal.SIGINT)
         out, err = child.communicate(timeout=60)
 
-    assert (child.returncode, out) == (4, "")
-    assert "\nshardfeed: stopped; rerun the same command to carry on.\n" in err
+    assert (child.returncode, out, said(err)) == (4, "", "\nshardfeed: stopped; rerun the same command to carry on.\n")
     assert [pid for pid in below if _is_running(pid)] == []
 
 

@@ -1,0 +1,23 @@
+"""Worker processes that do not hear Ctrl-C.
+
+A terminal sends it to every process of a command. This one ends its workers itself; each of them, left to Python, would print a
+traceback before it is ended. An ignored signal is inherited by what a process starts, so the shell that Beam starts a worker
+with is told to ignore it. (A blocked signal would do without a shell's help, but Debian's clears it.)
+"""
+
+import os
+from typing import Any
+
+from apache_beam.portability import python_urns
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+
+class DeafWorkersRunner(FnApiRunner):
+    """Beam's in-process engine; the workers of its mode ``multi_processing`` ignore SIGINT."""
+
+    def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
+        """Runs a pipeline in Beam's portable form."""
+        for environment in pipeline_proto.components.environments.values():
+            if environment.urn == python_urns.SUBPROCESS_SDK and os.name == "posix":
+                environment.payload = b"trap '' INT; exec " + environment.payload
+        return super().run_via_runner_api(pipeline_proto, options)
