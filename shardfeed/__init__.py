@@ -19,7 +19,8 @@ from shardfeed._version import __version__
 if TYPE_CHECKING:
     from shardfeed.accelerator import Accelerator, detect_accelerator
     from shardfeed.array_batches import ArrayBatches, array_batches
-    from shardfeed.benchmarking import Benchmark, benchmark
+    from shardfeed.benchmark_result import Benchmark
+    from shardfeed.benchmarking import benchmark
     from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
     from shardfeed.distribution import distribute, input_fn
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
@@ -57,7 +58,7 @@ __all__ = [
 _HOMES = {
     "Accelerator": "accelerator",
     "ArrayBatches": "array_batches",
-    "Benchmark": "benchmarking",
+    "Benchmark": "benchmark_result",
     "DatasetError": "errors",
     "DatasetInfo": "dataset_info",
     "IncompleteError": "errors",

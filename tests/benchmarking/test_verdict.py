@@ -1,0 +1,109 @@
+"""What a benchmark says about its figures: the bottleneck by name, what to change, and a warning where training waits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from shardfeed.benchmark_result import Benchmark
+
+MEASURED = Benchmark(
+    images_per_second=5_000,
+    megabytes_per_second=75,
+    cores=2,
+    batch_size=128,
+    first_batch_seconds=0.5,
+    decode_limit=5_500,
+    read_limit=50_000,
+    needed=None,
+    remote=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bottleneck"),
+    [
+        ({}, "decoding"),
+        ({"needed": 4_000}, "consumer"),
+        ({"needed": 5_000}, "consumer"),
+        ({"needed": 6_000}, "decoding"),
+        ({"read_limit": 5_500}, "reading"),
+        ({"read_limit": 3_000, "decode_limit": 50_000}, "reading"),
+        ({"images_per_second": 2_000}, "other work"),
+        ({"images_per_second": 2_000, "remote": True}, "reading"),
+        ({"decode_limit": None}, "other work"),
+        ({"decode_limit": None, "read_limit": 5_500}, "reading"),
+    ],
+    ids=str,
+)
+def test_the_slowest_of_the_chain_is_the_bottleneck(changes: dict[str, float], bottleneck: str) -> None:
+    assert replace(MEASURED, **changes).bottleneck == bottleneck  # type: ignore[arg-type]
+
+
+def test_without_a_step_it_says_which_accelerators_never_wait() -> None:
+    assert str(MEASURED) == (
+        "input          5,000 img/s, 75.0 MB/s, 2,500 img/s a core (2 cores)\n"
+        "first batch    0.50 s\n"
+        "decoding alone 5,500 img/s: the stream reaches 0.91 of it\n"
+        "reading alone  50,000 img/s: the stream reaches 0.10 of it\n"
+        "\n"
+        "Bottleneck: decoding. An accelerator that takes 25.6 ms or more for a batch of 128 never waits for this input; a "
+        "faster one does. Use more cores, or store images that decode faster: smaller ones (--image_size), a lower --quality, "
+        "or --image_format raw, which is not decoded at all but is about ten times as large."
+    )
+
+
+def test_an_accelerator_that_waits_is_a_warning() -> None:
+    waiting = replace(MEASURED, needed=10_000.0)
+
+    assert waiting.fast_enough is False
+    assert str(waiting).splitlines()[-3:] == [
+        "accelerator    10,000 img/s (12.8 ms a step)",
+        "",
+        "WARNING: the input is slower than the accelerator, which waits 50% of the time. Bottleneck: decoding. Use more cores, "
+        "or store images that decode faster: smaller ones (--image_size), a lower --quality, or --image_format raw, which is "
+        "not decoded at all but is about ten times as large.",
+    ]
+
+
+def test_an_accelerator_that_never_waits_needs_no_change() -> None:
+    waiting = replace(MEASURED, needed=2_500.0)
+
+    assert waiting.fast_enough is True
+    assert str(waiting).endswith(
+        "\n\nBottleneck: the consumer. The input is 2.0 times as fast as the accelerator. Nothing to change."
+    )
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["disk", "bucket"])
+@pytest.mark.parametrize("bottleneck", ["decoding", "reading", "other work", "consumer"])
+def test_every_bottleneck_has_its_advice(bottleneck: str, remote: bool) -> None:
+    changes = {
+        "decoding": {},
+        "reading": {"read_limit": 5_000.0},
+        "other work": {"images_per_second": 2_000.0},
+        "consumer": {"needed": 1.0},
+    }[bottleneck]
+
+    verdict = str(replace(MEASURED, remote=remote, **changes)).rpartition("\n")[2]  # type: ignore[arg-type]
+
+    assert verdict.startswith("Bottleneck: ") and verdict.endswith(".") and len(verdict) > 80
+
+
+def test_json_holds_the_figures_and_the_verdict() -> None:
+    assert json.loads(replace(MEASURED, needed=10_000.0).to_json()) == {
+        "batch_size": 128,
+        "bottleneck": "decoding",
+        "cores": 2,
+        "decode_limit": 5500,
+        "fast_enough": False,
+        "first_batch_seconds": 0.5,
+        "images_per_second": 5000,
+        "megabytes_per_second": 75,
+        "needed": 10000,
+        "per_core": 2500,
+        "read_limit": 50000,
+        "remote": False,
+    }
