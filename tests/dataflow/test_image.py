@@ -1,0 +1,114 @@
+"""The image and its lock file: what they name exists, agrees with what is tested here, and leaves nothing to chance."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Iterator
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.packaging.sources import PACKAGES, ROOT
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+FOR_311 = {"python_version": "3.11", "python_full_version": "3.11.9", "extra": ""}
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(name, arguments) of the Dockerfile's instructions."""
+    lines = [line for line in DOCKERFILE.splitlines() if not line.startswith("#")]
+    joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
+    return [(line.split()[0], line.partition(" ")[2]) for line in joined.splitlines() if line.strip()]
+
+
+def locked() -> dict[str, tuple[Requirement, list[str]]]:
+    """Requirements of the lock file by name, with their hashes."""
+    text = "".join(line + "\n" for line in (ROOT / "requirements.lock").read_text().splitlines() if line[:1] != "#")
+    found = {}
+    for entry in text.replace("\\\n", " ").splitlines():
+        words, *hashes = entry.split(" --hash=")
+        requirement = Requirement(words.strip())
+        found[canonicalize_name(requirement.name)] = (requirement, [each.strip() for each in hashes])
+    return found
+
+
+def pinned() -> dict[str, str]:
+    """Versions of constraints.txt that hold on Python 3.11."""
+    found = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate(FOR_311):
+                found[canonicalize_name(requirement.name)] = str(requirement.specifier)
+    return found
+
+
+def needed(name: str, seen: set[str]) -> Iterator[str]:
+    """Names that a distribution needs without extras, and those that they need."""
+    for text in importlib.metadata.requires(name) or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate(FOR_311):
+            found = canonicalize_name(requirement.name)
+            if found not in seen:
+                seen.add(found)
+                yield found
+                yield from needed(found, seen)
+
+
+def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+    sources = [words.split()[:-1] for name, words in instructions() if name == "COPY" and "--from" not in words]
+    named = [source for line in sources for source in line]
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert [source for source in named if not (ROOT / source).exists()] == []
+    assert set(named) == allowed
+    assert set(PACKAGES) <= set(named)
+
+
+def test_base_images_are_named_with_their_versions() -> None:
+    bases = [words.split()[0] for name, words in instructions() if name == "FROM"]
+    assert [base for base in bases if not re.fullmatch(r"[a-z0-9./_-]+:[A-Za-z0-9._-]*\d[A-Za-z0-9._-]*", base)] == []
+
+
+def test_the_workers_beam_is_the_one_that_is_tested() -> None:
+    (base,) = re.findall(r"^FROM apache/beam_python3\.11_sdk:(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert f"=={base}" == pinned()["apache-beam"]
+
+
+def test_the_container_starts_beams_boot_program_and_can_launch_templates() -> None:
+    given = instructions()
+    assert ("ENTRYPOINT", '["/opt/apache/beam/boot"]') in given
+    assert ("ENV", "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py") in given
+
+
+def test_packages_are_installed_by_hash_only() -> None:
+    installs = re.findall(r"pip install [^&\n\\]+", DOCKERFILE)
+    assert [line for line in installs if "--require-hashes" not in line and "--no-deps" not in line] == []
+
+
+def test_every_locked_package_has_one_version_that_of_the_constraints_and_hashes() -> None:
+    versions = pinned()
+    wrong = {
+        name: str(requirement.specifier)
+        for name, (requirement, hashes) in locked().items()
+        if str(requirement.specifier) != versions[name] or not hashes
+    }
+    assert wrong == {}
+    assert [
+        each for _, hashes in locked().values() for each in hashes if not re.fullmatch(r"sha256:[0-9a-f]{64}", each)
+    ] == []
+
+
+@pytest.fixture(scope="module")
+def project() -> list[str]:
+    """Names that pyproject.toml asks for without extras."""
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text.partition("\ndependencies = [")[2].partition("\n]")[0]
+    return [canonicalize_name(Requirement(each).name) for each in re.findall(r'^\s*"([^"]+)"', block, re.MULTILINE)]
+
+
+def test_the_lock_holds_what_the_package_needs_and_what_that_needs(project: list[str]) -> None:
+    seen = set(project)
+    closure = set(project) | {found for name in project for found in needed(name, seen)}
+    assert closure - set(locked()) == set()

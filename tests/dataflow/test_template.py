@@ -1,0 +1,126 @@
+"""The Flex template: its parameters, and its launcher as Flex runs it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.dataflow_template import build_arguments
+from pipeline.flags import add_build_flags
+from tests.dataflow.cloud import Cloud
+from tests.dataflow.execution import graph
+from tests.dataflow.service import PROJECT, REGION
+from tests.packaging.sources import ROOT
+
+METADATA = json.loads((ROOT / "flex_template.json").read_text())
+PARAMETERS: dict[str, dict[str, Any]] = {parameter["name"]: parameter for parameter in METADATA["parameters"]}
+GOOD = {
+    "input": ["gs://photos", "gs://photos/in/*/*.jpg"],
+    "output": ["gs://data/flowers/v1"],
+    "sdk_container_image": ["us-docker.pkg.dev/p/r/shardfeed:0.1.0", "gcr.io/p/i@sha256:0f"],
+    "image_size": ["224", "224x320"],
+    "resize": ["crop", "longest"],
+    "channels": ["gray"],
+    "image_format": ["raw"],
+    "quality": ["1", "95", "100"],
+    "keep_original": ["true", "false"],
+    "splits": ["train", "folders", "train=0.9,validation=0.1"],
+    "num_shards": ["16", "train=16,validation=2"],
+    "shard_bytes": ["100MB", "64MiB", "1000000"],
+    "max_rejected": ["25", "1%", "0.5%"],
+    "seed": ["0", "-1"],
+    "discard_incomplete": ["true"],
+    "cross_region": ["false"],
+}
+BAD = {
+    "input": ["photos/", "gs://"],
+    "output": ["gs://data", "gs://data/*", "/out"],
+    "sdk_container_image": ["--flag", ""],
+    "image_size": ["big", "224x", "100000"],
+    "resize": ["stretch"],
+    "channels": ["cmyk"],
+    "image_format": ["gif"],
+    "quality": ["0", "101"],
+    "keep_original": ["yes"],
+    "splits": ["train=", "train validation"],
+    "num_shards": ["0", "many", "train=0"],
+    "shard_bytes": ["big", "100TB"],
+    "max_rejected": ["-1", "some"],
+    "seed": ["1.5"],
+    "discard_incomplete": ["1"],
+    "cross_region": ["eu"],
+}
+
+
+def accepted(name: str, value: str) -> bool:
+    return all(re.search(pattern, value) for pattern in PARAMETERS[name]["regexes"])
+
+
+def test_every_parameter_is_described_and_has_a_pattern() -> None:
+    assert [name for name, p in PARAMETERS.items() if not (p["label"] and p["helpText"] and p["regexes"])] == []
+    assert list(PARAMETERS) == list(GOOD) == list(BAD)
+
+
+def test_every_parameter_is_a_flag() -> None:
+    parser = argparse.ArgumentParser()
+    add_build_flags(parser)
+    ours = {action.dest for action in parser._actions}
+    assert set(PARAMETERS) - ours == {"sdk_container_image"}  # Beam's
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_a_pattern_lets_good_values_pass_and_no_others(name: str) -> None:
+    assert [value for value in GOOD[name] if not accepted(name, value)] == []
+    assert [value for value in BAD[name] if accepted(name, value)] == []
+
+
+def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:
+    given = [
+        "--input=gs://p",
+        "--num_shards=",
+        "--keep_original=true",
+        "--discard_incomplete=false",
+        "--region=us-central1",
+    ]
+    assert build_arguments(given) == ["build", "--input=gs://p", "--keep_original", "--region=us-central1"]
+
+
+def test_the_launcher_writes_the_job_and_ends_without_submitting_it(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.json"
+    launcher = ROOT / "pipeline" / "dataflow_template.py"
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [
+            str(launcher),
+            *(
+                "--input=gs://photos/in",
+                "--output=gs://data/out",
+                "--sdk_container_image=us-docker.pkg.dev/p/r/shardfeed:0.1.0",
+            ),
+            *("--image_size=16", "--splits=", "--keep_original=false"),
+            *("--runner=DataflowRunner", f"--project={PROJECT}", f"--region={REGION}", "--job_name=from-a-form"),
+            *("--temp_location=gs://scratch/tmp", "--staging_location=gs://scratch/staging"),
+            f"--template_location={file}",
+        ],
+    )
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(launcher), run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == (
+        "Submitted, not waited for: the job is in the template's file\nThe dataset is there when gs://data/out/manifest.json is; "
+        "to see whether it is, rerun the same command.\n"
+    )
+    job = json.loads(file.read_text())
+    assert cloud.service.jobs == []
+    assert job["name"] == "from-a-form"
+    assert "Commit/PublishManifest" in {step.unique_name for step in graph(job).components.transforms.values()}
