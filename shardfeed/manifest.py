@@ -7,6 +7,7 @@ unknown ``schema_version`` is refused rather than half read. Damage of any kind 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shardfeed import naming
+from shardfeed.collecting import uncollected
 from shardfeed.errors import DatasetError, clip
 
 SCHEMA_VERSION = 1
@@ -128,6 +130,11 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     Raises:
         DatasetError: not JSON, unknown version, or a field that cannot be.
     """
+    with uncollected():
+        return _parse(data, where)
+
+
+def _parse(data: bytes, where: str) -> Manifest:
     remedy = "Restore the file from a copy, or build the dataset again."
     if len(data) > MAX_BYTES:
         raise DatasetError(f"{where} is damaged: {len(data)} bytes, at most {MAX_BYTES} are allowed. {remedy}")
@@ -196,13 +203,23 @@ def _split(raw: dict[str, Any]) -> Split:
                 records=_int(shard["records"], least=1),
                 bytes=_int(shard["bytes"]),
                 crc32c=_crc32c(shard["crc32c"]),
-                blocks=tuple(
-                    (_int(records, least=1), _int(size, least=1)) for records, size in _array(shard["blocks"])
-                ),
+                blocks=_blocks(shard["blocks"]),
             )
             for shard in _array(raw["shards"])
         ),
     )
+
+
+def _blocks(raw: Any) -> tuple[tuple[int, int], ...]:
+    """Checked all at once: a large dataset has hundreds of thousands, and a call for each is half of the time of opening it."""
+    blocks = tuple(map(tuple, _array(raw)))
+    numbers = list(itertools.chain.from_iterable(blocks))
+    if set(map(len, blocks)) - {2}:
+        raise ValueError("a block is not a pair of records and bytes")
+    if set(map(type, numbers)) - {int} or (numbers and not 1 <= min(numbers) <= max(numbers) <= _MAX_INT):
+        for number in numbers:
+            _int(number, least=1)  # says which
+    return blocks
 
 
 def _refuse_constant(name: str) -> NoReturn:
