@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
-from collections.abc import Iterator
 
 import pytest
 from packaging.requirements import Requirement
@@ -44,18 +42,6 @@ def pinned() -> dict[str, str]:
             if requirement.marker is None or requirement.marker.evaluate(FOR_311):
                 found[canonicalize_name(requirement.name)] = str(requirement.specifier)
     return found
-
-
-def needed(name: str, seen: set[str]) -> Iterator[str]:
-    """Names that a distribution needs without extras, and those that they need."""
-    for text in importlib.metadata.requires(name) or ():
-        requirement = Requirement(text)
-        if requirement.marker is None or requirement.marker.evaluate(FOR_311):
-            found = canonicalize_name(requirement.name)
-            if found not in seen:
-                seen.add(found)
-                yield found
-                yield from needed(found, seen)
 
 
 def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
@@ -103,15 +89,10 @@ def test_every_locked_package_has_one_version_and_hashes() -> None:
     } == {}
 
 
-@pytest.fixture(scope="module")
-def project() -> list[str]:
-    """Names that pyproject.toml asks for without extras."""
+def test_the_lock_holds_what_the_package_asks_for() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     block = text.partition("\ndependencies = [")[2].partition("\n]")[0]
-    return [canonicalize_name(Requirement(each).name) for each in re.findall(r'^\s*"([^"]+)"', block, re.MULTILINE)]
-
-
-def test_the_lock_holds_what_the_package_needs_and_what_that_needs(project: list[str]) -> None:
-    seen = set(project)
-    closure = set(project) | {found for name in project for found in needed(name, seen)}
-    assert closure - set(locked()) == set()
+    asked = [Requirement(each) for each in re.findall(r'^\s*"([^"]+)"', block, re.MULTILINE)]
+    versions = {name: str(requirement.specifier)[2:] for name, (requirement, _) in locked().items()}
+    assert len(asked) >= 5
+    assert [str(each) for each in asked if not each.specifier.contains(versions[canonicalize_name(each.name)])] == []
