@@ -6,21 +6,28 @@
 # Required:  PROJECT          project that runs and pays for the job
 #            REGION           region of the workers; take the buckets' own, or every byte crosses regions
 # Optional:  WORKERS          most workers that autoscaling may start        (default: Dataflow's)
-#            MACHINE_TYPE     such as n2-standard-4                           (default: Dataflow's)
+#            MACHINE_TYPE     such as n2-standard-8                           (default: n2-standard-4)
 #            SERVICE_ACCOUNT  e-mail of the account that the workers run as  (default: the project's)
 #            NETWORK          a network's name, or regions/R/subnetworks/S    (default: "default")
-#            IMAGE            worker image with shardfeed installed; nothing is then installed when a worker starts
+#            IMAGE            worker image with shardfeed (see Dockerfile); nothing is then installed when a worker starts
 #            TEMP             gs:// folder for staged files                   (default: shardfeed-tmp in OUTPUT's bucket)
 #            PYTHON           interpreter with shardfeed[beam]                (default: .venv/bin/python, else python3)
+#            CHECKS=no        do not ask gcloud whether all is ready
+#            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here)
 # Arguments after OUTPUT go to `shardfeed build` as they are.
 #
-# Only names are checked here. Whether the APIs are on and the accounts may do what they must is Beam's and Dataflow's to say.
+# Before a machine is paid for, gcloud is asked about login, project, APIs, region and the workers' account, and `shardfeed build`
+# looks at the buckets. Then the job is submitted and followed; summary and exit code are those of a local build.
+#
+#   PROJECT=… REGION=… IMAGE=… ./run_dataflow.sh --template gs://templates/shardfeed.json
+#
+# makes a Flex template of IMAGE instead, for others to start from the console or a schedule.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
-  sed -n '/^# Builds/,/^# Only/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | sed '$d'
+  sed -n '/^# Builds/,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 fail() {
@@ -28,9 +35,95 @@ fail() {
   exit 2
 }
 
+note() {
+  printf 'run_dataflow.sh: %s\n' "$1" >&2
+}
+
 # check NAME VALUE PATTERN WHAT: VALUE must match PATTERN from end to end.
 check() {
   [[ $2 =~ ^($3)$ ]] || fail "$1 is '$2'; it must be $4."
+}
+
+# ask WORDS…: gcloud's answer; without one, its code. Its own message is shown only where ours does not say it better.
+ask() {
+  gcloud --quiet "$@" 2>/dev/null
+}
+
+check_login() {
+  command -v gcloud >/dev/null ||
+    fail "gcloud is not on PATH. Install it (https://cloud.google.com/sdk/docs/install), or skip what it is asked: CHECKS=no"
+  account=$(ask auth list --filter=status:ACTIVE '--format=value(account)') || account=
+  [[ -n $account ]] || fail "gcloud has no account. Log in: gcloud auth login"
+  [[ -n ${GOOGLE_APPLICATION_CREDENTIALS:-} ]] || ask auth application-default print-access-token >/dev/null ||
+    fail "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login"
+}
+
+check_project() {
+  local described services missing=() name
+  described=$(ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)') ||
+    fail "project $PROJECT does not exist, or $account may not see it. Yours: gcloud projects list"
+  project_number=${described%%[[:space:]]*}
+  [[ $described == *ACTIVE ]] || fail "project $PROJECT is being deleted. Take another: gcloud projects list"
+  if services=$(ask services list --enabled --project="$PROJECT" '--format=value(config.name)'); then
+    for name in dataflow.googleapis.com compute.googleapis.com storage.googleapis.com "$@"; do
+      grep -Fqx "$name" <<<"$services" || missing+=("$name")
+    done
+    [[ ${#missing[@]} -eq 0 ]] ||
+      fail "APIs of project $PROJECT are off. Turn them on: gcloud services enable ${missing[*]} --project=$PROJECT"
+  else
+    note "$account may not list the APIs of $PROJECT; going on without that check."
+  fi
+}
+
+check_region() {
+  ask compute regions describe "$REGION" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+    fail "project $PROJECT has no region $REGION. Its regions: gcloud compute regions list --project=$PROJECT"
+  [[ -z ${MACHINE_TYPE:-} || $MACHINE_TYPE == *custom-* ]] ||
+    [[ -n $(ask compute machine-types list --project="$PROJECT" --filter="name=$MACHINE_TYPE AND zone~^$REGION-" \
+      --limit=1 '--format=value(name)') ]] ||
+    fail "region $REGION has no machines of type $MACHINE_TYPE. Its types: gcloud compute machine-types list --filter=zone~^$REGION-"
+  if [[ ${NETWORK:-} == */* ]]; then
+    ask compute networks subnets describe "${NETWORK##*/}" --region="$REGION" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+      fail "region $REGION has no subnetwork ${NETWORK##*/}. Its own: gcloud compute networks subnets list --regions=$REGION"
+  else
+    ask compute networks describe "${NETWORK:-default}" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+      fail "project $PROJECT has no network ${NETWORK:-default}. Name one: NETWORK=… (gcloud compute networks list --project=$PROJECT)"
+  fi
+}
+
+check_workers_account() {
+  local worker=${SERVICE_ACCOUNT:-$project_number-compute@developer.gserviceaccount.com} roles
+  ask iam service-accounts describe "$worker" --project="$PROJECT" '--format=value(email)' >/dev/null ||
+    fail "the workers' account $worker is not in project $PROJECT. Name another: SERVICE_ACCOUNT=… (gcloud iam service-accounts list)"
+  if roles=$(ask projects get-iam-policy "$PROJECT" '--flatten=bindings[].members' \
+    --filter="bindings.members:serviceAccount:$worker" '--format=value(bindings.role)'); then
+    grep -Eqx 'roles/(dataflow\.worker|editor|owner)' <<<"$roles" ||
+      fail "the workers' account $worker may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding $PROJECT \
+--member=serviceAccount:$worker --role=roles/dataflow.worker"
+  else
+    note "$account may not see the roles of $worker; going on without that check."
+  fi
+}
+
+check_image() {
+  [[ ${IMAGE:-} == *-docker.pkg.dev/* ]] || return 0
+  ask artifacts docker images describe "$IMAGE" '--format=value(image_summary.digest)' >/dev/null ||
+    fail "there is no image $IMAGE, or $account may not see it. Build it: gcloud builds submit --project=$PROJECT --tag=$IMAGE $here"
+}
+
+make_template() {
+  : "${IMAGE:?IMAGE is required for a template: the image that launches it and runs its workers, see Dockerfile}"
+  check TEMPLATE "$1" 'gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/.+\.json' "gs://BUCKET/NAME.json"
+  if [[ ${CHECKS:-} != no ]]; then
+    check_login
+    check_project artifactregistry.googleapis.com
+    check_image
+  fi
+  gcloud dataflow flex-template build "$1" --project="$PROJECT" --image="$IMAGE" --sdk-language=PYTHON \
+    --metadata-file="$here/flex_template.json" || fail "gcloud could not make the template; its message is above."
+  printf 'Template: %s\nStart a job: gcloud dataflow flex-template run shardfeed-1 --project=%s --region=%s \\\n' "$1" "$PROJECT" "$REGION"
+  printf '  --template-file-gcs-location=%s \\\n' "$1"
+  printf '  --parameters=input=gs://photos,output=gs://datasets/flowers/v1,sdk_container_image=%s\n' "$IMAGE"
 }
 
 if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
@@ -39,18 +132,24 @@ if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
   exit 0
 fi
 [[ $# -ge 2 ]] || fail "OUTPUT is missing: ./run_dataflow.sh gs://photos gs://datasets/flowers/v1"
+: "${PROJECT:?PROJECT is required: the Google Cloud project that runs the job, as in PROJECT=my-project}"
+: "${REGION:?REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1}"
+check PROJECT "$PROJECT" '([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]' "a project id, such as my-project (not its number or title)"
+check REGION "$REGION" '[a-z]+-[a-z]+[0-9]+' "a region, such as us-central1 (not a zone)"
+[[ -z ${IMAGE:-} ]] ||
+  check IMAGE "$IMAGE" '[a-z0-9][a-z0-9./:@_-]*' "an image's address, such as us-docker.pkg.dev/my-project/images/shardfeed:0.1.0"
+if [[ $1 == --template ]]; then
+  [[ $# -eq 2 ]] || fail "--template takes one address: ./run_dataflow.sh --template gs://BUCKET/NAME.json"
+  make_template "$2"
+  exit 0
+fi
 input=$1
 output=$2
 shift 2
-: "${PROJECT:?PROJECT is required: the Google Cloud project that runs the job, as in PROJECT=my-project}"
-: "${REGION:?REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1}"
 
 bucket='gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]'
 check INPUT "$input" "$bucket(/.*)?" "gs://BUCKET, gs://BUCKET/FOLDER or a glob below one"
 check OUTPUT "$output" "$bucket/.+" "gs://BUCKET/FOLDER: the folder that becomes the dataset"
-check PROJECT "$PROJECT" '([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]' "a project id, such as my-project (not its number or title)"
-check REGION "$REGION" '[a-z]+-[a-z]+[0-9]+' "a region, such as us-central1 (not a zone)"
-
 output_bucket=${output#gs://}
 TEMP=${TEMP:-gs://${output_bucket%%/*}/shardfeed-tmp}
 check TEMP "$TEMP" "$bucket/.+" "gs://BUCKET/FOLDER"
@@ -78,7 +177,6 @@ if [[ -n ${NETWORK:-} ]]; then
   fi
 fi
 if [[ -n ${IMAGE:-} ]]; then
-  check IMAGE "$IMAGE" '[a-z0-9][a-z0-9./:@_-]*' "an image's address, such as us-docker.pkg.dev/my-project/images/shardfeed:0.1.0"
   options+=(--sdk_container_image "$IMAGE")
 else
   options+=(--setup_file "$here/setup.py")
@@ -89,5 +187,16 @@ python=${PYTHON:-$here/.venv/bin/python}
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("apache_beam") is None)' ||
   fail "$python has no Apache Beam. Install it with: $python -m pip install '${here}[beam]'"
 
+if [[ ${CHECKS:-} != no ]]; then
+  check_login
+  check_project
+  check_region
+  check_workers_account
+  check_image
+fi
+
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
+if [[ ${PLAN:-} != no ]]; then
+  "$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@" >&2
+fi
 exec "$python" -m pipeline build --input "$input" --output "$output" "${options[@]}" "$@"

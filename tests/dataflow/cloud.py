@@ -50,6 +50,12 @@ class Cloud:
         """The same on Dataflow."""
         return self.build(*self.options, *flags, source=source, out=out)
 
+    def plan(self, *flags: str) -> Ended:
+        """``shardfeed plan`` with the arguments of a build on Dataflow."""
+        return run(
+            "plan", "--input", "gs://photos/in", "--output", "gs://data/plan", *self.options, *self.setup, *flags
+        )
+
     def put(self, bucket: str, files: Mapping[str, bytes]) -> None:
         """Uploads."""
         for name, data in files.items():

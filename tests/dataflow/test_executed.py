@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from shardfeed._version import __version__
 from tests.dataflow.cloud import Cloud, Ended
 from tests.dataflow.execution import Worker, execute, staged
 from tests.dataflow.service import End, Job
@@ -32,6 +33,11 @@ def executed(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return cloud.submit(*cloud.setup, *FLAGS)
 
 
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Worker:
+    return Worker(tmp_path_factory.mktemp("machine"))
+
+
 def test_a_worker_with_the_staged_package_alone_makes_the_dataset(executed: Ended) -> None:
     assert executed.code == 0, executed.err
     assert executed.out.startswith("Built: gs://data/out\n  images     13 listed = 12 written + 1 rejected (EMPTY 1)")
@@ -41,3 +47,37 @@ def test_the_dataset_is_the_local_build_byte_for_byte(cloud: Cloud, executed: En
     local = cloud.build(*FLAGS, out="gs://data/local")
     assert (executed.code, local.code) == (0, 0), local.err
     assert digests(cloud, "out/") == digests(cloud, "local/")
+
+
+def test_a_worker_without_the_package_is_told_from_other_failures(cloud: Cloud, machine: Worker) -> None:
+    cloud.service.execute = lambda job: execute(job, machine, cloud.gcs)
+    ended = cloud.submit("--sdk_container_image", "an/image:1", *FLAGS, out="gs://data/bare")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.endswith(
+        "shardfeed: the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. Give "
+        "--setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and --sdk_container_image. What is finished "
+        "is kept: rerun the same command to carry on.\n"
+    )
+    assert digests(cloud, "bare/") == {}
+
+
+def test_a_worker_of_another_version_stops_at_the_first_step(cloud: Cloud, machine: Worker) -> None:
+    def with_another(job: Job) -> End:
+        machine.install("workflow.tar.gz", staged(job)["workflow.tar.gz"])
+        (machine.site / "shardfeed" / "_version.py").write_text('__version__ = "0.0.1"\n')
+        return execute(job, machine, cloud.gcs)
+
+    cloud.service.execute = with_another
+    ended = cloud.submit(*cloud.setup, *FLAGS, out="gs://data/old")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(
+        f"shardfeed: the workers run other versions than this launcher: shardfeed 0.0.1 there, {__version__} here. Give an image with "
+        "the launcher's versions (--sdk_container_image; Dockerfile makes one), or none, or launch with the image's versions.\n"
+    )
+    assert digests(cloud, "old/") == {}
+
+
+def test_the_plan_takes_the_same_arguments(cloud: Cloud) -> None:
+    planned = cloud.plan(*FLAGS)
+    assert planned.code == 0, planned.err
+    assert digests(cloud, "plan/") == {}

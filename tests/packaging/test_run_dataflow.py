@@ -1,6 +1,7 @@
 """``run_dataflow.sh``: what it hands to ``python -m pipeline``, and what it refuses before anything starts.
 
-PYTHON names the interpreter, so a small program stands in its place and writes down how it was called.
+PYTHON names the interpreter, so a small program stands in its place and writes down how it was called. What the script asks of
+gcloud and forecasts first is in ``tests/dataflow``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tests.packaging import sources
 
 SCRIPT = sources.ROOT / "run_dataflow.sh"
 RECORDER = '#!/bin/sh\n[ "$1" = -c ] && exit {find_beam}\nprintf "%s\\n" "PYTHONPATH=$PYTHONPATH" "$@"\n'
-REQUIRED = {"PROJECT": "my-project", "REGION": "us-central1"}
+REQUIRED = {"PROJECT": "my-project", "REGION": "us-central1", "CHECKS": "no", "PLAN": "no"}
 COMMAND = ["gs://photos", "gs://datasets/flowers/v1"]
 FIXED = [
     f"PYTHONPATH={sources.ROOT}",

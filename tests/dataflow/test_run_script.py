@@ -1,0 +1,248 @@
+"""``run_dataflow.sh`` and gcloud: what it asks before anything starts, and what it says to each answer.
+
+A small program answers in gcloud's place, as gcloud 528 does where all is well; each test changes one answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.sources import ROOT
+
+IMAGE = "us-central1-docker.pkg.dev/my-project/shardfeed/shardfeed:0.1.0"
+WORKER = "12345-compute@developer.gserviceaccount.com"
+# Words of a call -> gcloud's answer. None: it fails, with its message on standard error.
+WELL: dict[str, str | None] = {
+    "auth list": "ann@example.com",
+    "auth application-default print-access-token": "ya29.token",
+    "projects describe": "12345\tACTIVE",
+    "services list": "artifactregistry.googleapis.com\ncompute.googleapis.com\ndataflow.googleapis.com\nstorage.googleapis.com",
+    "compute regions describe": "us-central1",
+    "compute machine-types list": "n2-standard-8",
+    "compute networks describe": "default",
+    "compute networks subnets describe": "inner",
+    "iam service-accounts describe": WORKER,
+    "projects get-iam-policy": "roles/storage.objectUser\nroles/dataflow.worker",
+    "artifacts docker images describe": "sha256:0f",
+    "dataflow flex-template build": "Successfully saved container spec in flex template file.",
+}
+PYTHON = '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$3: $*" >>"$CALLS"\nexit "${PYTHON_CODE:-0}"\n'
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the script: exit code, what it said, and which of our commands it started with which arguments."""
+
+    code: int
+    out: str
+    err: str
+    started: list[str]
+    asked: list[str]
+
+
+def run(folder: Path, *arguments: str, answers: dict[str, str | None] | None = None, **variables: str) -> Ran:
+    gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
+    for words, answer in {**WELL, **(answers or {})}.items():
+        does = f"printf '%s\\n' '{answer}'" if answer is not None else "echo 'ERROR: (gcloud) no' >&2; exit 1"
+        gcloud.append(f'*"{words}"*) {does} ;;')
+    (folder / "bin").mkdir()
+    for name, text in (("gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""])), ("python", PYTHON)):
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    calls, asked = folder / "calls", folder / "asked"
+    env = {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PYTHON": str(folder / "bin" / "python"),
+        "CALLS": str(calls),
+        "ASKED": str(asked),
+        "PROJECT": "my-project",
+        "REGION": "us-central1",
+        **variables,
+    }
+    done = subprocess.run([ROOT / "run_dataflow.sh", *arguments], cwd=folder, env=env, capture_output=True, text=True)
+    lines = [path.read_text().splitlines() if path.exists() else [] for path in (calls, asked)]
+    return Ran(done.returncode, done.stdout, done.stderr, *lines)
+
+
+COMMAND = ("gs://photos", "gs://datasets/flowers/v1")
+
+
+def test_where_all_is_well_the_plan_is_shown_and_the_job_runs_with_the_same_arguments(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, "--image_size", "224")
+    same = (
+        "--input gs://photos --output gs://datasets/flowers/v1 --runner DataflowRunner --project my-project --region us-central1 "
+        f"--temp_location gs://datasets/shardfeed-tmp --no_save_main_session --setup_file {ROOT}/setup.py --image_size 224"
+    )
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert ran.started == [f"plan: -m pipeline plan {same}", f"build: -m pipeline build {same}"]
+
+
+@pytest.mark.parametrize("code", ["2", "3", "4", "5"])
+def test_the_exit_code_is_the_commands(tmp_path: Path, code: str) -> None:
+    ran = run(tmp_path, *COMMAND, PLAN="no", PYTHON_CODE=code)
+    assert (ran.code, len(ran.started)) == (int(code), 1)
+
+
+def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, PYTHON_CODE="2")
+    assert (ran.code, [line.split(":")[0] for line in ran.started]) == (2, ["plan"])
+
+
+def test_without_checks_gcloud_is_not_asked(tmp_path: Path) -> None:
+    assert run(tmp_path, *COMMAND, CHECKS="no").asked == []
+
+
+REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
+    ("no account", {"auth list": ""}, {}, "gcloud has no account. Log in: gcloud auth login"),
+    (
+        "no application default credentials",
+        {"auth application-default print-access-token": None},
+        {},
+        "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login",
+    ),
+    (
+        "no project",
+        {"projects describe": None},
+        {},
+        "project my-project does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
+    ),
+    (
+        "a project being deleted",
+        {"projects describe": "12345\tDELETE_REQUESTED"},
+        {},
+        "project my-project is being deleted. Take another: gcloud projects list",
+    ),
+    (
+        "APIs off",
+        {"services list": "compute.googleapis.com"},
+        {},
+        "APIs of project my-project are off. Turn them on: gcloud services enable dataflow.googleapis.com "
+        "storage.googleapis.com --project=my-project",
+    ),
+    (
+        "no region",
+        {"compute regions describe": None},
+        {},
+        "project my-project has no region us-central1. Its regions: gcloud compute regions list --project=my-project",
+    ),
+    (
+        "no machines",
+        {"compute machine-types list": ""},
+        {"MACHINE_TYPE": "n9-standard-8"},
+        "region us-central1 has no machines of type n9-standard-8. Its types: gcloud compute machine-types list "
+        "--filter=zone~^us-central1-",
+    ),
+    (
+        "no network",
+        {"compute networks describe": None},
+        {},
+        "project my-project has no network default. Name one: NETWORK=… (gcloud compute networks list --project=my-project)",
+    ),
+    (
+        "no subnetwork",
+        {"compute networks subnets describe": None},
+        {"NETWORK": "regions/us-central1/subnetworks/inner"},
+        "region us-central1 has no subnetwork inner. Its own: gcloud compute networks subnets list --regions=us-central1",
+    ),
+    (
+        "no workers' account",
+        {"iam service-accounts describe": None},
+        {"SERVICE_ACCOUNT": "w@my-project.iam.gserviceaccount.com"},
+        "the workers' account w@my-project.iam.gserviceaccount.com is not in project my-project. Name another: "
+        "SERVICE_ACCOUNT=… (gcloud iam service-accounts list)",
+    ),
+    (
+        "a workers' account without the role",
+        {"projects get-iam-policy": "roles/storage.objectUser"},
+        {},
+        f"the workers' account {WORKER} may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding my-project "
+        f"--member=serviceAccount:{WORKER} --role=roles/dataflow.worker",
+    ),
+    (
+        "no image",
+        {"artifacts docker images describe": None},
+        {"IMAGE": IMAGE},
+        f"there is no image {IMAGE}, or ann@example.com may not see it. Build it: gcloud builds submit --project=my-project "
+        f"--tag={IMAGE} {ROOT}",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("answers", "variables", "said"), [case[1:] for case in REFUSALS], ids=[c[0] for c in REFUSALS]
+)
+def test_what_is_missing_is_named_with_the_remedy_before_anything_starts(
+    tmp_path: Path, answers: dict[str, str | None], variables: dict[str, str], said: str
+) -> None:
+    ran = run(tmp_path, *COMMAND, answers=answers, **variables)
+    assert (ran.code, ran.out, ran.err, ran.started) == (2, "", f"run_dataflow.sh: {said}\n", [])
+
+
+def test_a_machine_without_gcloud_is_told_both_ways_out(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "dirname", "grep", "sed", "env"):
+        found = [folder for folder in os.environ["PATH"].split(":") if os.access(f"{folder}/{name}", os.X_OK)]
+        (tools / name).symlink_to(f"{found[0]}/{name}")
+    (tmp_path / "run").mkdir()
+    ran = run(tmp_path / "run", *COMMAND, PATH=str(tools))
+    assert (ran.code, ran.started) == (2, [])
+    assert ran.err == (
+        "run_dataflow.sh: gcloud is not on PATH. Install it (https://cloud.google.com/sdk/docs/install), or skip what it is "
+        "asked: CHECKS=no\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("services list", "ann@example.com may not list the APIs of my-project; going on without that check."),
+        ("projects get-iam-policy", f"ann@example.com may not see the roles of {WORKER}; going on without that check."),
+    ],
+    ids=["APIs", "roles"],
+)
+def test_what_may_not_be_asked_is_said_and_stops_nothing(tmp_path: Path, words: str, said: str) -> None:
+    ran = run(tmp_path, *COMMAND, answers={words: None})
+    assert (ran.code, ran.err, len(ran.started)) == (0, f"run_dataflow.sh: {said}\n", 2)
+
+
+def test_a_template_is_made_of_the_image_and_the_command_that_starts_it_is_shown(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--template", "gs://templates/shardfeed.json", IMAGE=IMAGE)
+    assert (ran.code, ran.err, ran.started) == (0, "", [])
+    assert ran.asked[-1] == (
+        f"dataflow flex-template build gs://templates/shardfeed.json --project=my-project --image={IMAGE} --sdk-language=PYTHON "
+        f"--metadata-file={ROOT}/flex_template.json"
+    )
+    assert f"sdk_container_image={IMAGE}\n" in ran.out
+    assert re.search(r"^Template: gs://templates/shardfeed\.json$", ran.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        (("gs://templates/t.json",), {}, "IMAGE is required for a template"),
+        (("gs://templates",), {"IMAGE": IMAGE}, "TEMPLATE is 'gs://templates'; it must be gs://BUCKET/NAME.json."),
+        (("gs://t/t.json", "--image_size"), {"IMAGE": IMAGE}, "--template takes one address"),
+    ],
+    ids=["no image", "no file", "more"],
+)
+def test_a_template_that_cannot_be_made_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], said: str
+) -> None:
+    ran = run(tmp_path, "--template", *arguments, **variables)
+    assert (ran.code != 0, ran.asked) == (True, [])
+    assert said in ran.err
+
+
+def test_a_template_that_gcloud_refuses_is_an_error(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path, "--template", "gs://templates/t.json", answers={"dataflow flex-template build": None}, IMAGE=IMAGE
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "ERROR: (gcloud) no\nrun_dataflow.sh: gcloud could not make the template; its message is above.\n"
