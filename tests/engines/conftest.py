@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from tests.engines import servers
+from tests.engines.servers import Server
+from tests.engines.stuck import Stuck, stuck_on_prism
 from tests.engines.worker import Worker, make_worker
 from tests.packaging.sources import ROOT
 from tests.promises import builds, disk
@@ -28,6 +33,20 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Worker:
 
 
 @pytest.fixture(scope="session")
+def pool(worker: Worker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One pool for all tests; its workers are new with every job."""
+    with servers.worker_pool(worker, tmp_path_factory.mktemp("pool")) as server:
+        yield server
+
+
+@pytest.fixture
+def hook(worker: Worker) -> Iterator[Path]:
+    """What workers of this test run first; nothing, until it is written."""
+    yield worker.hook
+    worker.hook.write_text("")
+
+
+@pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty photos of three classes, and two files that cannot be used."""
     root = make_photos(tmp_path_factory.mktemp("engines") / "photos", classes=("cat", "dog", "ähnlich"), each=20)
@@ -42,3 +61,17 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     out = tmp_path_factory.mktemp("reference") / "out"
     builds.built(photos, out, *FLAGS)
     return disk.digests(out)
+
+
+StuckBuild = Callable[..., AbstractContextManager[Stuck]]
+
+
+@pytest.fixture
+def stuck_build(prism_program: Path, pool: Server, hook: Path, photos: Path, tmp_path: Path) -> StuckBuild:
+    """``with stuck_build(*flags, terminal=…) as stuck``: a build of ``photos`` to ``tmp_path/out`` that stands still on Prism."""
+
+    def start(*flags: str, terminal: int | None = None) -> AbstractContextManager[Stuck]:
+        args = builds.build_args(photos, tmp_path / "out", *FLAGS, *flags)
+        return stuck_on_prism(prism_program, pool, hook, tmp_path, args, terminal)
+
+    return start

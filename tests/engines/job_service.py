@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from apache_beam.runners.portability import local_job_service, local_job_service_main
+from apache_beam.runners.portability import local_job_service_main
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
 
@@ -19,7 +19,6 @@ def main(port: str, workers: str) -> None:
         self._num_workers = int(workers)
 
     setattr(fn_runner.FnApiRunner, "__init__", with_workers)  # noqa: B010
-    local_job_service.logging.getLogger().setLevel("INFO")
     local_job_service_main.run([local_job_service_main.__file__, f"--port={port}"])
 
 

@@ -48,33 +48,28 @@ class Engine:
 
 
 @contextlib.contextmanager
-def prism(program: Path, worker: Worker, home: Path, hook: str = "", **env: str) -> Iterator[Engine]:
-    """Prism, and a pool of workers."""
-    service = (str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
-    with _engine(service, worker, home, hook, env) as engine:
-        yield engine
+def worker_pool(worker: Worker, home: Path) -> Iterator[Server]:
+    """Starts a new worker process for every job that asks for one."""
+    program = (str(worker.python), "-m", "apache_beam.runners.worker.worker_pool_main", "--service_port", "{port}")
+    with _started(program, worker.environment(home), home / "pool.log") as server:
+        yield server
 
 
 @contextlib.contextmanager
-def job_service(worker: Worker, home: Path, hook: str = "", *, workers: int = 1, **env: str) -> Iterator[Engine]:
+def prism(program: Path, pool: Server, home: Path) -> Iterator[Engine]:
+    """Prism, with the pool's workers."""
+    command = (str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
+    env = {"HOME": str(home), "TMPDIR": str(home), "PATH": os.defpath}
+    with _started(command, env, home / "prism.log") as service:
+        yield Engine(service, pool)
+
+
+@contextlib.contextmanager
+def job_service(worker: Worker, pool: Server, home: Path, *, workers: int) -> Iterator[Engine]:
     """Beam's own job service, which runs a job by the in-process engine's code, with so many workers of the pool."""
-    program = Path(__file__).with_name("job_service.py")
-    service = (str(worker.python), str(program), "{port}", str(workers))
-    with _engine(service, worker, home, hook, env) as engine:
-        yield engine
-
-
-@contextlib.contextmanager
-def _engine(service: Sequence[str], worker: Worker, home: Path, hook: str, env: Mapping[str, str]) -> Iterator[Engine]:
-    pool = (str(worker.python), "-m", "apache_beam.runners.worker.worker_pool_main", "--service_port", "{port}")
-    variables = worker.environment(home, hook, **env)
-    with (
-        _started(service, variables, home / "service.log") as first,
-        _started(pool, variables, home / "pool.log") as second,
-    ):
-        _wait_for(first)
-        _wait_for(second)
-        yield Engine(first, second)
+    command = (str(worker.python), str(Path(__file__).with_name("job_service.py")), "{port}", str(workers))
+    with _started(command, worker.environment(home), home / "job_service.log") as service:
+        yield Engine(service, pool)
 
 
 @contextlib.contextmanager
@@ -83,8 +78,10 @@ def _started(command: Sequence[str], env: Mapping[str, str], log: Path) -> Itera
     words = [word.format(port=port) for word in command]
     with log.open("wb") as out:
         process = subprocess.Popen(words, cwd="/", env=env, stdout=out, stderr=out)
+    server = Server(process, port)
     try:
-        yield Server(process, port)
+        _wait_for(server)
+        yield server
     finally:
         for pid in descendants(process.pid):
             with contextlib.suppress(ProcessLookupError):

@@ -14,8 +14,7 @@ import grpc
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from tests.engines import servers
-from tests.engines.servers import Engine
-from tests.engines.worker import Worker
+from tests.engines.servers import Engine, Server
 from tests.pipeline.photos import command, environment
 
 # From the tenth image on a worker tells who it is, and waits for the gate.
@@ -27,7 +26,7 @@ def stuck(*args, **kwargs):
     if next(count) >= 10:
         with open({reached!r}, "w") as reached:
             reached.write(f"{{os.getpid()}}\\n")
-        open({gate!r}).read()
+        os.read(os.open({gate!r}, os.O_RDONLY), 1)
     return process(*args, **kwargs)
 encoding.process_image = stuck
 """
@@ -37,18 +36,17 @@ _LAST = {beam_job_api_pb2.JobState.Enum.Value(name) for name in ("DONE", "CANCEL
 
 @dataclass(frozen=True)
 class Stuck:
-    """``launcher`` waits for the job; ``worker`` is the process id of the one that stands still."""
+    """``launcher`` waits for the job; ``worker`` is the process id of the one that stands still; ``args``: what was asked for."""
 
+    args: tuple[str, ...]
     launcher: subprocess.Popen[str]
     engine: Engine
     worker: int
-    gate: Path
+    gate: int
 
     def open_gate(self) -> None:
-        """Lets the worker go on, now and from now on."""
-        os.close(os.open(self.gate, os.O_RDWR))
-        self.gate.unlink()
-        self.gate.touch()
+        """Lets the worker go on, now and from now on: every image takes a byte."""
+        os.write(self.gate, b"." * 1000)
 
     def wait_until_job_ends(self) -> None:
         """Asks the engine for the states of its only job until the last."""
@@ -61,16 +59,19 @@ class Stuck:
 
 @contextlib.contextmanager
 def stuck_on_prism(
-    program: Path, worker: Worker, folder: Path, *args: str, terminal: int | None = None
+    program: Path, pool: Server, hook: Path, folder: Path, args: tuple[str, ...], terminal: int | None
 ) -> Iterator[Stuck]:
-    """``shardfeed args…`` on Prism; ``terminal`` is what it has for standard input and error, where given."""
+    """``shardfeed args…`` on Prism, whose workers run ``hook``.
+
+    ``terminal`` is what the launcher has for standard input and error, where given.
+    """
     reached, gate = folder / "reached", folder / "gate"
     os.mkfifo(reached)
     os.mkfifo(gate)
-    pipe = os.open(reached, os.O_RDWR)  # does not wait for a writer, who may never come
-    hook = _HOOK.format(reached=str(reached), gate=str(gate))
+    pipe, way = os.open(reached, os.O_RDWR), os.open(gate, os.O_RDWR)  # neither waits for the other end
+    hook.write_text(_HOOK.format(reached=str(reached), gate=str(gate)))
     try:
-        with servers.prism(program, worker, folder, hook) as engine:
+        with servers.prism(program, pool, folder) as engine:
             launcher = subprocess.Popen(
                 command(*args, *engine.flags),
                 stdin=subprocess.DEVNULL if terminal is None else terminal,
@@ -83,9 +84,10 @@ def stuck_on_prism(
             try:
                 came = select.select([pipe], [], [], _SECONDS)[0]
                 assert came, f"no worker came as far as encoding; the launcher ended with {launcher.poll()}"
-                yield Stuck(launcher, engine, int(os.read(pipe, 100).split()[0]), gate)
+                yield Stuck(args, launcher, engine, int(os.read(pipe, 100).split()[0]), way)
             finally:
                 launcher.kill()
                 launcher.wait()
     finally:
         os.close(pipe)
+        os.close(way)

@@ -12,9 +12,8 @@ import pytest
 
 from tests.e2e.cloud import IN, photo_server
 from tests.engines import servers
-from tests.engines.conftest import FLAGS
-from tests.engines.stuck import stuck_on_prism
-from tests.engines.worker import Worker
+from tests.engines.conftest import FLAGS, StuckBuild
+from tests.engines.servers import Server
 from tests.pipeline.photos import shardfeed, write_photos
 from tests.promises import builds, disk
 
@@ -31,10 +30,9 @@ from tests.promises import builds, disk
     ids=["a worker", "Prism itself"],
 )
 def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes(
-    who: str, said: str, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+    who: str, said: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
-    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
+    with stuck_build() as stuck:
         os.kill(stuck.worker if who == "the worker" else stuck.engine.service.process.pid, signal.SIGKILL)
         out, err = stuck.launcher.communicate(timeout=60)
 
@@ -43,7 +41,7 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
     assert "Traceback" not in err
     assert "manifest.json" not in disk.files(tmp_path / "out")
 
-    again = builds.run(*args)
+    again = builds.run(*stuck.args)
     assert (again.code, again.err) == (0, "")
     assert "images kept from an earlier run" in again.out
     assert disk.digests(tmp_path / "out") == reference
@@ -51,22 +49,24 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
 
 AGAIN = ", 10 times. Run the same command again later.\n"
 
-# The store of a worker's images answers nothing but 503; the worker does not wait between its attempts.
+# A worker that finds its store where the test says, and does not wait between its attempts.
 IMPATIENT = """
+os.environ.update({env!r})
 from shardfeed.storage import retry
 retry.sleep = lambda seconds: None
 """
 
 
 def test_a_store_that_fails_a_worker_is_named_by_the_launcher_and_the_same_command_completes(
-    prism_program: Path, worker: Worker, photos: Path, tmp_path: Path
+    prism_program: Path, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     with photo_server(photos) as server:
         args = builds.build_args([IN], out, *FLAGS)
         env = {"STORAGE_EMULATOR_HOST": server.url, "HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": ""}
+        hook.write_text(IMPATIENT.format(env=env))
         fault = server.inject("status", "get", "in/dog/004.jpg", times=None)
-        with servers.prism(prism_program, worker, tmp_path, IMPATIENT, **env) as engine:
+        with servers.prism(prism_program, pool, tmp_path) as engine:
             failed = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
         fault.times = 0
         again = builds.run(*args, env=env)
@@ -89,13 +89,12 @@ def test_an_engine_that_does_not_answer_is_named(tmp_path: Path, photos: Path) -
     )
 
 
-@pytest.mark.parametrize("runner", ["DirectRunner", "FnApiRunner"])
-def test_a_local_build_does_not_start_prism_even_where_it_is_told_where_prism_is(runner: str, tmp_path: Path) -> None:
+def test_a_local_build_does_not_start_prism_even_where_it_is_told_where_prism_is(tmp_path: Path) -> None:
     write_photos(tmp_path / "in", cat=2, dog=2)
     program = tmp_path / "prism"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-started\nexec {sys.executable} -c 'input()'\n")
     program.chmod(0o755)
     where = ("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"), "--image_size", "16")
-    ended = shardfeed("build", *where, "--runner", runner, "--prism_location", str(program))
+    ended = shardfeed("build", *where, "--runner", "DirectRunner", "--prism_location", str(program))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert not (tmp_path / "was-started").exists()

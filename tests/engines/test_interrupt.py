@@ -11,20 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.conftest import FLAGS
-from tests.engines.stuck import stuck_on_prism
-from tests.engines.worker import Worker
+from tests.engines.conftest import StuckBuild
 from tests.promises import builds, disk
 
 LEFT = (
-    "shardfeed: no longer waiting; the job goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
-    "finished is done twice."
+    "shardfeed: no longer waiting; the job goes on. To wait for it again, rerun the same command: it joins, and nothing "
+    "that is finished is done twice."
+)
+CANCELLED = (
+    "shardfeed: the job was cancelled. What is finished is kept under {}/_parts; rerun the same command to carry on."
 )
 QUESTION = "The job goes on without this program. Cancel it? [y/N] "
-
-
-def cancelled(out: Path) -> str:
-    return f"shardfeed: the job was cancelled. What is finished is kept under {out}/_parts; rerun the same command to carry on."
 
 
 def completes(args: tuple[str, ...], out: Path, reference: dict[str, str]) -> None:
@@ -33,46 +30,43 @@ def completes(args: tuple[str, ...], out: Path, reference: dict[str, str]) -> No
     assert disk.digests(out) == reference
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_without_a_terminal_the_job_goes_on_and_the_same_command_joins_it(
-    number: signal.Signals, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+    stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
-    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
-        stuck.launcher.send_signal(number)
+    with stuck_build() as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
         out, err = stuck.launcher.communicate(timeout=60)
         assert (stuck.launcher.returncode, out, err) == (4, "", f"\n{LEFT}\n")
         assert "manifest.json" not in disk.files(tmp_path / "out")
 
         stuck.open_gate()
-        completes(args, tmp_path / "out", reference)
+        completes(stuck.args, tmp_path / "out", reference)
 
 
-def test_a_job_that_is_left_publishes_by_itself(
-    prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+def test_a_job_that_was_left_publishes_by_itself(
+    stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    with stuck_on_prism(prism_program, worker, tmp_path, *builds.build_args(photos, out, *FLAGS)) as stuck:
-        stuck.launcher.send_signal(signal.SIGINT)
-        stuck.launcher.communicate(timeout=60)
+    with stuck_build() as stuck:
+        stuck.launcher.send_signal(signal.SIGTERM)
+        assert stuck.launcher.communicate(timeout=60) == ("", f"\n{LEFT}\n")
+
         stuck.open_gate()
         stuck.wait_until_job_ends()
-    assert disk.digests(out) == reference
+    assert disk.digests(tmp_path / "out") == reference
 
 
 def test_cancelled_by_the_flag_the_job_publishes_nothing_and_the_same_command_carries_on(
-    prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+    stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--on_interrupt", "cancel")
-    with stuck_on_prism(prism_program, worker, tmp_path, *args) as stuck:
-        stuck.launcher.send_signal(signal.SIGINT)
+    with stuck_build("--on_interrupt", "cancel") as stuck:
+        stuck.launcher.send_signal(signal.SIGTERM)
         out, err = stuck.launcher.communicate(timeout=60)
-        assert (stuck.launcher.returncode, out, err) == (4, "", cancelled(tmp_path / "out") + "\n")
+        assert (stuck.launcher.returncode, out, err) == (4, "", CANCELLED.format(tmp_path / "out") + "\n")
 
-        stuck.open_gate()  # whatever the worker had in hand
+        stuck.open_gate()  # what the worker has in hand may be finished, and harms nobody
         stuck.wait_until_job_ends()
         assert "manifest.json" not in disk.files(tmp_path / "out")
-    completes(args, tmp_path / "out", reference)
+    completes(stuck.args, tmp_path / "out", reference)
 
 
 @contextlib.contextmanager
@@ -94,13 +88,12 @@ def read_until(end: int, text: str) -> str:
     return shown
 
 
-@pytest.mark.parametrize("answer", ["y", "n", ""], ids=["yes", "no", "just Enter"])
+@pytest.mark.parametrize("answer", ["y", ""], ids=["yes", "just Enter"])
 def test_on_a_terminal_the_user_is_asked_once(
-    answer: str, prism_program: Path, worker: Worker, photos: Path, reference: dict[str, str], tmp_path: Path
+    answer: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
-    said = cancelled(tmp_path / "out") if answer == "y" else LEFT
-    with terminal() as (ours, theirs), stuck_on_prism(prism_program, worker, tmp_path, *args, terminal=theirs) as stuck:
+    said = CANCELLED.format(tmp_path / "out") if answer else LEFT
+    with terminal() as (ours, theirs), stuck_build(terminal=theirs) as stuck:
         stuck.launcher.send_signal(signal.SIGINT)
         shown = read_until(ours, QUESTION)
         os.write(ours, f"{answer}\n".encode())
@@ -108,14 +101,11 @@ def test_on_a_terminal_the_user_is_asked_once(
         assert (stuck.launcher.wait(60), shown.count(QUESTION)) == (4, 1)
 
         stuck.open_gate()
-        completes(args, tmp_path / "out", reference)
+        completes(stuck.args, tmp_path / "out", reference)
 
 
-def test_a_second_ctrl_c_at_the_question_leaves_the_job(
-    prism_program: Path, worker: Worker, photos: Path, tmp_path: Path
-) -> None:
-    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
-    with terminal() as (ours, theirs), stuck_on_prism(prism_program, worker, tmp_path, *args, terminal=theirs) as stuck:
+def test_a_second_ctrl_c_at_the_question_leaves_the_job(stuck_build: StuckBuild) -> None:
+    with terminal() as (ours, theirs), stuck_build(terminal=theirs) as stuck:
         stuck.launcher.send_signal(signal.SIGINT)
         read_until(ours, QUESTION)
         stuck.launcher.send_signal(signal.SIGINT)

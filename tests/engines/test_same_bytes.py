@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.engines import servers
 from tests.engines.conftest import FLAGS
-from tests.engines.servers import Engine
+from tests.engines.servers import Engine, Server
 from tests.engines.worker import Worker
 from tests.promises import builds, disk
 
@@ -38,25 +36,22 @@ def test_prism_with_a_worker_thread_in_the_launcher(
 @pytest.mark.parametrize(
     ("kind", "workers"),
     [
-        pytest.param("prism", 1, id="Prism with a worker process"),
-        pytest.param("job service", 1, id="Beam's job service with a worker process"),
+        pytest.param("Prism", 1, id="Prism"),
         pytest.param("job service", 2, id="Beam's job service with two worker processes"),
     ],
 )
 def test_workers_that_have_only_beam_and_the_source_package(
-    kind: str,
-    workers: int,
-    prism_program: Path,
-    worker: Worker,
-    photos: Path,
-    reference: dict[str, str],
-    tmp_path: Path,
-) -> None:
+    kind: str, workers: int, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path,
+    reference: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
     log = tmp_path / "witness"
-    start: Callable[..., AbstractContextManager[Engine]] = (
-        partial(servers.prism, prism_program) if kind == "prism" else partial(servers.job_service, workers=workers)
+    hook.write_text(WITNESS.format(log=str(log)))
+    start: AbstractContextManager[Engine] = (
+        servers.prism(prism_program, pool, tmp_path)
+        if kind == "Prism"
+        else servers.job_service(worker, pool, tmp_path, workers=workers)
     )
-    with start(worker, tmp_path, hook=WITNESS.format(log=str(log))) as engine:
+    with start as engine:
         builds.built(photos, tmp_path / "out", *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
 
     assert disk.digests(tmp_path / "out") == reference

@@ -1,7 +1,7 @@
 """A worker's Python: an environment that holds the source package, without its extras, and sees Beam behind it.
 
 The checkout is not on its path, its processes run in ``/`` with no PYTHONPATH, so that what works there works from the
-package alone. What workers do is seen and changed by a piece of Python (``hook``) that each runs before anything else.
+package alone. What workers do is seen and changed by a piece of Python that each runs before anything else (``Worker.hook``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from pathlib import Path
 
 from tests.packaging import sources
 
-HOOK = "SHARDFEED_TEST_WORKER_HOOK"  # environment variable: Python that a worker runs first
-_SITE = f"""
+_SITE = """
 import os, sys
 if "SdkHarness" in " ".join(sys.orig_argv):
-    exec(os.environ.get({HOOK!r}, ""))
+    exec(open({hook!r}).read())
 """
 _FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 
@@ -32,10 +31,15 @@ class Worker:
     python: Path
     site: Path
 
-    def environment(self, home: Path, hook: str = "", **more: str) -> dict[str, str]:
+    @property
+    def hook(self) -> Path:
+        """A file of Python that every worker process runs first."""
+        return self.site / "hook.txt"
+
+    def environment(self, home: Path) -> dict[str, str]:
         """A worker machine's variables: nothing of this process but the way to the system's programs."""
         path = f"{self.python.parent}{os.pathsep}{os.defpath}"  # Beam's worker pool starts plain "python"
-        return {"PATH": path, "HOME": str(home), "TMPDIR": str(home), HOOK: hook, **more}
+        return {"PATH": path, "HOME": str(home), "TMPDIR": str(home)}
 
 
 def make_worker(folder: Path) -> Worker:
@@ -54,8 +58,10 @@ def make_worker(folder: Path) -> Worker:
     pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
     _run(sys.executable, *pip, "--no-index", "--no-deps", "--no-build-isolation", "--target", site, archive)
     (site / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")  # .pth files there are not read
-    (site / "sitecustomize.py").write_text(_SITE)
-    return Worker(python, site)
+    worker = Worker(python, site)
+    worker.hook.touch()
+    (site / "sitecustomize.py").write_text(_SITE.format(hook=str(worker.hook)))
+    return worker
 
 
 def _run(*command: str | Path) -> str:
