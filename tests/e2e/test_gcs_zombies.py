@@ -1,0 +1,103 @@
+"""Repeated bundles, doubled and late requests: attempts that nobody waits for change no published byte, and are swept.
+
+An engine may run a piece of work twice, side by side, and a network may deliver a request twice, or long after whoever sent it
+has gone. Here every bundle runs three times, every write arrives twice, and all of a build's writes arrive again at its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+
+from shardfeed.naming import MANIFEST
+from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
+from tests.e2e.conftest import Undisturbed
+from tests.fakes.gcs_objects import Refusal
+from tests.fakes.strict_gcs import Request, StrictGCS
+
+REPEAT = "--direct_runner_bundle_repeat=2"
+WRITES = ("upload", "compose", "delete")
+
+
+def is_write(request: Request) -> bool:
+    return request.bucket == "data" and request.kind in WRITES
+
+
+def send(server: StrictGCS, *requests: Request) -> None:
+    """Requests that arrive once more; nobody hears the answers."""
+    for request in requests:
+        with contextlib.suppress(Refusal):
+            server.answer(request)
+
+
+def test_bundles_that_run_three_times_write_the_same_bytes(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    cloud.built(IN, OUT, REPEAT, hooks=[few_parts])
+    assert published(server) == undisturbed.digests
+
+
+@pytest.mark.parametrize("flags", [(), (REPEAT,)], ids=["", "and every bundle runs three times"])
+def test_every_write_arrives_twice(
+    flags: tuple[str, ...], server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    doubled = []
+
+    def double(request: Request) -> bool:
+        if is_write(request):
+            doubled.append(request)
+            send(server, request)  # and is then answered as a second one: the client hears that the name is taken
+        return False
+
+    server.inject("call", matches=double)
+    cloud.built(IN, OUT, *flags, hooks=[few_parts])
+    assert published(server) == undisturbed.digests
+    assert {request.kind for request in doubled} == set(WRITES)
+
+
+@pytest.mark.parametrize("kind", ["upload", "compose"])
+def test_writes_that_fail_after_they_were_done_while_every_bundle_runs_three_times(
+    kind: str, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    fault = server.inject(
+        "lost_answer", matches=lambda r: is_write(r) and r.kind == kind, times=6 if kind == "upload" else 1
+    )
+    cloud.built(IN, OUT, REPEAT, hooks=[few_parts])
+    assert (fault.times, published(server)) == (0, undisturbed.digests)
+
+
+def test_a_slow_attempt_is_overtaken_by_a_whole_build(
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    """The first write of a part waits until another build has published and swept; then it is done."""
+
+    def overtake() -> None:
+        cloud.built(IN, OUT, hooks=[few_parts])
+
+    server.inject("call", matches=lambda r: is_write(r) and "/train/" in r.name, action=overtake)
+    slow = cloud.build(IN, OUT, REPEAT, hooks=[few_parts])
+    assert (slow.code, slow.err) == (0, "")
+    assert published(server) == undisturbed.digests
+
+
+@pytest.mark.parametrize("moment", ["before the manifest", "after the end"])
+def test_all_writes_of_a_build_arrive_again(
+    moment: str, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+) -> None:
+    def again() -> None:
+        send(server, *[request for request in server.log if is_write(request) and request.kind != "delete"])
+
+    if moment == "before the manifest":
+        server.inject("call", "upload", f"out/{MANIFEST}", action=again)
+    cloud.built(IN, OUT, hooks=[few_parts])
+    if moment == "after the end":
+        again()
+        left = {name for name in output(server) if name.startswith("_parts/")}
+        assert {name.rpartition("/")[2] for name in left} >= {"CLAIM", "00000.json"}
+
+    verified = cloud.run("verify", OUT, "--deep", "--json")
+    assert (verified.code, json.loads(verified.out)["ok"]) == (0, True)
+    cloud.built(IN, OUT, hooks=[few_parts])
+    assert published(server) == undisturbed.digests
