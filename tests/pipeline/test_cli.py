@@ -19,15 +19,20 @@ from tests.datasets import write_dataset
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
 from transforms.images.rejects import Reason
 
-COMMANDS = {
-    "build": {
-        "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
-        "--keep_original", "--resizer", "--num_shards", "--shard_bytes", "--splits", "--label_from", "--class_list",
-        "--max_rejected", "--seed", "--threads", "--discard_incomplete", "--keep_parts", "--trust_manifest", "--runner", "--json",
-    },
-    "verify": {"--deep", "--json"},
-    "inspect": {"-n", "--sheet"},
+BUILD_FLAGS = {
+    "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
+    "--keep_original", "--resizer", "--num_shards", "--shard_bytes", "--splits", "--label_from", "--class_list", "--max_rejected",
+    "--seed", "--threads", "--discard_incomplete", "--keep_parts", "--trust_manifest", "--cross_region", "--on_interrupt",
+    "--runner", "--json",
 }  # fmt: skip
+COMMANDS = {
+    "build": BUILD_FLAGS,
+    "plan": BUILD_FLAGS,
+    "verify": {"--deep", "--json"},
+    "status": {"--json"},
+    "inspect": {"-n", "--sheet"},
+    "benchmark": {"--batch_size", "--step_ms", "--seconds", "--reader", "--json"},
+}
 
 
 @pytest.fixture
@@ -75,11 +80,12 @@ def test_every_flag_has_a_help_text(command: str) -> None:
     assert [action.dest for action in _subparsers()[command]._actions if not action.help] == []
 
 
-@pytest.mark.parametrize("command", ["plan", "status", "metadata", "benchmark", "Build", "bui"])
+@pytest.mark.parametrize("command", ["report", "export", "repair", "metadata", "Build", "bui"])
 def test_a_command_that_is_not_built_is_unknown(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(command) == 2
     assert _unquoted(capsys.readouterr().err) == (
-        f"shardfeed: argument COMMAND: invalid choice: {command} (choose from build, verify, inspect). See `shardfeed --help`.\n"
+        f"shardfeed: argument COMMAND: invalid choice: {command} (choose from {', '.join(COMMANDS)}). See `shardfeed "
+        "--help`.\n"
     )
 
 
