@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
     from shardfeed.explain import explain_errors
     from shardfeed.fitting import compile_args, fit_args
+    from shardfeed.gcs_tuning import tune_gcs
     from shardfeed.load import load
     from shardfeed.storage.base import StorageError
     from shardfeed.verify import verify
@@ -52,6 +53,7 @@ __all__ = [
     "info",
     "input_fn",
     "load",
+    "tune_gcs",
     "verify",
 ]
 
@@ -76,6 +78,7 @@ _HOMES = {
     "info": "dataset_info",
     "input_fn": "distribution",
     "load": "load",
+    "tune_gcs": "gcs_tuning",
     "verify": "verify",
 }
 

@@ -1,0 +1,85 @@
+"""A small convolutional network in PyTorch, fed without TensorFlow.
+
+    pip install 'shardfeed[arrays]' torch
+    python examples/train_torch.py out/ --epochs 5
+    torchrun --nproc_per_node 8 examples/train_torch.py out/      # each process reads its own share
+
+``num_workers`` stays 0: ``array_batches`` decodes in threads, which use all cores, so worker processes would only copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import shardfeed
+
+
+class Batches(IterableDataset):
+    """This process's batches of a split, as tensors: (uint8[n, channels, height, width], int64[n]), and weights in evaluation."""
+
+    def __init__(self, info: shardfeed.DatasetInfo, split: str, batch_size: int, **options: Any) -> None:
+        rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self.batches = shardfeed.array_batches(info, split, batch_size, host=(rank, world), **options)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        if get_worker_info() is not None:  # each worker process would read every record again
+            raise RuntimeError("use DataLoader(batches, batch_size=None, num_workers=0): threads use all cores already")
+        for images, labels, *weights in self.batches:
+            pixels = torch.from_numpy(images).permute(0, 3, 1, 2)
+            yield pixels, torch.from_numpy(labels).long(), *map(torch.from_numpy, weights)
+
+
+def network(channels: int, classes: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for filters in (16, 32, 64, 128):
+        layers += [nn.Conv2d(channels, filters, 3, stride=2, padding=1), nn.ReLU()]
+        channels = filters
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+def scaled(images: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Bytes travel to the device, floats are made there."""
+    return images.to(device, non_blocking=True).float() / 127.5 - 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", help="folder or gs://bucket/folder")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch_size", type=int, default=128, help="over all processes")
+    parser.add_argument("--rate", type=float, default=0.02)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start_step", type=int, default=0)
+    args = parser.parse_args()
+
+    torch.manual_seed(args.seed)
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if cuda else torch.device("cpu")
+    info = shardfeed.info(args.dataset)
+    model = network(info.image_shape[2], len(info.classes)).to(device)
+    if "WORLD_SIZE" in os.environ:
+        torch.distributed.init_process_group("nccl" if cuda else "gloo")
+        model = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), args.rate, momentum=0.9)
+    batches = Batches(info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step)
+    for step, (images, labels) in enumerate(DataLoader(batches, batch_size=None), args.start_step + 1):
+        loss = nn.functional.cross_entropy(model(scaled(images, device)), labels.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 20 == 0:
+            print(f"step {step}: loss {loss.item():.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
