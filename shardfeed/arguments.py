@@ -10,8 +10,8 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, 
 _BYTES = re.compile(r"(\d+)\s*([KMG]?I?B|)", re.IGNORECASE | re.ASCII)
 
 
-def integer(name: str, value: object) -> int:
-    """``value`` as an int (NumPy's integers too, but not bool).
+def integer(name: str, value: object, *, least: int | None = None) -> int:
+    """``value`` as an int (NumPy's integers too, but not bool) of at least ``least``.
 
     Raises:
         UsageError: naming the argument ``name``.
@@ -19,7 +19,10 @@ def integer(name: str, value: object) -> int:
     index = getattr(type(value), "__index__", None)
     if index is None or isinstance(value, bool):
         raise UsageError(f"{name}={clip(repr(value))}: expected an integer, found {type(value).__name__}.")
-    return int(index(value))
+    number = int(index(value))
+    if least is not None and number < least:
+        raise UsageError(f"{name}={number}: expected an integer of at least {least}.")
+    return number
 
 
 def positive(name: str, value: object) -> int:
@@ -28,10 +31,21 @@ def positive(name: str, value: object) -> int:
     Raises:
         UsageError: naming the argument ``name``.
     """
-    number = integer(name, value)
-    if number < 1:
-        raise UsageError(f"{name}={number}: expected an integer of at least 1.")
-    return number
+    return integer(name, value, least=1)
+
+
+def height_width(name: str, value: object) -> tuple[int, int]:
+    """A pair of positive ints, or one for both.
+
+    Raises:
+        UsageError: naming the argument ``name``.
+    """
+    if not isinstance(value, (tuple, list)):
+        side = positive(name, value)
+        return side, side
+    if len(value) != 2:
+        raise UsageError(f"{name}={clip(repr(value))}: expected one integer or a pair (height, width).")
+    return positive(f"{name}[0]", value[0]), positive(f"{name}[1]", value[1])
 
 
 def byte_count(name: str, value: object) -> int:

@@ -42,7 +42,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Span:
-    """A run of records of one shard: index of the shard, first byte, records, bytes. ``skip``: records from there that are not of it."""
+    """A run of records of one shard: index of the shard, first byte, records, bytes; ``skip`` records come before it."""
 
     shard: int
     offset: int
@@ -121,6 +121,11 @@ def epoch_seed(seed: int, epoch: int) -> int:
 def window_seed(seed: int, epoch: int, window: int) -> int:
     """hash(seed, epoch, window), which shuffles the records of one window."""
     return mix_one(mix_one(epoch_seed(seed, epoch)) + (window + 1) * GOLDEN)
+
+
+def crop_seed(seed: int, host: int) -> int:
+    """hash(seed, host), which with a position in the stream of that host gives its random crop."""
+    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)  # no epoch uses mix(stream_seed)
 
 
 def permutation(count: int, seed: int) -> _Ints:

@@ -10,6 +10,7 @@ with ``keras.utils.set_random_seed``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ _BUFFER = 256 << 10  # bytes a local read; TensorFlow's own default. A gs:// rea
 
 def file_pieces(paths: Sequence[str], blocks: order.Blocks, readers: int) -> Pieces:
     """Serialised records of pieces of blocks, out of the shards at ``paths``."""
-    files, shard, offset = tf.constant(paths), tf.constant(blocks.shard), tf.constant(blocks.offset)
+    files, shard, offset = _names(paths), tf.constant(blocks.shard), tf.constant(blocks.offset)
 
     def read(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
         return _read((tf.gather(files, tf.gather(shard, block)), tf.gather(offset, block), skip, take), readers)
@@ -61,14 +62,13 @@ def training_stream(
     base = _word(order.stream_seed(seed))
 
     def epoch_stream(epoch: Any) -> tf.data.Dataset:
-        epoch_seed = _mix(base + tf.cast(epoch + 1, tf.uint64) * _word(order.GOLDEN))
+        epoch_seed = hashed(base, epoch)
         permuted = permutation(len(blocks), epoch_seed)
         place, skip, take = _cut(tf.gather(records, permuted), mine)
 
         def window_stream(number: Any) -> tf.data.Dataset:
             one = slice(number * window, (number + 1) * window)
-            name = tf.cast(place[number * window] + 1, tf.uint64)
-            seed = _mix(_mix(epoch_seed) + name * _word(order.GOLDEN))
+            seed = hashed(_mix(epoch_seed), place[number * window])
             entered = (epoch == first.epoch) & (number == first.window)
             skipped = tf.where(entered, tf.constant(first.skip, tf.int64), 0)
             whole = pieces(tf.gather(permuted, place[one]), skip[one], take[one])
@@ -85,7 +85,7 @@ def sequential_records(paths: Sequence[str], spans: Sequence[order.Span], *, rea
     offset, skip, records = (
         np.array([getattr(span, name) for span in spans], np.int64) for name in ("offset", "skip", "records")
     )
-    return _read((np.array([paths[span.shard] for span in spans], np.bytes_), offset, skip, records), readers)
+    return _read((_names([paths[span.shard] for span in spans]), offset, skip, records), readers)
 
 
 def permutation(count: int, seed: Any) -> Any:
@@ -102,6 +102,10 @@ def _read(spans: Any, readers: int) -> tf.data.Dataset:
         num_parallel_calls=readers if readers > 1 else None,
         deterministic=True if readers > 1 else None,
     )
+
+
+def _names(paths: Sequence[str]) -> Any:
+    return tf.constant([os.fsencode(path) for path in paths], tf.string)
 
 
 def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
@@ -136,6 +140,11 @@ def _cut(counts: Any, mine: range) -> tuple[Any, Any, Any]:
     starts, ends = tf.gather(starts, place), tf.gather(ends, place)
     skip = tf.maximum(np.int64(mine.start) - starts, 0)
     return place, skip, tf.minimum(ends, mine.stop) - starts - skip
+
+
+def hashed(seed: Any, numbers: Any) -> Any:
+    """hash(seed, number), uint64: how ``order`` derives every seed from the one above it."""
+    return _mix(seed + tf.cast(numbers + 1, tf.uint64) * _word(order.GOLDEN))
 
 
 def _word(value: int) -> Any:

@@ -136,8 +136,8 @@ def test_images_of_varying_size(tmp_path: Path, image_format: str) -> None:
     write_dataset(tmp_path, size=None, image_format=image_format)
 
     assert refusal(UsageError, tmp_path, "train", 4) == (
-        f"the images of the dataset at {tmp_path} vary in size, and a batch needs one. "
-        "Build the dataset with a fixed size, for example --resize crop --image_size 224."
+        f"the images of the dataset at {tmp_path} vary in size, and a batch needs one: pass image_size=, for example "
+        "image_size=224 with crop='center', or build the dataset with a fixed size."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 import shardfeed
 from tests.datasets import Written, write_dataset
-from tests.reader.streams import THREE_BLOCKS, lossless
+from tests.reader.streams import THREE_BLOCKS
 
 N, B = 37, 5
 

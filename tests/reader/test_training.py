@@ -13,7 +13,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed import order, windows
 from shardfeed.arguments import byte_count
-from shardfeed.load import _threads
+from shardfeed.graph import threads
 from tests.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes
 
@@ -85,7 +85,7 @@ def one_core() -> Iterator[None]:
 
 
 def test_order_does_not_depend_on_cores(written: Written, one_core: None) -> None:
-    assert _threads() == 3
+    assert threads() == 3
     alone = stream(written)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
@@ -234,5 +234,5 @@ def test_nothing_adapts_at_run_time(written: Written) -> None:
     assert options.deterministic is True
     assert options.autotune.enabled is False
     assert options.threading.max_intra_op_parallelism == 1
-    assert options.threading.private_threadpool_size == _threads()
+    assert options.threading.private_threadpool_size == threads()
     assert options.experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.OFF

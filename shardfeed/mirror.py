@@ -1,0 +1,96 @@
+"""``cache=PATH``: whole shards copied to a local disk before the first step, and read from there.
+
+The one decision: a copy has its name only when it is complete, on disk and of the manifest's crc32c, and the name holds that
+crc. So a name is proof, several processes may fill one folder at once (the worst is that both copy), and datasets or
+versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from shardfeed import storage
+from shardfeed.checksums import crc32c, to_hex
+from shardfeed.dataset_info import DatasetInfo
+from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.manifest import Shard
+from shardfeed.storage.base import StorageError
+
+_RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
+_THREADS = 8
+
+
+def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]:
+    """Paths of copies of ``shards`` below ``folder``, made where they are not there yet.
+
+    Raises:
+        UsageError: ``folder`` is not local, or lies in the dataset.
+        DatasetError: a shard's bytes are not the manifest's.
+        StorageError: ``folder`` cannot be written, or the store kept failing.
+    """
+    if storage.is_remote(folder):
+        raise UsageError(
+            f"cache={clip(repr(folder))}: expected None, 'decoded' or a local folder for copies of the shards."
+        )
+    top = os.path.abspath(os.path.expanduser(folder))
+    if not storage.is_remote(info.url) and os.path.commonpath([os.path.realpath(info.url), os.path.realpath(top)]) == (
+        os.path.realpath(info.url)
+    ):
+        raise UsageError(
+            f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
+        )
+    top = os.path.join(top, info.fingerprint)
+    paths = [os.path.join(top, f"{shard.crc32c}-{shard.file}") for shard in shards]
+    absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
+    if absent:
+        with _writing(folder, top):
+            os.makedirs(top, exist_ok=True)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(lambda one: _copy(info, folder, *one), absent):
+                pass
+    return paths
+
+
+def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
+    store = storage.open_store(info.url)
+    temporary = f"{path}.tmp-{os.getpid()}-{os.urandom(8).hex()}"
+    crc = size = 0
+    try:
+        with _writing(folder, path), open(temporary, "xb") as file:
+            while size < shard.bytes and (data := store.read_range(shard.file, size, min(_RANGE, shard.bytes - size))):
+                crc, size = crc32c(data, crc), size + len(data)
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if (to_hex(crc), size) != (shard.crc32c, shard.bytes):
+            raise DatasetError(
+                f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes with crc32c "
+                f"{shard.crc32c}, found {size:,} bytes with crc32c {to_hex(crc)}. Copy the file from where the dataset is "
+                "whole, or build the dataset again into an empty folder."
+            )
+        with _writing(folder, path):
+            os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def _writing(folder: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cache={clip(repr(folder))}: {clip(path)} cannot be written ({error.strerror}). "
+            "Free some space there, or choose another folder."
+        ) from error
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # not there, or not to be read, which writing will say
+        return None

@@ -1,0 +1,150 @@
+"""One host's share of a split as a dataset: the two forms of ``load``, put together from their parts.
+
+    training:    windows of blocks, or of record numbers → read ahead → batches
+    evaluation:  spans of shards → batches → weights
+
+The one decision: a cache changes where bytes come from and never which record comes next, so that it can be added or left
+out in the middle of a training.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from shardfeed import columns, decoded, graph, order, padding, storage, windows
+from shardfeed.arguments import positive
+from shardfeed.cut import host_range
+from shardfeed.dataset_info import DatasetInfo, SplitInfo
+from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
+from shardfeed.errors import UsageError
+from shardfeed.hosts import Host
+from shardfeed.mirror import mirror
+from shardfeed.preflight import check_split
+
+_SPAN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
+_LOCAL_READERS = 1  # the read-ahead is a thread of its own already; reading costs a thirtieth of decoding
+_REMOTE_READERS = 8  # requests in flight on gs://
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One host's share of a split: ``share`` records a batch, of which becomes what is ``wanted``."""
+
+    info: DatasetInfo
+    split: SplitInfo
+    host: Host
+    share: int
+    wanted: Wanted
+    as_dict: bool
+    max_len: int | None
+    cache: str | None
+
+    def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
+        """The training stream from step ``start_step`` on."""
+        split, share = self.split, self.share
+        check_split(self.info, split)
+        least = split.num_records // self.host.count  # records an epoch of the host that has the fewest
+        if not least:
+            raise UsageError(
+                f"split {split.name} has {split.num_records} records for {self.host.count} hosts: train on fewer hosts."
+            )
+        steps = tf.data.INFINITE_CARDINALITY if epochs is None else positive("epochs", epochs) * least // share
+        if not steps:
+            raise UsageError(
+                f"batch_size={share * self.host.count}: {epochs} × {split.num_records} records of {split.name} are less than "
+                "one batch. Use a smaller batch_size or more epochs."
+            )
+        if 0 <= steps <= start_step:
+            raise UsageError(f"start_step={start_step}: epochs={epochs} end after {steps} steps.")
+        blocks = order.blocks_of(split.shards)
+        window = order.window_blocks(blocks, window_bytes)
+        if self.cache == "decoded":
+            spans = order.spans_of(split.shards, _SPAN_BYTES)
+            pieces, decode = windows.number_pieces(blocks), self._decoded(spans)
+        else:
+            pieces = windows.file_pieces(self._paths(range(len(split.shards))), blocks, self._readers())
+            decode = self._decoder(self.wanted)
+        start = start_step * share
+        mine = host_range(split.num_records, self.host.index, self.host.count)
+        stream = windows.training_stream(blocks, pieces, seed=seed, window=window, mine=mine, start=start)
+        if steps > 0:
+            steps -= start_step
+            stream = stream.take(steps * share)
+        # A window is read while the one before it is used up, which also hides the end of an epoch.
+        stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
+        return graph.finished(graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True), steps)
+
+    def evaluate(self, pad: bool) -> tf.data.Dataset:
+        """One pass with weights."""
+        split, share, hosts = self.split, self.share, self.host.count
+        if not pad and max(hosts, self.host.replicas) > 1:
+            raise UsageError(
+                f"eval_remainder='partial': expected one device, found {hosts} hosts and {self.host.replicas} devices, which "
+                "all need batches of one size. Use 'pad'."
+            )
+        mine = host_range(split.num_records, self.host.index, hosts)
+        spans = order.cut_spans(order.spans_of(split.shards, _SPAN_BYTES), mine)
+        check_split(self.info, split, [split.shards[index] for index in sorted({span.shard for span in spans})])
+        steps = -(-split.num_records // (share * hosts))
+        rows = steps * share * hosts
+        if pad and rows > split.num_records:
+            warnings.warn(
+                f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' loss and "
+                "weighted_metrics= are exact, metrics= are not.",
+                stacklevel=3,  # the caller of load
+            )
+        if self.cache == "decoded" and mine:
+            stream, decode = tf.data.Dataset.range(len(mine)), self._decoded(spans)
+        else:
+            stream, decode = self._records(spans), self._decoder(self.wanted)
+        batches = graph.batches(stream, decode, lambda found: found, share, drop_remainder=False)
+        weigh = padding.filled(share, rows / split.num_records) if pad else padding.weighed
+        batches = batches.map(lambda found: self._form(weigh(found)))
+        if missing := steps - -(-len(mine) // share):  # one record fewer than another host can be one batch fewer
+            batches = padding.followed_by_padding(batches, missing)
+        return graph.finished(batches, steps)
+
+    def _form(self, found: Columns) -> Any:
+        if self.as_dict:
+            return found
+        return tuple(found[name] for name in ("image", "label", "weight") if name in found)
+
+    def _decoder(self, wanted: Wanted) -> Decoder:
+        features = columns.features(self.info, self.split, self.max_len) if self.as_dict else {}
+        decode = chunk_decoder(self.info.manifest.image, replace(wanted, features={**wanted.features, **features}))
+        if not self.as_dict:
+            return decode
+        return lambda records, positions: columns.padded(decode(records, positions), features, self.max_len)
+
+    def _decoded(self, spans: list[order.Span]) -> Decoder:
+        """Looks records up by their number in ``spans``, all of which are decoded here."""
+        image, wanted = self.info.manifest.image, self.wanted
+        random = wanted.crop == "random_resized"
+        stored = replace(wanted, size=None, crop=None, features={"size": tf.io.FixedLenFeature([2], tf.int64)})
+        decoded.check_memory(image, stored if random else wanted, sum(span.records for span in spans))
+        size = 1 if random and image.height is None else graph.CHUNK
+        decode = self._decoder(stored if random else wanted)
+        whole = graph.batches(self._records(spans), decode, lambda found: found, size, drop_remainder=False)
+        return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
+
+    def _records(self, spans: list[order.Span]) -> tf.data.Dataset:
+        paths = self._paths({span.shard for span in spans})
+        return windows.sequential_records(paths, spans, readers=self._readers())
+
+    def _paths(self, used: Collection[int]) -> list[str]:
+        """Where each shard is read; copies of those that are ``used`` where there is a folder for them."""
+        shards = self.split.shards
+        paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
+        if self.cache is not None and self.cache != "decoded":
+            copies = mirror(self.info, [shards[index] for index in used], self.cache)
+            paths = [dict(zip(used, copies, strict=True)).get(index, path) for index, path in enumerate(paths)]
+        return paths
+
+    def _readers(self) -> int:
+        remote = storage.is_remote(self.info.url) and self.cache in (None, "decoded")
+        return _REMOTE_READERS if remote else _LOCAL_READERS

@@ -1,0 +1,193 @@
+"""Crops and sizes, against a statement of them in NumPy and Pillow that shares no code with the reader."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import shardfeed
+from shardfeed import crops, order
+from tests.datasets import Record, Written, write_dataset
+from tests.reader.streams import numbers, pixels_of
+
+MASK = (1 << 64) - 1
+FORMATS = ["jpeg", "png", "raw", "webp"]
+
+
+def decoded(record: Record, image_format: str) -> np.ndarray:
+    if image_format == "raw":
+        return record.pixels
+    return np.asarray(Image.open(io.BytesIO(record.image)).convert("RGB"))
+
+
+def resized(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Triangles as wide as a source or target pixel, whichever is wider, around each target pixel's centre."""
+
+    def weights(source: int, target: int) -> np.ndarray:
+        scale = source / target
+        centre = (np.arange(target)[:, None] + 0.5) * scale - 0.5
+        triangle = np.maximum(0, 1 - np.abs(np.arange(source)[None, :] - centre) / max(scale, 1))
+        return triangle / triangle.sum(axis=1, keepdims=True)
+
+    down = weights(pixels.shape[0], height)
+    across = weights(pixels.shape[1], width)
+    return np.einsum("yh,hwc,xw->yxc", down, pixels.astype(np.float64), across)
+
+
+def assert_rounded(found: np.ndarray, exact: np.ndarray) -> None:
+    """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing more."""
+    assert found.dtype == np.uint8 and found.shape == exact.shape
+    assert np.abs(found - exact).max() <= 0.5 + 1e-4
+
+
+def mix(value: int) -> int:
+    value &= MASK
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB & MASK
+    return value ^ (value >> 31)
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def random_box(height: int, width: int, seed: int, host: int, position: int) -> tuple[int, int, int, int]:
+    """Top, left, height, width."""
+    stream = mix(mix(mix(seed)) + (host + 1) * GOLDEN)
+    base = mix(stream + (position + 1) * GOLDEN)
+    draw = [(mix(base + (number + 1) * GOLDEN) >> 11) / 2**53 for number in range(22)]
+    for attempt in range(10):
+        area = height * width * (0.08 + 0.92 * draw[attempt])
+        ratio = math.exp(math.log(3 / 4) + math.log(16 / 9) * draw[10 + attempt])
+        tall, wide = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+        if 1 <= tall <= height and 1 <= wide <= width:
+            return int(draw[20] * (height - tall + 1)), int(draw[21] * (width - wide + 1)), tall, wide
+    tall, wide = min(height, max(1, round(width / 0.75))), min(width, max(1, round(height * 4 / 3)))
+    return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+def cut(pixels: np.ndarray, box: tuple[int, int, int, int]) -> np.ndarray:
+    top, left, height, width = box
+    return pixels[top : top + height, left : left + width]
+
+
+@pytest.mark.parametrize("size", [(32, 40), None], ids=["one size", "varying sizes"])
+@pytest.mark.parametrize("image_format", FORMATS)
+def test_images_are_resized_whole_without_a_crop(
+    tmp_path: Path, image_format: str, size: tuple[int, int] | None
+) -> None:
+    written = write_dataset(tmp_path, image_format=image_format, size=size, splits={"validation": 4})
+
+    found = pixels_of(shardfeed.load(tmp_path, "validation", 4, image_size=(10, 45)))
+
+    for image, record in zip(found, written.records["validation"], strict=True):
+        assert_rounded(image, resized(decoded(record, image_format), 10, 45))
+
+
+@pytest.mark.parametrize("size", [(33, 40), (40, 32), None], ids=["wide", "tall", "varying sizes"])
+@pytest.mark.parametrize("image_format", FORMATS)
+def test_the_central_square_is_seven_eighths_of_the_short_side(
+    tmp_path: Path, image_format: str, size: tuple[int, int] | None
+) -> None:
+    written = write_dataset(tmp_path, image_format=image_format, size=size, splits={"validation": 4})
+
+    found = pixels_of(shardfeed.load(tmp_path, "validation", 4, image_size=24, crop="center"))
+
+    for image, record in zip(found, written.records["validation"], strict=True):
+        pixels = decoded(record, image_format)
+        height, width = pixels.shape[:2]
+        side = math.floor(0.875 * min(height, width) + 0.5)
+        box = ((height - side) // 2, (width - side) // 2, side, side)
+        assert_rounded(image, resized(cut(pixels, box), 24, 24))
+
+
+def test_a_central_square_that_has_the_size_already_is_not_resized(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path, size=(32, 64), splits={"validation": 4})
+
+    found = pixels_of(shardfeed.load(tmp_path, "validation", 4, image_size=28, crop="center"))
+
+    expected = [decoded(record, "jpeg")[2:30, 18:46] for record in written.records["validation"]]
+    assert np.array_equal(found, np.stack(expected))
+
+
+@pytest.mark.parametrize("crop", ["center", "random_resized"])
+def test_a_crop_fills_the_stored_size_without_image_size(tmp_path: Path, crop: str) -> None:
+    write_dataset(tmp_path)
+
+    assert shardfeed.load(tmp_path, "train", 4, crop=crop).element_spec[0].shape == (4, 8, 12, 3)
+
+
+@pytest.mark.parametrize("size", [(33, 40), None], ids=["one size", "varying sizes"])
+@pytest.mark.parametrize("image_format", FORMATS)
+def test_random_crops_are_those_of_seed_host_and_position(
+    tmp_path: Path, image_format: str, size: tuple[int, int] | None
+) -> None:
+    # Images of one colour channel pattern cannot be told apart after a crop, so the order comes from the keys.
+    written = write_dataset(tmp_path, image_format=image_format, size=size, splits={"train": 9})
+    by_key = {record.key: record for record in written.records["train"]}
+    dataset = shardfeed.load(
+        tmp_path, "train", 4, image_size=20, crop="random_resized", seed=5, host=(1, 2), as_dict=True
+    )
+
+    position = 0
+    for batch in dataset.take(5).as_numpy_iterator():
+        for image, key in zip(batch["image"], batch["key"], strict=True):
+            pixels = decoded(by_key[key], image_format)
+            box = random_box(*pixels.shape[:2], seed=5, host=1, position=position)
+            assert_rounded(image, resized(cut(pixels, box), 20, 20))
+            position += 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (300, 7), (7, 300), (200, 300), (1000, 1000)], ids=str)
+def test_random_boxes_fit_in_images_of_any_shape(size: tuple[int, int]) -> None:
+    positions = np.arange(500)
+    seed = order.crop_seed(3, 0)
+
+    found = crops.random_boxes(tf.constant([size] * 500), tf.constant(positions), seed).numpy()
+
+    assert [tuple(box) for box in found.tolist()] == [random_box(*size, 3, 0, position) for position in range(500)]
+    assert (found[:, :2] >= 0).all() and (found[:, 2:] >= 1).all() and (found[:, :2] + found[:, 2:] <= size).all()
+
+
+def test_random_boxes_have_the_areas_and_ratios_of_their_definition() -> None:
+    found = crops.random_boxes(tf.constant([[1000, 1000]] * 4000), tf.range(4000, dtype=tf.int64), 7).numpy()
+
+    areas, ratios = found[:, 2] * found[:, 3] / 1e6, found[:, 3] / found[:, 2]
+    assert 0.079 < areas.min() < 0.085 and 0.95 < areas.max() <= 1
+    assert 0.745 < ratios.min() < 0.76 and 1.32 < ratios.max() < 1.34
+    assert abs(np.median(ratios) - 1) < 0.02  # log-uniform: as many tall ones as wide ones
+    assert len({tuple(box) for box in found.tolist()}) > 3990
+
+
+def test_each_pass_crops_differently(tmp_path: Path) -> None:
+    write_dataset(tmp_path, splits={"train": 4}, size=(40, 40))
+    dataset = shardfeed.load(tmp_path, "train", 4, crop="random_resized", as_dict=True)
+    first, second = (
+        {key: image for key, image in zip(batch["key"], batch["image"], strict=True)}
+        for batch in dataset.take(2).as_numpy_iterator()
+    )
+
+    assert first.keys() == second.keys() and not any(np.array_equal(first[key], second[key]) for key in first)
+
+
+def test_crops_do_not_change_the_order(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    def labels(**options: Any) -> list[list[int]]:
+        return [y.tolist() for _, y in shardfeed.load(tmp_path, "train", 8, **options).take(5).as_numpy_iterator()]
+
+    assert labels(crop="random_resized") == labels(crop="center") == labels(image_size=5) == labels()
+
+
+def test_an_image_size_that_is_the_stored_one_changes_nothing(tmp_path: Path) -> None:
+    written: Written = write_dataset(tmp_path, image_format="png")
+
+    assert numbers(shardfeed.load(tmp_path, "validation", 10, image_size=(8, 12)), written, "validation") == [
+        *range(10)
+    ]
