@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,13 @@ def digests(cloud: Cloud, folder: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def executed(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Worker:
+    return Worker(tmp_path_factory.mktemp("worker"))
+
+
+@pytest.fixture(scope="module")
+def executed(cloud: Cloud, worker: Worker) -> Ended:
     """A build on Dataflow into ``gs://data/out/``, executed by a worker of its own."""
-    worker = Worker(tmp_path_factory.mktemp("worker"))
 
     def with_package(job: Job) -> End:
         worker.install("workflow.tar.gz", staged(job)["workflow.tar.gz"])
@@ -31,11 +36,6 @@ def executed(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
     cloud.service.execute = with_package
     return cloud.submit(*cloud.setup, *FLAGS)
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Worker:
-    return Worker(tmp_path_factory.mktemp("machine"))
 
 
 def test_a_worker_with_the_staged_package_alone_makes_the_dataset(executed: Ended) -> None:
@@ -49,30 +49,28 @@ def test_the_dataset_is_the_local_build_byte_for_byte(cloud: Cloud, executed: En
     assert digests(cloud, "out/") == digests(cloud, "local/")
 
 
-def test_a_worker_without_the_package_is_told_from_other_failures(cloud: Cloud, machine: Worker) -> None:
+def test_a_worker_without_the_package_is_told_from_other_failures(cloud: Cloud, tmp_path: Path) -> None:
+    machine = Worker(tmp_path)
     cloud.service.execute = lambda job: execute(job, machine, cloud.gcs)
     ended = cloud.submit("--sdk_container_image", "an/image:1", *FLAGS, out="gs://data/bare")
     assert (ended.code, ended.out) == (4, "")
     assert ended.err.endswith(
-        "shardfeed: the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. Give "
-        "--setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and --sdk_container_image. What is finished "
-        "is kept: rerun the same command to carry on.\n"
+        "shardfeed: the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. "
+        "Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and --sdk_container_image. What is "
+        "finished is kept: rerun the same command to carry on.\n"
     )
     assert digests(cloud, "bare/") == {}
 
 
-def test_a_worker_of_another_version_stops_at_the_first_step(cloud: Cloud, machine: Worker) -> None:
-    def with_another(job: Job) -> End:
-        machine.install("workflow.tar.gz", staged(job)["workflow.tar.gz"])
-        (machine.site / "shardfeed" / "_version.py").write_text('__version__ = "0.0.1"\n')
-        return execute(job, machine, cloud.gcs)
-
-    cloud.service.execute = with_another
-    ended = cloud.submit(*cloud.setup, *FLAGS, out="gs://data/old")
+def test_a_worker_of_another_version_stops_at_the_first_step(cloud: Cloud, worker: Worker, executed: Ended) -> None:
+    (worker.site / "shardfeed" / "_version.py").write_text('__version__ = "0.0.1"\n')
+    cloud.service.execute = lambda job: execute(job, worker, cloud.gcs)
+    ended = cloud.submit("--sdk_container_image", "an/image:1", *FLAGS, out="gs://data/old")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(
-        f"shardfeed: the workers run other versions than this launcher: shardfeed 0.0.1 there, {__version__} here. Give an image with "
-        "the launcher's versions (--sdk_container_image; Dockerfile makes one), or none, or launch with the image's versions.\n"
+        f"shardfeed: the workers run other versions than this launcher: shardfeed 0.0.1 there, {__version__} here. Give an image "
+        "with the launcher's versions (--sdk_container_image; Dockerfile makes one), or none, or launch with the image's "
+        "versions.\n"
     )
     assert digests(cloud, "old/") == {}
 
