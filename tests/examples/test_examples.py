@@ -1,0 +1,121 @@
+"""Each example from an empty folder to an accuracy, as a user runs it; small data, few steps."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardfeed
+
+ROOT = Path(shardfeed.__file__).parents[1]
+EXAMPLES = ("estimator_style.py", "train_cifar10.py", "train_flowers.py", "train_mnist.py")
+
+
+def run(example: str, *arguments: object, cwd: Path, backend: str = "tensorflow") -> str:
+    """What ``example`` printed; it runs where nothing is but the examples and the packages."""
+    done = start(example, *arguments, cwd=cwd, backend=backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def start(example: str, *arguments: object, cwd: Path, backend: str = "tensorflow") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "examples" / example), *map(str, arguments)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": backend}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def accuracy(said: str) -> float:
+    """Of the last line."""
+    found = re.fullmatch(r"(test|validation): accuracy (\d\.\d{3}), loss \d+\.\d{3}", said.splitlines()[-1])
+    assert found, said
+    return float(found[2])
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos of three flowers that differ in colour: blue, red and yellow blots on green."""
+    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    colours = {"cornflower": (60, 70, 220), "poppy": (220, 40, 40), "sunflower": (240, 200, 30)}
+    for name, colour in colours.items():
+        (folder / name).mkdir()
+        for number in range(60):
+            pixels = random.normal((60, 120, 50), 25, (64, 48, 3))
+            y, x = random.integers(8, 24, 2)
+            pixels[y : y + 24, x : x + 20] = random.normal(colour, 25, (24, 20, 3))
+            Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / name / f"{number}.jpg")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flowers(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The dataset that train_flowers.py built, and what it said, on JAX and in mixed precision."""
+    folder = tmp_path_factory.mktemp("flowers")
+    small = ["--image_size", 32, "--batch_size", 16, "--epochs", 8, "--learning_rate", 0.005]
+    said = run(
+        "train_flowers.py", "--input", photos, *small, "--mixed_precision", "bfloat16", cwd=folder, backend="jax"
+    )
+    return folder / "flowers-dataset", said
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_help_says_what_it_shows(example: str, tmp_path: Path) -> None:
+    first = (ROOT / "examples" / example).read_text().splitlines()[0].removeprefix('"""')
+
+    assert first in run(example, "--help", cwd=tmp_path)
+
+
+def test_photos_become_a_classifier_on_jax_in_mixed_precision(flowers: tuple[Path, str]) -> None:
+    dataset, said = flowers
+
+    assert shardfeed.info(dataset).classes == ("cornflower", "poppy", "sunflower")
+    assert "CPU, 1 replica. JAX " in said
+    assert accuracy(said) >= 0.9
+
+
+def test_a_plain_loop_over_input_fn_learns_and_evaluates(flowers: tuple[Path, str], tmp_path: Path) -> None:
+    said = run(
+        "estimator_style.py", flowers[0], "--train_steps", 50, "--learning_rate", 0.005,
+        "--train_batch_size", 16, "--eval_batch_size", 10, cwd=tmp_path,
+    )  # fmt: skip
+
+    assert re.findall(r"^step (\d+): loss", said, re.MULTILINE) == ["20", "40", "50"]
+    assert accuracy(said) >= 0.9
+
+
+def test_digits_are_learnt_alike_by_fit_by_a_loop_and_by_several_steps_a_call(tmp_path: Path) -> None:
+    said = {
+        mode: run("train_mnist.py", "--mode", mode, "--epochs", 3, "--steps", 23, cwd=tmp_path)
+        for mode in ("fit", "custom", "steps")
+    }
+
+    found = {mode: accuracy(text) for mode, text in said.items()}
+    assert min(found.values()) >= 0.85
+    assert max(found.values()) - min(found.values()) < 0.02  # the same records in the same order
+
+
+def test_a_loop_of_tensorflow_is_refused_on_jax_before_anything_is_built(tmp_path: Path) -> None:
+    done = start("train_mnist.py", "--mode", "custom", cwd=tmp_path, backend="jax")
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1,
+        "--mode custom needs KERAS_BACKEND=tensorflow; on jax use --mode fit",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_patterns_of_cifar_size_are_learnt_from_raw_pixels(tmp_path: Path) -> None:
+    said = run("train_cifar10.py", "--images", 600, "--epochs", 6, "--batch_size", 64, cwd=tmp_path)
+
+    assert shardfeed.info(tmp_path / "cifar10-dataset").manifest.image.format == "raw"
+    assert accuracy(said) >= 0.8
+
+
+def test_a_failed_build_ends_the_example_with_its_exit_code(tmp_path: Path) -> None:
+    assert start("train_flowers.py", "--input", tmp_path / "nothing", cwd=tmp_path).returncode == 2
