@@ -1,0 +1,94 @@
+"""Workers where the user chose none, or chose some: what is derived from a machine's size, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
+
+from pipeline.dataflow_workers import NEEDED, Machine, choose_workers, encode_threads, job_name_of, parse_machine_type
+from pipeline.engine_options import EngineOptions
+
+GIB = 2**30
+
+
+def chosen(*args: str) -> tuple[EngineOptions, list[str]]:
+    options = EngineOptions(list(args))
+    return options, choose_workers(options, threads=8, job_name="shardfeed-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    [
+        ("n2-standard-4", Machine(4, 15 * GIB)),
+        ("n1-highmem-8", Machine(8, 52 * GIB)),
+        ("c2d-highcpu-32", Machine(32, int(28.8 * GIB))),
+        ("c3-standard-8-lssd", Machine(8, 30 * GIB)),
+        ("n2-custom-4-10240", Machine(4, 10 * GIB)),
+        ("custom-2-4096-ext", Machine(2, 4 * GIB)),
+        ("e2-medium", None),
+        ("n1-standard-0", None),
+    ],
+)
+def test_a_machine_types_name_tells_its_size(name: str, machine: Machine | None) -> None:
+    assert parse_machine_type(name) == machine
+
+
+def test_the_default_machine_has_memory_for_four_bundles_a_process() -> None:
+    """So it suffices whether Dataflow takes the number of threads for a VM's or for a process's."""
+    machine = parse_machine_type("n2-standard-4")
+    assert machine is not None and machine.a_process >= 4 * NEEDED
+
+
+def test_a_machine_with_too_little_memory_a_vcpu_gets_a_warning() -> None:
+    _, said = chosen("--worker_machine_type=n1-highcpu-2")
+    assert said[1:] == [
+        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 629 MiB where images are large. Take a "
+        "standard or highmem type if workers run out of memory"
+    ]
+
+
+def test_a_machine_with_enough_memory_a_vcpu_gets_none() -> None:
+    _, said = chosen("--worker_machine_type=n1-highcpu-16")
+    assert [line for line in said if "warning" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "most", "first"),
+    [
+        ("n2-standard-4", "100", 12),
+        ("n2-standard-4", "5", 5),
+        ("n2-standard-16", "100", 3),
+        ("n2-standard-96", "100", 1),
+    ],
+)
+def test_the_fleet_starts_with_at_most_48_vcpus(machine_type: str, most: str, first: int) -> None:
+    options, _ = chosen(f"--worker_machine_type={machine_type}", f"--max_num_workers={most}")
+    assert options.view_as(WorkerOptions).num_workers == first
+
+
+def test_a_machine_of_unknown_size_is_left_to_dataflow() -> None:
+    options, said = chosen("--worker_machine_type=e2-medium", "--max_num_workers=9")
+    assert said == ["machine type e2-medium: its size is not known here, so nothing is derived from it"]
+    assert options.view_as(DebugOptions).number_of_worker_harness_threads is None
+    assert options.view_as(WorkerOptions).num_workers is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "asked", "threads"),
+    [("DataflowRunner", 0, 8), ("DataflowRunner", 12, 12), ("FnApiRunner", 0, 0), ("a.b.dataflowrunner", 0, 8)],
+)
+def test_a_process_on_dataflow_has_eight_threads_unless_told(engine: str, asked: int, threads: int) -> None:
+    assert encode_threads(engine, asked) == threads
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        ("gs://data/Flowers_v1", "shardfeed-data-flowers-v1-20260102t030405-abcd1234"),
+        ("gs://data/" + "x" * 90, "shardfeed-" + "x" * 28 + "-20260102t030405-abcd1234"),
+        ("gs://data/ü", "shardfeed-data-20260102t030405-abcd1234"),
+    ],
+)
+def test_a_jobs_name_tells_the_dataset_in_63_letters(output: str, name: str) -> None:
+    made = job_name_of(output, "20260102T030405-abcd1234")
+    assert (made, len(made) <= 63) == (name, True)
