@@ -1,0 +1,205 @@
+"""``cache``: the same stream in all three modes; a local copy is whole or not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed import decoded
+from shardfeed.checksums import crc32c_path, to_hex
+from shardfeed.decode import Wanted
+from tests.datasets import Written, write_dataset
+from tests.reader.streams import THREE_BLOCKS
+
+
+@pytest.fixture(scope="module", params=["one size", "varying sizes"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return write_dataset(tmp_path_factory.mktemp("dataset"), size=(24, 20) if request.param == "one size" else None)
+
+
+def columns(written: Written, split: str, cache: str | Path | None, count: int = -1, **options: Any) -> list[Any]:
+    dataset = shardfeed.load(written.path, split, 8, cache=cache, as_dict=True, image_size=12, **options)
+    return [dict(sorted(batch.items())) for batch in dataset.take(count).as_numpy_iterator()]
+
+
+def assert_equal(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+TRAIN = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2)}
+EVAL = {"host": (1, 2), "label": "onehot"}
+
+
+@pytest.mark.parametrize("crop", [None, "center", "random_resized"])
+def test_training_is_the_same_in_every_mode(written: Written, tmp_path: Path, crop: str | None) -> None:
+    plain, kept, copied = (
+        columns(written, "train", cache, 12, crop=crop, **TRAIN) for cache in (None, "decoded", tmp_path)
+    )
+
+    assert_equal(kept, plain)
+    assert_equal(copied, plain)
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
+def test_evaluation_is_the_same_in_every_mode(written: Written, tmp_path: Path) -> None:
+    plain, kept, copied = (columns(written, "validation", cache, **EVAL) for cache in (None, "decoded", tmp_path))
+
+    assert_equal(kept, plain)
+    assert_equal(copied, plain)
+
+
+def test_decoded_images_are_read_once(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    dataset = shardfeed.load(tmp_path, "train", 8, cache="decoded")
+    for shard in tmp_path.glob("train-*.tfrecord"):
+        shard.unlink()
+
+    assert len(list(dataset.take(20).as_numpy_iterator())) == 20
+
+
+def test_decoded_images_must_fit_into_memory(tmp_path: Path) -> None:
+    image = write_dataset(tmp_path, size=(1000, 1000)).manifest.image
+
+    with pytest.raises(
+        shardfeed.UsageError, match=r"^cache='decoded': 10,000,000,000 images of 3,000,000 bytes are 30,000"
+    ):
+        decoded.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
+
+
+def copies(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def expected_copies(written: Written, split: str) -> dict[str, bytes]:
+    shards = written.manifest.splits[split].shards
+    return {f"{shard.crc32c}-{shard.file}": (written.path / shard.file).read_bytes() for shard in shards}
+
+
+def test_the_shards_that_are_read_are_copied_and_nothing_else(written: Written, tmp_path: Path) -> None:
+    shardfeed.load(written.path, "train", 8, image_size=8, cache=tmp_path)
+
+    assert copies(tmp_path) == expected_copies(written, "train")
+
+
+def test_copies_are_read_in_place_of_the_shards(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "data")
+    dataset = shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    for shard in (tmp_path / "data").glob("*.tfrecord"):
+        shard.unlink()
+
+    assert len(list(dataset.take(20).as_numpy_iterator())) == 20
+
+
+def test_a_copy_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "data")
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    before = {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")}
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")} == before
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+def test_a_copy_of_another_size_is_replaced(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "data")
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    cut = next(path for path in (tmp_path / "copies").rglob("*-train-00001*"))
+    cut.write_bytes(cut.read_bytes()[:-1])
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+def test_a_shard_with_a_flipped_bit_is_not_copied(tmp_path: Path) -> None:
+    shard = write_dataset(tmp_path / "data").manifest.splits["train"].shards[1]
+    path = tmp_path / "data" / shard.file
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(shardfeed.DatasetError) as found:
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert str(found.value) == (
+        f"{path} is damaged: expected {shard.bytes:,} bytes with crc32c {shard.crc32c}, found {shard.bytes:,} bytes with "
+        f"crc32c {to_hex(crc32c_path(path)[1])}. Copy the file from where the dataset is whole, or build the dataset again "
+        "into an empty folder."
+    )
+    assert not [name for name in copies(tmp_path / "copies") if "train-00001" in name or "tmp" in name]
+
+
+COPY = """
+import sys, shardfeed
+from shardfeed.mirror import mirror
+info = shardfeed.info(sys.argv[1])
+print(flush=True)
+sys.stdin.readline()
+mirror(info, info.splits["train"].shards, sys.argv[2])
+"""
+
+
+def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "data", splits={"train": 60}, shards=20)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", COPY, tmp_path / "data", tmp_path / "copies"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(shardfeed.__file__).parents[1],
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline()  # each has come as far as the others
+    for process in processes:
+        process.communicate(b"go\n")
+
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+@pytest.mark.parametrize("inside", [".", "cache"])
+def test_copies_do_not_go_into_the_dataset(tmp_path: Path, inside: str) -> None:
+    write_dataset(tmp_path)
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.load(tmp_path, "train", 8, cache=tmp_path / inside)
+
+    assert str(found.value) == (
+        f"cache={str(tmp_path / inside)!r} lies in the dataset at {tmp_path}: choose a folder outside of it."
+    )
+
+
+def test_copies_go_to_a_local_folder(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.load(tmp_path, "train", 8, cache="gs://bucket/copies")
+
+    assert str(found.value) == (
+        "cache='gs://bucket/copies': expected None, 'decoded' or a local folder for copies of the shards."
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "data")
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(shardfeed.StorageError) as found:
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "file")
+
+    assert str(found.value) == (
+        f"cache={str(tmp_path / 'file')!r}: {tmp_path / 'file' / written.manifest.fingerprint} cannot be written "
+        "(Not a directory). Free some space there, or choose another folder."
+    )
