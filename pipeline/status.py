@@ -85,11 +85,11 @@ class Status:
             "discarding": f"wait, then {again}; if nothing changes, rerun the build with --discard_incomplete",
             "rejected": "look at the rejects, then rerun the same `shardfeed build` with a higher --max_rejected: finished work "
             "is kept; or mend the images and rerun with --discard_incomplete",
-        }.get(self.state) or (
-            f"wait, then {again}"
-            if self.running
-            else "rerun the same `shardfeed build`: it carries on from the finished parts"
-        )
+        }.get(self.state) or {
+            True: f"wait, then {again}",
+            False: "rerun the same `shardfeed build`: it carries on from the finished parts",
+            None: f"{again} in some minutes; if nothing has changed by then, rerun the same `shardfeed build`",
+        }[self.running]
 
     def to_json(self) -> str:
         """One JSON object."""
