@@ -79,7 +79,7 @@ class BlockReader:
         except RecordError as error:
             found = Record(_body(data, error.offset), block, error.index)
             raise self.damage(found, error.what, error.expected, error.found, at=block.offset + error.offset) from None
-        if len(data) != block.bytes or len(records) != block.records:
+        if len(records) != block.records:  # cut between two records
             raise self._wrong(
                 block.shard,
                 f"from byte {block.offset} on: expected {block.records} records in {block.bytes:,} bytes, "

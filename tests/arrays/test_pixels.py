@@ -171,3 +171,9 @@ def test_an_image_of_another_size_is_refused(image_format: str, shape: tuple[int
 
     with pytest.raises(ValueError, match=rf"image: expected an? {image_format} image of 8 x 12 x 3"):
         image_decoder(_info(image_format, 8, 12))(data, np.zeros((8, 12, 3), np.uint8))
+
+
+@pytest.mark.parametrize("size", [0, 287, 289])
+def test_raw_pixels_of_another_number_are_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=rf"^image: expected 8 x 12 x 3 bytes of pixels, found {size} bytes$"):
+        image_decoder(_info("raw", 8, 12))(bytes(size), np.zeros((8, 12, 3), np.uint8))

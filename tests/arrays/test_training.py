@@ -10,6 +10,7 @@ import pytest
 
 import shardfeed
 from shardfeed import order
+from shardfeed.array_order import training_windows
 from shardfeed.cut import host_range
 from shardfeed.errors import UsageError
 from tests.arrays.streams import THREE_BLOCKS, numbers, train
@@ -116,6 +117,14 @@ def test_windows_are_shuffled(written: Written) -> None:
     orders = {tuple(train(written, 12, 1, seed=seed)) for seed in range(5)}
 
     assert len(orders) == 5 and tuple(as_read) not in orders
+
+
+@pytest.mark.parametrize("count", [1, 36, 37, 100], ids=str)
+def test_nothing_is_read_beyond_the_end(written: Written, count: int) -> None:
+    shards = written.manifest.splits["train"].shards
+    windows = training_windows(shards, seed=0, window_bytes=THREE_BLOCKS, host=0, hosts=1, start=5, count=count)
+
+    assert sum(len(window.order) for window in windows) == count
 
 
 def test_what_a_batch_is(written: Written) -> None:
