@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -49,6 +50,7 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     cloud = options.view_as(GoogleCloudOptions)
+    cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
     temp = cloud.temp_location or cloud.staging_location
     check_options(config, project=cloud.project, region=cloud.region, temp=temp)
     staged = [url for url in (cloud.temp_location, cloud.staging_location) if url]

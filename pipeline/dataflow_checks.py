@@ -36,29 +36,27 @@ class Place:
     permissions: tuple[str, ...]
 
 
-def check_options(config: BuildConfig, *, project: str | None, region: str | None, temp: str | None) -> None:
-    """Checks without asking anybody.
+def check_options(config: BuildConfig, *, project: str, region: str, temp: str) -> None:
+    """Checks without asking anybody; that the options are given, ``BuildConfig`` has checked.
 
     Raises:
-        UsageError: an option is missing or cannot be right, or an address is this machine's.
+        UsageError: an option cannot be right, or an address is this machine's.
     """
     for root in config.roots:
         _require_bucket("input", root.url)
     _require_bucket("output", config.output)
-    if not project:
-        raise UsageError("Dataflow needs --project: the id of the project that runs and pays for the job.")
     if not re.fullmatch(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", project):
         raise UsageError(
             f"--project {clip(project)} is not a project's id (6 to 30 small letters, digits and hyphens, such as my-project; "
             "neither its number nor its title). List yours: gcloud projects list"
         )
-    if not region:
-        raise UsageError("Dataflow needs --region: take the one of the buckets, such as us-central1.")
     if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", region):
         zone = re.fullmatch(r"([a-z]+-[a-z]+[0-9]+)-[a-z]", region)
         remedy = f"That is a zone; its region is {zone[1]}." if zone else "Such as us-central1."
         raise UsageError(f"--region {clip(region)} is not a region. {remedy}")
-    if not temp or not temp.startswith("gs://"):
+    if not re.fullmatch(
+        r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", temp
+    ):  # Beam would make a bucket of its own choice
         raise UsageError(
             "Dataflow needs --temp_location: a gs:// folder for staged files, in a bucket of the same region, such as "
             f"gs://{parse_url(config.output)[0]}/shardfeed-tmp"

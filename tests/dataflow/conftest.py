@@ -12,6 +12,7 @@ from pipeline import dataflow_job
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import FakeDataflow
+from tests.fakes.fake_gcs_server import running_fake_gcs_server
 from tests.packaging import sources
 from tests.promises.photos import make_photos, write
 
@@ -45,20 +46,19 @@ def module_patch() -> Iterator[pytest.MonkeyPatch]:
 def cloud(
     photos: Path,
     tree: Path,
-    fake_gcs_server: str,
     module_patch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Cloud]:
-    """The cloud of a test module; its buckets are empty but for the photos."""
-    with FakeDataflow() as service:
+    """The cloud of a test module, with servers of its own."""
+    with running_fake_gcs_server() as gcs, FakeDataflow() as service:
         home = tmp_path_factory.mktemp("home")
-        module_patch.setenv("STORAGE_EMULATOR_HOST", fake_gcs_server)
+        module_patch.setenv("STORAGE_EMULATOR_HOST", gcs)
         module_patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service.key_file(home)))
         module_patch.setattr(dataflow_job, "POLL_SECONDS", 0.05)
         client = google_client()
         for name in ("photos", "data", "scratch"):
             client.create_bucket(name)
-        cloud = Cloud(service, fake_gcs_server, tree)
+        cloud = Cloud(service, gcs, tree)
         cloud.put(
             "photos", {f"in/{path.relative_to(photos).as_posix()}": path.read_bytes() for path in photos.rglob("*.jpg")}
         )
