@@ -13,7 +13,7 @@ from typing import Any
 import shardfeed
 
 ROOT = Path(shardfeed.__file__).parents[1]
-_SECONDS = 120  # a program takes about 10; processes that wait for one that died are ended
+_SECONDS = 300  # a program takes about 10; processes that wait for one that died are ended
 
 
 def run(program: str, *arguments: object) -> Any:
