@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from tests.engines import servers
@@ -51,7 +52,8 @@ class Stuck:
     def wait_until_job_ends(self) -> None:
         """Asks the engine for the states of its only job until the last."""
         with grpc.insecure_channel(self.engine.service.address) as channel:
-            states = beam_job_api_pb2_grpc.JobServiceStub(channel).GetStateStream(
+            service: Any = beam_job_api_pb2_grpc
+            states = service.JobServiceStub(channel).GetStateStream(
                 beam_job_api_pb2.GetJobStateRequest(job_id="job-001"), timeout=_SECONDS
             )
             assert any(state.state in _LAST for state in states), "the engine tells of no end"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cloud import IN, photo_server
+from tests.e2e.cloud import IN, build_args, photo_server
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
@@ -62,7 +62,7 @@ def test_a_store_that_fails_a_worker_is_named_by_the_launcher_and_the_same_comma
 ) -> None:
     out = tmp_path / "out"
     with photo_server(photos) as server:
-        args = builds.build_args([IN], out, *FLAGS)
+        args = build_args(IN, out, *FLAGS)
         env = {"STORAGE_EMULATOR_HOST": server.url, "HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": ""}
         hook.write_text(IMPATIENT.format(env=env))
         fault = server.inject("status", "get", "in/dog/004.jpg", times=None)
