@@ -163,7 +163,11 @@ def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
     for process in processes:
         assert process.stdout is not None and process.stdout.readline()  # each has come as far as the others
     for process in processes:
-        process.communicate(b"go\n")
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
 
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert copies(tmp_path / "copies") == expected_copies(written, "train")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -163,3 +167,42 @@ def test_a_host_looks_at_the_shards_that_it_evaluates_only(written: Written, tmp
     assert len(evaluate(Written(tmp_path, written.manifest, {}), 103 * 2, (0, 2))) == 1
     with pytest.raises(shardfeed.DatasetError, match=r"validation-00002-of-00003\.tfrecord is damaged"):
         shardfeed.load(tmp_path, "validation", 103 * 2, host=(1, 2))
+
+
+FIND = """
+import sys, jax
+from shardfeed.hosts import find_host
+before = find_host()
+jax.distributed.initialize(sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))
+print(before)
+print(find_host(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("jax", ["Host(index=0, count=2, replicas=2)", "Host(index=1, count=2, replicas=2)"]),
+        ("tensorflow", ["Host(index=0, count=1, replicas=1)"] * 2),
+    ],
+    ids=str,
+)
+def test_jax_is_asked_for_the_host_only_where_keras_runs_on_it(backend: str, expected: list[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", FIND, address, str(index)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(shardfeed.__file__).parents[1],
+            env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+        )
+        for index in range(2)
+    ]
+
+    found = [process.communicate()[0].splitlines()[-2:] for process in processes]
+
+    assert [before for before, _ in found] == ["Host(index=0, count=1, replicas=1)"] * 2
+    assert [after for _, after in found] == expected
