@@ -22,7 +22,7 @@ if [[ ! -x $prism ]]; then
   # CGO_ENABLED=0: no C compiler needed. GOPROXY=off would fail even where everything is cached.
   if ! GOBIN=$build CGO_ENABLED=0 "${command[@]}" >"$build/log" 2>&1; then
     tail -n 20 "$build/log" >&2
-    echo "engines: Prism could not be built. What fetches and builds it: GOBIN=DIR ${command[*]}" >&2
+    echo "engines: Prism could not be built. What fetches and builds it: GOBIN=DIR go install ${command[3]}" >&2
     exit 1
   fi
   mv "$build/prism" "$prism" # at once, so that a build that was stopped leaves no half program
