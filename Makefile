@@ -1,7 +1,8 @@
-# make demo   build a dataset from the photos in examples/, verify it, read a batch back, draw it
-# make test   lint, then every test: what CI runs
-# make lint   ruff, mypy --strict, shellcheck
-# make clean  remove .venv, demo-out and caches
+# make demo     build a dataset from the photos in examples/, verify it, read a batch back, draw it
+# make test     lint, then every test: what CI runs
+# make lint     ruff, mypy --strict, shellcheck
+# make engines  build Prism, Beam's portable engine (needs Go; two minutes, once) into .engines/, for the tests
+# make clean    remove .venv, .engines, demo-out and caches
 #
 # Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
 
@@ -10,7 +11,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint engines clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,8 +69,11 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 
-test: lint
+engines:
+	@tools/engines.sh
+
+test: lint engines
 	$(BIN)/python -m pytest
 
 clean:
-	rm -rf $(VENV) demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
