@@ -24,7 +24,6 @@ from transforms.images.options import ImageOptions
 from transforms.input_roots import InputRoot
 from transforms.options import BuildOptions
 
-
 DATAFLOW = ("--project=my-project", "--region", "us-central1", "--temp_location=gs://bucket/tmp")
 
 

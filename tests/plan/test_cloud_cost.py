@@ -17,7 +17,9 @@ def test_a_hundred_million_images() -> None:
     assert cost.hours == pytest.approx(cost.vcpu_hours / 400)
     assert cost.reads == 100_000_000 + 2 * 360_000 + 2 * 20_000
     assert cost.writes == 100_000 + 2 * 360_000 + 20_000 + 20_000 + 12
-    compute = cost.vcpu_hours * (0.056 + 3.75 * 0.003557 + 25 / 4 * 0.000054)  # 15 GB and 25 GB of disk a worker of four
+    compute = cost.vcpu_hours * (
+        0.056 + 3.75 * 0.003557 + 25 / 4 * 0.000054
+    )  # 15 GB and 25 GB of disk a worker of four
     assert cost.dollars == pytest.approx(compute + 0.0004 * 100_760 + 0.005 * 860.012 + 11 * 0.011)
 
 

@@ -45,7 +45,9 @@ def test_the_command_line_refuses_it_and_changes_nothing(command: str, future: P
     }[command]()
     said = f"{future}/manifest.json {_SAID}"
     if "build" in command or "rerun" in command:  # a build is in conflict with it, whoever reads it cannot use it
-        said = f"--output {future} holds a dataset already, which is never overwritten: {said} Or give another --output."
+        said = (
+            f"--output {future} holds a dataset already, which is never overwritten: {said} Or give another --output."
+        )
     assert (ended.code, ended.out, ended.err) == (5 if said.startswith("--") else 4, "", f"shardfeed: {said}\n")
     assert disk.snapshot(future) == before
 
