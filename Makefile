@@ -73,7 +73,7 @@ engines:
 	@tools/engines.sh
 
 test: lint engines
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 clean:
 	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
