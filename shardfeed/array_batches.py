@@ -27,6 +27,7 @@ from shardfeed.array_reading import Decoder, batches
 from shardfeed.cut import host_batch, host_range
 from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
 from shardfeed.errors import UsageError, clip
+from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
 
 _LOCAL_READERS = 2
@@ -149,7 +150,7 @@ def array_batches(
                 count=count,
             )
 
-        return ArrayBatches(decoder, local, steps, train, None, pad=False, **pools)
+        return marked(ArrayBatches(decoder, local, steps, train, None, pad=False, **pools), Origin(found, chosen))
     _check_evaluation(split, hosts, epochs, start, pad)
     steps = -(-max(len(host_range(chosen.num_records, i, hosts)) for i in (0, hosts - 1)) // local)
 
@@ -157,7 +158,7 @@ def array_batches(
         return evaluation_windows(chosen.shards, host=index, hosts=hosts)
 
     weight = steps * size / chosen.num_records if pad else 1.0
-    return ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools)
+    return marked(ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
 
 
 def _training_steps(split: SplitInfo, local: int, hosts: int, epochs: int | None, start: int) -> int | None:

@@ -19,6 +19,7 @@ from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.decode import Wanted
 from shardfeed.errors import UsageError, clip
 from shardfeed.hosts import find_host
+from shardfeed.origin import Origin, marked
 from shardfeed.reader import Reader
 
 
@@ -109,8 +110,9 @@ def load(
         max_len,
         None if cache is None else os.fspath(cache),
     )
+    origin = Origin(found, chosen, reader.wanted, reader.cache)
     if training:
-        return reader.train(epochs, seed, window_bytes, start_step)
+        return marked(reader.train(epochs, seed, window_bytes, start_step), origin)
     for name, value in (("epochs", epochs), ("start_step", start_step or None)):
         if value is not None:
             raise UsageError(
@@ -118,7 +120,7 @@ def load(
             )
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
-    return reader.evaluate(pad)
+    return marked(reader.evaluate(pad), origin)
 
 
 def _size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
