@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from shardfeed.errors import UsageError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import ImageInfo
+from shardfeed.verify_record import decoder_text
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[bytes, Pixels], None]
@@ -120,12 +121,23 @@ def _jpeg(simplejpeg: Any, data: bytes, out: Pixels) -> None:
     try:
         # Larger than the buffer is an error before anything is written; smaller shows in the shape that comes back.
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
-    except ValueError:
+    except ValueError as error:
         # It refuses what libjpeg only warns of, which a photo kept as it was may have. TensorFlow, Pillow and so ``verify``
         # accept that, with equal pixels.
-        return _pillow(_pillow_image("jpeg"), "jpeg", data, out)
+        return _refused_by_simplejpeg(error, data, out)
     if pixels.shape != out.shape:
         raise ImageProblem(f"a jpeg image of {_shape(out.shape)}", _shape(pixels.shape))
+
+
+def _refused_by_simplejpeg(error: ValueError, data: bytes, out: Pixels) -> None:
+    try:
+        pillow = _pillow_image("jpeg")
+    except UsageError:  # a trainer may have no Pillow, and the record is named all the same
+        raise ImageProblem(
+            f"a jpeg image of {_shape(out.shape)} that decodes",
+            f"{clip(decoder_text(error), 100)} (Pillow, which reads what libjpeg only warns of, is not installed)",
+        ) from None
+    _pillow(pillow, "jpeg", data, out)
 
 
 def _pillow(pillow: Any, image_format: str, data: bytes, out: Pixels) -> None:
@@ -136,7 +148,7 @@ def _pillow(pillow: Any, image_format: str, data: bytes, out: Pixels) -> None:
             # WebP has no gray: its colours are equal, and convert("L") rounds as ``shardfeed.load`` does.
             pixels = np.asarray(picture.convert("RGB" if out.shape[2] == 3 else "L")) if size == out.shape[:2] else None
     except Exception as error:  # Pillow raises nearly anything on damaged data
-        raise ImageProblem(f"{expected} that decodes", clip(repr(error))) from None
+        raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None
     if pixels is None:
         raise ImageProblem(expected, f"{size[0]} x {size[1]}")
     out[...] = pixels.reshape(out.shape)

@@ -2,26 +2,30 @@
 
 The one decision: look after the failure, not before. TensorFlow names neither file nor record («corrupted record at 12»), and
 checking each record twice while all is well would cost what reading costs. Once a stream has failed, the shards are read with
-our own scanner until the damage is found; what it cannot find stays TensorFlow's error, unchanged.
+our own scanner and TensorFlow's decoder until the damage is found; what it cannot find stays TensorFlow's error, unchanged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from shardfeed import storage
 from shardfeed.array_blocks import BlockReader, blocks_in
 from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import DatasetError, clip
-from shardfeed.manifest import Shard
-from shardfeed.verify_record import RecordCheck, RecordProblem
+from shardfeed.manifest import ImageInfo, Shard
+from shardfeed.verify_record import Look, RecordCheck, RecordProblem
 
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
+_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)  # what TensorFlow puts around its message
 _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
 
 
@@ -75,7 +79,7 @@ def _of_framing(error: Exception) -> bool:
 
 def _first_damage(found: DatasetInfo, shards: list[Shard], *, images: bool) -> DatasetError | None:
     """The first damage in the order of ``shards``; without ``images`` only checksums are compared, which is much faster."""
-    reader, check = BlockReader(found.url), RecordCheck(found.manifest) if images else None
+    reader, check = BlockReader(found.url), RecordCheck(found.manifest, _look(found.manifest.image)) if images else None
     stop = threading.Event()
 
     def look(shard: Shard) -> DatasetError | None:
@@ -100,3 +104,22 @@ def _first_damage(found: DatasetInfo, shards: list[Shard], *, images: bool) -> D
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
+
+
+def _look(image: ImageInfo) -> Look | None:
+    """How TensorFlow, which refused a record, decodes one; a trainer's machine need not have Pillow."""
+    if image.format == "raw":
+        return None
+    tf: Any = sys.modules["tensorflow"]
+    decode = {"jpeg": tf.io.decode_jpeg, "png": tf.io.decode_png, "webp": getattr(tf.io, "decode_webp", None)}[
+        image.format
+    ]
+
+    def look(data: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
+        try:
+            *_, height, width, channels = decode(data).shape
+        except tf.errors.OpError as error:
+            raise ValueError(_REFUSAL.sub("", error.message)) from None
+        return height, width, _MODES[channels]
+
+    return look

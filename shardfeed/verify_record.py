@@ -1,8 +1,14 @@
-"""Deep verification of one record: the columns, their types, and that the image is the one they describe."""
+"""Deep verification of one record: the columns, their types, and that the image is the one they describe.
+
+The one decision: what decodes is given. ``verify`` decodes with Pillow, which workers have; ``explain_errors`` with TensorFlow,
+which is there where it is needed, and whose refusal is the one to explain.
+"""
 
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from shardfeed.errors import UsageError, clip
@@ -27,24 +33,21 @@ class RecordProblem(Exception):
         self.what, self.expected, self.found = what, expected, found
 
 
+Look = Callable[[bytes, tuple[int, int]], tuple[int, int, str]]
+"""Height, width and Pillow's mode of a compressed image, which is decoded if it has the height and width that are given. Raises
+anything where it cannot."""
+
+
 class RecordCheck:
-    """Checks records of one dataset; safe to share between threads.
+    """Checks records of one dataset; safe to share between threads. ``look``: None decodes with Pillow.
 
     Raises:
         UsageError: the images are compressed and Pillow is not installed.
     """
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, look: Look | None = None) -> None:
         self._classes, self._image = [name.encode() for name in manifest.classes], manifest.image
-        if manifest.image.format != "raw":
-            try:
-                from PIL import Image
-            except ImportError:
-                raise UsageError(
-                    "deep verification decodes every image and needs Pillow, which is not installed. "
-                    "Install it with: pip install Pillow"
-                ) from None
-            self._pillow: Any = Image
+        self._look = look if look is not None or manifest.image.format == "raw" else _pillow_look(manifest.image)
 
     def __call__(self, data: bytes) -> tuple[bytes, int]:
         """(key, class index) of a record that is in order.
@@ -67,26 +70,46 @@ class RecordCheck:
 
     def _check_image(self, image: bytes, height: int, width: int) -> None:
         info = self._image
-        if info.format == "raw":
+        if self._look is None:  # raw pixels
             if len(image) != height * width * info.channels:
                 expected = f"{height} x {width} x {info.channels} bytes of pixels"
                 raise RecordProblem("image", expected, f"{len(image)} bytes")
             return
         try:
-            with self._pillow.open(io.BytesIO(image), formats=[info.format.upper()]) as picture:
-                found = (picture.height, picture.width)
-                if found == (height, width):
-                    picture.load()
-                mode = picture.mode
-        except Exception as error:  # Pillow raises nearly anything on damaged data, and all of it is a finding
-            raise RecordProblem("image", f"a {info.format} image that decodes", repr(error)) from None
-        if found != (height, width):
+            *found, mode = self._look(image, (height, width))
+        except Exception as error:  # decoders raise nearly anything on damaged data, and all of it is a finding
+            raise RecordProblem("image", f"a {info.format} image that decodes", decoder_text(error)) from None
+        if found != [height, width]:
             raise RecordProblem(
                 "image", f"{height} x {width} pixels as in its size column", f"{found[0]} x {found[1]} pixels"
             )
         allowed = ("L",) if info.channels == 1 and info.format != "webp" else ("RGB", "L")  # WebP has no gray
         if mode not in allowed:
             raise RecordProblem("image", f"{info.channels} channels", f"mode {mode}")
+
+
+def decoder_text(error: Exception) -> str:
+    """What a decoder said, the same in each run: Pillow names the object in memory that it read from."""
+    text = str(error) if type(error) is ValueError else repr(error)
+    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text)
+
+
+def _pillow_look(info: ImageInfo) -> Look:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UsageError(
+            "deep verification decodes every image and needs Pillow, which is not installed. "
+            "Install it with: pip install Pillow"
+        ) from None
+
+    def look(image: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
+        with Image.open(io.BytesIO(image), formats=[info.format.upper()]) as picture:
+            if size == (picture.height, picture.width):
+                picture.load()
+            return picture.height, picture.width, picture.mode
+
+    return look
 
 
 def _columns(data: bytes) -> dict[str, Any]:
