@@ -55,10 +55,14 @@ def blocks_in(shards: Sequence[Shard]) -> list[Block]:
 
 
 class BlockReader:
-    """Reads blocks of the dataset at ``url``; safe to share between threads."""
+    """Reads blocks of the dataset at ``url``; safe to share between threads. ``remedy``: what its errors advise."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, remedy: str | None = None) -> None:
         self._url = url
+        self._remedy = remedy or (
+            "Copy the file from where the dataset is whole, or build the dataset again into an empty folder. "
+            f"shardfeed verify {clip(url)} --deep lists all damage."
+        )
         self._read_range = _obstore_reader(url) or storage.open_store(url).read_range
 
     def read(self, block: Block) -> list[Record]:
@@ -104,10 +108,7 @@ class BlockReader:
         )
 
     def _wrong(self, shard: Shard, what: str) -> DatasetError:
-        return DatasetError(
-            f"{clip(storage.join_url(self._url, shard.file))} is damaged: {what}. Copy the file from where the dataset is "
-            f"whole, or build the dataset again into an empty folder. shardfeed verify {clip(self._url)} --deep lists all damage."
-        )
+        return DatasetError(f"{clip(storage.join_url(self._url, shard.file))} is damaged: {what}. {self._remedy}")
 
 
 def _body(data: bytes, offset: int) -> bytes:

@@ -22,6 +22,7 @@ from shardfeed.array_blocks import BlockReader, blocks_in
 from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import DatasetError, clip
 from shardfeed.manifest import ImageInfo, Shard
+from shardfeed.mirror import copies_read
 from shardfeed.verify_record import Look, RecordCheck, RecordProblem
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
@@ -31,7 +32,7 @@ _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for 
 
 @contextlib.contextmanager
 def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | None = None) -> Iterator[None]:
-    """Names the damaged record where reading with ``load`` fails in the ``with`` block.
+    """Names the damaged record where reading with ``load`` fails in the ``with`` block, in a copy of ``cache=PATH`` too.
 
         with shardfeed.explain_errors(info):
             model.fit(train, ...)
@@ -55,7 +56,11 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
     except Exception as error:
         if not _of_a_stream(error):
             raise
-        damage = _first_damage(found, [shard for one in splits for shard in one.shards], images=not _of_framing(error))
+        shards = [shard for one in splits for shard in one.shards]
+        damage = _damage_of_copies(found, shards)
+        if damage is None:
+            check = None if _of_framing(error) else RecordCheck(found.manifest, _look(found.manifest.image))
+            damage = _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url))
         if damage is not None:
             raise damage from error
         records = sum(one.num_records for one in splits)
@@ -77,9 +82,19 @@ def _of_framing(error: Exception) -> bool:
     return isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
 
 
-def _first_damage(found: DatasetInfo, shards: list[Shard], *, images: bool) -> DatasetError | None:
-    """The first damage in the order of ``shards``; without ``images`` only checksums are compared, which is much faster."""
-    reader, check = BlockReader(found.url), RecordCheck(found.manifest, _look(found.manifest.image)) if images else None
+def _damage_of_copies(found: DatasetInfo, shards: list[Shard]) -> DatasetError | None:
+    """The first damage of copies (``cache=PATH``) that this process reads. A copy with right checksums is the original."""
+    for folder, copied in copies_read(found, shards).items():
+        remedy = f"It is a copy of {clip(found.url)}, made by cache=: delete it, and the next load copies it again."
+        if damage := _first_damage(BlockReader(folder, remedy), copied, None, False):
+            return damage
+    return None
+
+
+def _first_damage(
+    reader: BlockReader, shards: list[Shard], check: RecordCheck | None, remote: bool
+) -> DatasetError | None:
+    """The first damage in the order of ``shards``; without ``check`` only checksums are compared, which is much faster."""
     stop = threading.Event()
 
     def look(shard: Shard) -> DatasetError | None:
@@ -97,7 +112,7 @@ def _first_damage(found: DatasetInfo, shards: list[Shard], *, images: bool) -> D
             return error
         return None
 
-    threads = _REMOTE_THREADS if storage.is_remote(found.url) else os.cpu_count() or 1
+    threads = _REMOTE_THREADS if remote else os.cpu_count() or 1
     with ThreadPoolExecutor(threads, "shardfeed-explain") as pool:
         try:
             return next((damage for damage in pool.map(look, shards) if damage is not None), None)

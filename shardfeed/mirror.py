@@ -2,7 +2,8 @@
 
 The one decision: a copy has its name only when it is complete, on disk and of the manifest's crc32c, and the name holds that
 crc. So a name is proof, several processes may fill one folder at once (the worst is that both copy), and datasets or
-versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record.
+versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record, and
+``explain_errors`` knows which copies this process reads.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from shardfeed import storage
 from shardfeed.checksums import crc32c, to_hex
@@ -21,6 +23,7 @@ from shardfeed.storage.base import StorageError
 
 _RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
 _THREADS = 8
+_read_here: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
 
 
 def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]:
@@ -43,8 +46,9 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
             f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
         )
     top = os.path.join(top, info.fingerprint)
-    paths = [os.path.join(top, f"{shard.crc32c}-{shard.file}") for shard in shards]
+    paths = [os.path.join(top, _name(shard)) for shard in shards]
     absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
+    _read_here.setdefault(info.fingerprint, set()).add(top)
     if absent:
         with _writing(folder, top):
             os.makedirs(top, exist_ok=True)
@@ -52,6 +56,19 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
             for _ in pool.map(lambda one: _copy(info, folder, *one), absent):
                 pass
     return paths
+
+
+def copies_read(info: DatasetInfo, shards: Sequence[Shard]) -> dict[str, list[Shard]]:
+    """Folders with copies that this process reads, and the ``shards`` that are copied there, by the names of the copies."""
+    copied = [replace(shard, file=_name(shard)) for shard in shards]
+    return {
+        folder: [shard for shard in copied if os.path.exists(os.path.join(folder, shard.file))]
+        for folder in sorted(_read_here.get(info.fingerprint, ()))
+    }
+
+
+def _name(shard: Shard) -> str:
+    return f"{shard.crc32c}-{shard.file}"
 
 
 def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
+from shardfeed.checksums import crc32c, to_hex
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
 from tests.datasets import write_dataset
 
@@ -71,6 +72,40 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path, read: Callable[[Path], 
     assert isinstance(found.value.__cause__, tf.errors.InvalidArgumentError)
 
 
+def test_a_flipped_bit_in_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "dataset"
+    key = write_dataset(path).records["train"][12 + 6].key.decode()
+    offset = offset_of(records_of(path), 6)
+    train = shardfeed.load(path, "train", 37, epochs=1, cache=tmp_path / "copies")
+    (copy,) = (tmp_path / "copies").rglob(f"*{SHARD}")
+    data = bytearray(copy.read_bytes())
+    data[offset + 100] ^= 1
+    copy.write_bytes(data)
+
+    found = explained(path, lambda _: list(train) and None)
+
+    crcs = re.search(r"expected ([0-9a-f]{8}), found ([0-9a-f]{8})", str(found.value))
+    assert crcs and str(found.value) == (
+        f"{copy} is damaged: record 6 at byte {offset}, key {key}: crc of the data: expected {crcs[1]}, found {crcs[2]}. "
+        f"It is a copy of {path}, made by cache=: delete it, and the next load copies it again."
+    )
+    copy.unlink()
+    assert len(list(shardfeed.load(path, "train", 37, epochs=1, cache=tmp_path / "copies"))) == 1
+
+
+def test_an_image_that_cannot_be_decoded_is_named_in_the_original_of_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "dataset"
+    write_dataset(path)
+    rewrite(path, 6, lambda columns: {**columns, "image": b"x" * len(columns["image"][0])})
+    renew_checksum(path)
+
+    found = explained(
+        path, lambda _: list(shardfeed.load(path, "train", 37, epochs=1, cache=tmp_path / "copies")) and None
+    )
+
+    assert str(found.value).startswith(f"{path}/{SHARD} is damaged: record 6 at byte ")
+
+
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])
 def test_images_are_looked_into_without_pillow(
     tmp_path: Path, image_format: str, monkeypatch: pytest.MonkeyPatch
@@ -84,6 +119,14 @@ def test_images_are_looked_into_without_pillow(
 
     what = f"record 6 at byte {offset}, key {key}: image: expected a {image_format} image that decodes, found "
     assert str(found.value).startswith(f"{tmp_path}/{SHARD} is damaged: {what}")
+
+
+def renew_checksum(path: Path) -> None:
+    """Make the manifest that of the shard as it is now, as of a build that wrote it so."""
+    manifest = path / "manifest.json"
+    (shard,) = (one for one in shardfeed.info(path).splits["train"].shards if one.file == SHARD)
+    crc = to_hex(crc32c((path / SHARD).read_bytes()))
+    manifest.write_text(manifest.read_text().replace(shard.crc32c, crc))
 
 
 def test_a_shard_that_goes_away(tmp_path: Path) -> None:
