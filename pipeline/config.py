@@ -55,6 +55,9 @@ class BuildConfig:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
             )
+        for root in self.roots:
+            storage.check_address(root.url, "input")
+        storage.check_address(self.output, "output")
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         _check_cloud(self)

@@ -2,7 +2,8 @@
 
 Standard input brings pickles of the builder's: an order, then ``("finish",)``, ``("plan", plan)`` and
 ``("part", split, part, packed references)``. Its end means that the builder is done, or dead, and ends this process at once.
-Standard output takes a line of JSON for everything that the builder has to know.
+A copy of standard output takes a line of JSON for everything that the builder has to know, and one every second; what other
+code prints goes nowhere.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from pipeline.config import BuildConfig
+from pipeline.helpers import MARK
 from shardfeed import storage
 from shardfeed.errors import ShardfeedError
 from transforms.assigning import split_by_part
@@ -33,26 +36,40 @@ from transforms.run_state import Made
 from transforms.totals import add_totals, count_batch, label_batch
 
 _IN_HAND = 2  # parts of its own choice
+_ALIVE_SECONDS = 1.0
 
 
 def serve() -> None:
     """Runs until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder decides what Ctrl-C means
-    commands = sys.stdin.buffer
-    order = pickle.load(commands)
+    commands, lines = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    builder, *order = pickle.load(commands)
     try:
-        _Server(*order).run(commands)
+        server = _Server(lines, *order)
+        threading.Thread(target=server.watch, args=(builder,), daemon=True).start()
+        server.run(commands)
     finally:
         os._exit(1)  # not through the interpreter's end, which waits for the threads' last images
 
 
 class _Server:
-    def __init__(self, config: BuildConfig, number: int, count: int, threads: int, most: int) -> None:
+    def __init__(self, lines: BinaryIO, config: BuildConfig, number: int, count: int, threads: int, most: int) -> None:
+        self._lines = lines
         self._config, self._number, self._count, self._threads, self._most = config, number, count, threads, most
         self._finish, self._room = threading.Event(), threading.Semaphore(_IN_HAND)
         self._given: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._saying = threading.Lock()
         self._encoder: PartEncoder | None = None
+
+    def watch(self, builder: int) -> None:
+        """Says every second that it is alive, and ends with its builder: the end of standard input is not seen while a process
+        that the builder's program forked holds the pipe.
+        """
+        while not hasattr(os, "getppid") or os.getppid() == builder:
+            self._say("alive")
+            time.sleep(_ALIVE_SECONDS)
+        os._exit(0)
 
     def run(self, commands: BinaryIO) -> None:
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
@@ -137,7 +154,6 @@ class _Server:
         self._say("made", result=json.loads(result.to_bytes()), spent=None if spent is None else spent.to_raw())
 
     def _say(self, what: str, **said: Any) -> None:
-        line = json.dumps({"what": what, **said}) + "\n"
+        line = MARK + json.dumps({"what": what, **said}).encode() + b"\n"
         with self._saying:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            self._lines.write(line)

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
@@ -32,12 +34,16 @@ from transforms.spent import Spent
 
 MOST_HELPERS = 15  # about 90 MB each
 MOST_IMAGES = 100_000  # that helpers begin by themselves: a build of a minute or more
+# Isolated (-I): the current folder, often the input, is on nobody's path, nor a site's or a user's own start-up code.
 _PROGRAM = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from pipeline.helper_process import serve; serve()"
 )
 _IN_HAND = 2  # parts: one is encoded while the other's result is on its way
 _LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+SILENT_SECONDS = 30.0  # a helper says something every second; one that was stopped or hangs is killed after these
+
+MARK = b"\x1eshardfeed "  # before each line that a helper says
 
 Part = tuple[str, int]
 
@@ -54,13 +60,15 @@ class Helpers:
         most = 0 if any(map(storage.is_remote, urls)) else MOST_IMAGES
         self._orders = [(config, number, count, self._each, most) for number in range(count)]
         self._helpers: list[_Helper] = []
+        self._closed = threading.Event()
 
     def __enter__(self) -> Helpers:
-        for order in self._orders:
+        for order in self._orders if sys.executable else ():
             with contextlib.suppress(OSError, ValueError):  # no interpreter to start: the others do it all
                 self._helpers.append(_Helper(order))
         if self._helpers:
             RUN.helpers = self
+            threading.Thread(target=self._watch, args=(tuple(self._helpers),), name="helpers", daemon=True).start()
         return self
 
     def __exit__(
@@ -109,7 +117,13 @@ class Helpers:
             return None
         return min(self._helpers, key=lambda helper: helper.in_hand).submit(plan, split, part, packed)
 
+    def _watch(self, helpers: Sequence[_Helper]) -> None:
+        while not self._closed.wait(min(SILENT_SECONDS / 4, 1.0)):
+            for helper in helpers:
+                helper.kill_if_silent()
+
     def _close(self) -> None:
+        self._closed.set()
         for helper in self._helpers:
             helper.close()
         self._helpers.clear()
@@ -126,15 +140,16 @@ class _Helper:
         self._ready = threading.Event()  # it does nothing by itself any more, or is gone
         self._gone = False
         self._knows_plan = False
+        self._heard = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
+            [sys.executable, *_flags(), "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), name="helper", daemon=True)
         self._reader.start()
-        self._send(sys.path, order)
+        self._send(sys.path, (os.getpid(), *order))
 
     @property
     def in_hand(self) -> int:
@@ -164,14 +179,22 @@ class _Helper:
     def tell(self, what: str) -> None:
         self._send((what,))
 
+    def kill_if_silent(self) -> None:
+        """Ends a process that was stopped or hangs: whoever waits for its parts makes them itself."""
+        if time.monotonic() - self._heard > SILENT_SECONDS:
+            self._process.kill()
+
     def close(self) -> None:
-        """Ends the process at once, whatever it is doing."""
+        """Ends the process at once, whatever it is doing; what it has in hand is left as by any kill."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        self._reader.join()
-        self._process.stdout.close()
-        self._process.wait()
+        # Not for ever: a process that this program forked while the helper was started may hold the pipe's other end.
+        self._reader.join(1.0)
+        if not self._reader.is_alive():
+            self._process.stdout.close()
 
     def _until_ready(self) -> None:
         while not self._ready.wait(_LOOK_SECONDS):
@@ -192,15 +215,25 @@ class _Helper:
         return made
 
     def _read(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            if line.endswith(b"\n"):  # else it was killed in the middle of it
-                self._hear(**json.loads(line))
-        with self._lock:
-            self._gone = True
-            waiting = [made for made in self._made.values() if not made.done()]
-        for made in waiting:
-            made.set_exception(HelperGoneError())
-        self._ready.set()
+        try:
+            for line in lines:
+                _, ours, said = line.partition(MARK)  # what else is printed there by code that is not ours is nothing
+                if ours and line.endswith(b"\n"):  # else it was killed in the middle of it
+                    self._heard = time.monotonic()
+                    self._hear(**json.loads(said))
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+        ):  # other code wrote into a line of ours: nothing of it is to be trusted
+            self._process.kill()
+        finally:
+            with self._lock:
+                self._gone = True
+                waiting = [made for made in self._made.values() if not made.done()]
+            for made in waiting:
+                made.set_exception(HelperGoneError())
+            self._ready.set()
 
     def _hear(self, what: str, **said: Any) -> None:
         match what:
@@ -220,3 +253,8 @@ class _Helper:
                 self._made[result.split, result.part].set_result((result, spent))
             case "failed":
                 self._made[said["split"], said["part"]].set_exception(HelperGoneError())
+
+
+def _flags() -> list[str]:
+    """This interpreter's ways that ``-I`` would forget: how names become bytes, and whether compiled modules are kept."""
+    return ["-I", "-X", f"utf8={sys.flags.utf8_mode}", *["-B"] * sys.dont_write_bytecode]

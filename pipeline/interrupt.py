@@ -68,7 +68,8 @@ class StopSignals:
             leave("stopped; rerun the same command to carry on.")
         self.received = True
         RUN.stop.set()
-        os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
 
 
 @contextlib.contextmanager
@@ -107,11 +108,20 @@ def children() -> frozenset[int]:
 
 
 def end_children(*, but: Container[int] = ()) -> None:
-    """Ends the processes that this one started and that are still there (an engine's workers), ``but`` those."""
+    """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children."""
     for pid in children():
-        if pid not in but:
+        if pid not in but and _is_of_a_build(pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _is_of_a_build(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read()
+    except OSError:  # it has ended
+        return False
+    return any(name in words for name in (b"pipeline.helper_process", b"beam", b"prism"))
 
 
 def leave(message: str) -> NoReturn:

@@ -119,7 +119,8 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
     """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
     if stopped:
         raise IncompleteError(
-            f"stopped. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
+            f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
+            "to carry on."
         ) from None
     if isinstance(error, CancelledError):  # a step that is interrupted by it may have left an outcome
         raise error

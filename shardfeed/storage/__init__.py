@@ -37,6 +37,7 @@ __all__ = [
     "StorageError",
     "Store",
     "UnreadableError",
+    "check_address",
     "is_remote",
     "join_url",
     "normal_url",
@@ -69,6 +70,11 @@ def normal_url(url: str) -> str:
 def join_url(url: str, name: str) -> str:
     """Address of ``name`` below ``url``."""
     return f"{url.rstrip('/')}/{name}"
+
+
+def check_address(url: str, use: str) -> None:
+    """Raises UsageError for an ``input`` or ``output`` (``use``) of another kind, without opening anything."""
+    _is_gcs(url, use)
 
 
 def open_source(url: str) -> Source:

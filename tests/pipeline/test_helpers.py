@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -99,18 +101,97 @@ def interrupt_builder(pids: Path, helper: int) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_helper_ends_by_itself_when_its_builder_is_dead(photos: Path, tmp_path: Path) -> None:
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), BuildOptions(image=ImageOptions(height=8, width=8)))
+@contextlib.contextmanager
+def started(photos: Path, out: Path, builder: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A helper that has made its plan, for a builder of this process id."""
+    config = BuildConfig((str(photos),), str(out), BuildOptions(image=ImageOptions(height=8, width=8)))
     process = subprocess.Popen(
-        [sys.executable, "-c", helpers._PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=builds.ROOT
+        [sys.executable, *helpers._flags(), "-c", helpers._PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((config, 0, 1, 1, 1000)))
-    process.stdin.flush()
-    assert b'"plan"' in process.stdout.readline()
-    process.stdin.close()  # as the system does it for a process that is killed
-    assert process.wait(60) == 0
-    process.stdout.close()
+    with process:
+        process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((builder, config, 0, 1, 1, 1000)))
+        process.stdin.flush()
+        yield process
+
+
+def test_a_helper_ends_when_its_builder_is_dead(photos: Path, tmp_path: Path) -> None:
+    with started(photos, tmp_path / "out", os.getpid()) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert any(b'"plan"' in line for line in process.stdout)
+        process.stdin.close()  # as the system does it for a process that is killed
+        assert process.wait(60) == 0
+
+
+def test_a_helper_ends_when_its_builder_is_dead_and_another_process_holds_the_pipe(
+    photos: Path, tmp_path: Path
+) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    with started(photos, tmp_path / "out", dead.pid) as process:
+        assert process.wait(60) == 0
+
+
+def test_a_program_that_forks_during_the_build_does_not_hold_it_up(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    ended = builds.build(
+        photos,
+        tmp_path / "out",
+        hooks=[partial(hooks.at_part_of_helper, 0, fork_for_ever), partial(hooks.helpers, 1)],
+        kill_after=60,
+    )
+    assert ended.code == 0, ended.err
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def fork_for_ever(_helper: int) -> None:
+    if os.fork() == 0:
+        signal.pause()
+
+
+def test_a_helper_that_does_not_answer_is_given_up(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    ended = builds.build(
+        photos,
+        tmp_path / "out",
+        hooks=[hooks.impatient, partial(hooks.at_part_of_helper, 0, stop), partial(hooks.helpers, 1)],
+        kill_after=60,
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+
+
+def test_what_other_code_prints_in_a_helper_is_nothing(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    log = tmp_path / "images"
+    log.touch()
+    noise = [hooks.noisy_helpers, partial(hooks.count_images, log), partial(hooks.helpers, 1, made=40)]
+    assert builds.build(photos, tmp_path / "out", hooks=noise, kill_after=60).code == 0
+    assert log.stat().st_size <= 40
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
+    for name in ("pickle.py", "struct.py"):
+        (photos / name).write_text("open('RUN', 'w')")
+    script = tmp_path / "bin" / "shardfeed"  # as pip makes it
+    script.parent.mkdir()
+    script.write_text("import sys; from pipeline.cli import main; sys.exit(main())")
+    before = sorted(photos.rglob("*"))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    ended = subprocess.run(
+        [sys.executable, script, "build", "--input", ".", "--output", tmp_path / "out", "--image_size", "8"],
+        cwd=photos,
+        env={**environment, "PYTHONPATH": str(builds.ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(photos.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

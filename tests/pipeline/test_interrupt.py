@@ -72,7 +72,8 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
 
     assert (child.returncode, out) == (4, "")
     assert said(err) == (
-        f"shardfeed: stopped. What is finished is kept under {tmp_path}/out/_parts; rerun the same command to carry on.\n"
+        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
+        "carry on.\n"
     )
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -203,13 +204,16 @@ def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path,
     assert [pid for pid in below if _is_running(pid)] == []
 
 
-def test_only_children_of_the_run_are_ended() -> None:
-    ours = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+def test_only_processes_of_the_run_are_ended() -> None:
+    waiting = [sys.executable, "-c", "input()"]
+    earlier = subprocess.Popen([*waiting, "apache_beam"], stdin=subprocess.PIPE)
     before = children()
-    theirs = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    worker = subprocess.Popen([*waiting, "apache_beam"], stdin=subprocess.PIPE)
+    users = subprocess.Popen(waiting, stdin=subprocess.PIPE)
 
     end_children(but=before)
-    assert theirs.wait(30) == -signal.SIGKILL
-    assert ours.poll() is None
-    ours.communicate(b"\n", timeout=30)
-    assert ours.returncode == 0
+    assert worker.wait(30) == -signal.SIGKILL
+    for other in (earlier, users):
+        assert other.poll() is None
+        other.communicate(b"\n", timeout=30)
+        assert other.returncode == 0

@@ -209,6 +209,20 @@ def interpreter(path: str) -> None:
     sys.executable = path
 
 
+def noisy_helpers() -> None:
+    """Other code in helpers prints."""
+    from pipeline import helpers
+
+    put(helpers, "_PROGRAM", f"print('noise'); print('more', end=''); {helpers._PROGRAM}")
+
+
+def impatient() -> None:
+    """Helpers are given up after two seconds of silence."""
+    from pipeline import helpers
+
+    put(helpers, "SILENT_SECONDS", 2.0)
+
+
 def broken_helpers() -> None:
     """Helpers end as soon as they are started."""
     from pipeline import helpers

@@ -1,0 +1,68 @@
+"""Exit codes where nobody can read standard error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.photos import command, environment, write_photos
+
+
+def full_disk() -> int:
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def reader_that_has_left() -> int:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize("stderr", [full_disk, reader_that_has_left])
+@pytest.mark.parametrize(
+    ("files", "flags", "code"),
+    [
+        pytest.param([], [], 2, id="an empty input"),
+        pytest.param(["stray.jpg"], [], 2, id="an image without a class"),
+        pytest.param([], ["--no_such_flag"], 2, id="an unknown flag"),
+        pytest.param(["cat/1.jpg", "cat/2.jpg"], ["--max_rejected", "1"], 3, id="too many rejects"),
+    ],
+)
+def test_the_exit_code_is_the_same(
+    stderr: Callable[[], int], files: list[str], flags: list[str], code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name in files:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"no image")
+    file = stderr()
+    ended = subprocess.run(
+        command("build", "--input", tmp_path / "in", "--output", tmp_path / "out", *flags),
+        stdout=subprocess.PIPE,
+        stderr=file,
+        env=environment(),
+    )
+    os.close(file)
+    assert (ended.returncode, ended.stdout) == (code, b"")
+
+
+def test_a_build_with_standard_error_closed_completes(tmp_path: Path) -> None:
+    write_photos(tmp_path / "in", cat=3, dog=3)
+    ended = subprocess.run(
+        [
+            "sh",
+            "-c",
+            'exec "$@" 2>&-',
+            "sh",
+            *command("build", "--input", tmp_path / "in", "--output", tmp_path / "out"),
+        ],
+        capture_output=True,
+        env=environment(),
+    )
+    assert ended.returncode == 0
+    assert (tmp_path / "out" / "manifest.json").exists()
