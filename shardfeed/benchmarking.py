@@ -1,38 +1,31 @@
 """``benchmark``: how fast batches come here, against what this machine could do, and what holds them up.
 
 The one decision: a rate alone says nothing, so it is put beside two limits that are measured in the same minute: decoding
-records that lie in memory, on all cores, and reading blocks without decoding them. Which of the two the stream comes close to
-is the bottleneck; if neither, it is what was added behind ``load``, or another program.
+records that lie in memory, on all cores, as the stream decodes, cuts and resizes them; and reading blocks without decoding
+them. The lower limit is the bottleneck, unless work was added behind the reader and the stream stays far below both.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
-from shardfeed import order, storage
-from shardfeed.array_blocks import BlockReader, Record, blocks_in
-from shardfeed.array_decode import image_decoder
-from shardfeed.array_reading import Decoder
+from shardfeed import limits, storage
+from shardfeed.arguments import height_width, positive
 from shardfeed.benchmark_result import Benchmark
-from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
+from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
+from shardfeed.origin import Origin, origin_of
 
-_SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
-_READERS = (2, 16)  # local, gs://
-_SEED = 0x5EED  # blocks for the reading limit: others than the stream has just left in the page cache, in a large split
+_EXPECTED = "expected what load or array_batches gives, or what you made of it"
 
 
 def benchmark(
     batches: Iterable[Any],
-    dataset: DatasetInfo | str | os.PathLike[str],
-    split: str = "train",
+    dataset: DatasetInfo | str | os.PathLike[str] | None = None,
+    split: str | None = None,
     *,
     seconds: float = 5.0,
     step_ms: float | None = None,
@@ -40,158 +33,159 @@ def benchmark(
     """Measure ``batches`` for ``seconds``, then for half as long each what decoding and reading alone can do.
 
         train = shardfeed.load(info, "train", 128)
-        print(shardfeed.benchmark(train, info, step_ms=22))
+        print(shardfeed.benchmark(train, step_ms=22))
 
     Args:
         batches: What ``load`` or ``array_batches`` gave, or what you made of it; the first element of a batch is the images.
-        dataset: The dataset that they come from.
-        split: Its split.
-        seconds: How long the stream is read.
+        dataset: The dataset that they come from. Needed where ``batches`` do not say: a generator, a list.
+        split: Its split; by default that of ``batches``, else "train".
+        seconds: How long the stream is read. An iterator is read to its end at most; a stream that ends is started again.
         step_ms: Milliseconds that your accelerator takes for one of these batches.
 
     Raises:
-        UsageError: no batches; arguments that cannot be.
+        UsageError: no batches, too few of them, or none of images; arguments that cannot be.
         DatasetError: as the reader.
     """
-    for name, value in (("seconds", seconds), ("step_ms", step_ms)):
-        if value is not None and not (isinstance(value, int | float) and value > 0):
-            raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0.")
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
-    chosen = found.splits[split]
+    _check(seconds, step_ms)
+    origin, added = _origin(batches, dataset, split)
+    found, chosen = origin.info, origin.split
     first, rows, rate = _stream_rate(batches, seconds)
-    reader = BlockReader(found.url)
-    sample, read_limit = _read_rate(reader, found, chosen, seconds / 2)
+    read, decode = limits.measured(origin, seconds / 2, tensorflow=type(batches).__module__.startswith("tensorflow."))
     return Benchmark(
         images_per_second=rate,
         megabytes_per_second=rate * chosen.bytes / chosen.num_records / 1e6,
-        cores=_cores(),
+        cores=limits.cores(),
         batch_size=rows,
         first_batch_seconds=first,
-        decode_limit=_decode_rate(batches, reader, found, sample, seconds / 2),
-        read_limit=read_limit,
+        decode_limit=decode,
+        read_limit=read,
         needed=None if step_ms is None else rows * 1000 / step_ms,
-        remote=storage.is_remote(found.url),
+        remote=storage.is_remote(found.url) and origin.cache is None,
+        added=added,
+        image_format=found.manifest.image.format,
     )
 
 
 def benchmark_reader(
-    directory: str, split: str | None, batch_size: int, *, reader: str, seconds: float, step_ms: float | None
+    directory: str,
+    split: str | None,
+    batch_size: int,
+    *,
+    reader: str,
+    seconds: float,
+    step_ms: float | None,
+    image_size: tuple[int, int] | None = None,
+    crop: str | None = None,
 ) -> Benchmark:
     """``benchmark`` of a training stream of ``split`` (by default the first) as ``reader``, "tensorflow" or "arrays", gives it.
 
     Raises:
-        UsageError: as ``benchmark``; the reader is not installed.
+        UsageError: as ``benchmark``; the reader is not installed, or cannot cut and resize.
     """
     import shardfeed
 
+    _check(seconds, step_ms)
+    positive("batch_size", batch_size)
+    if image_size is not None:
+        height_width("image_size", image_size)
+    options: dict[str, Any] = {
+        name: value for name, value in (("image_size", image_size), ("crop", crop)) if value is not None
+    }
+    if options and reader == "arrays":
+        raise UsageError(f"--{next(iter(options))}: array_batches neither cuts nor resizes. Use --reader tensorflow.")
     found = info(directory)
-    chosen = next(iter(found.splits)) if split is None else split
+    chosen = next(iter(found.splits)) if split is None else found.splits[split].name
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow notes about this CPU is not the point here
     try:
         read: Any = shardfeed.load if reader == "tensorflow" else shardfeed.array_batches
     except ImportError as error:
         raise UsageError(f"{error}. Without TensorFlow, measure the NumPy reader: --reader arrays") from None
-    return benchmark(read(found, chosen, batch_size, training=True), found, chosen, seconds=seconds, step_ms=step_ms)
+    return benchmark(read(found, chosen, batch_size, training=True, **options), seconds=seconds, step_ms=step_ms)
+
+
+def _check(seconds: object, step_ms: object) -> None:
+    for name, value in (("seconds", seconds), ("step_ms", step_ms)):
+        if value is None and name == "step_ms":
+            continue
+        if isinstance(value, bool) or not (isinstance(value, int | float) and 0 < value < float("inf")):
+            raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0.")
+
+
+def _origin(
+    batches: Any, dataset: DatasetInfo | str | os.PathLike[str] | None, split: str | None
+) -> tuple[Origin, bool]:
+    """Where ``batches`` come from, and whether work was added or may have been."""
+    if dataset is not None and not isinstance(dataset, DatasetInfo | str | os.PathLike):
+        raise UsageError(f"dataset={clip(repr(dataset))}: expected what shardfeed.info gives, a folder or gs://….")
+    known = origin_of(batches)
+    found = info(dataset) if isinstance(dataset, str | os.PathLike) else dataset
+    if known is None:
+        if found is None:
+            raise UsageError(
+                f"batches of {type(batches).__name__} do not say which dataset they come from. Pass it: "
+                "shardfeed.benchmark(batches, info)."
+            )
+        return Origin(found, found.splits["train" if split is None else split]), True
+    origin, added = known
+    url = None if found is None else found.url
+    for name, given, expected in (("dataset", url, origin.info.url), ("split", split, origin.split.name)):
+        if given is not None and given != expected:
+            raise UsageError(f"{name}={clip(given)}: these batches come from {clip(expected)}. Leave {name} out.")
+    return origin, added
 
 
 def _stream_rate(batches: Iterable[Any], seconds: float) -> tuple[float, int, float]:
-    """(Seconds to the first batch, its rows, images/s after it). A stream that ends is started again."""
+    """(Seconds to the first batch, its rows, images/s after it)."""
     start = time.perf_counter()
-    stream = iter(batches)
-    batch = next(stream, None)
-    if batch is None:
-        raise UsageError("there are no batches to measure: expected what load or array_batches gives.")
-    first, rows = time.perf_counter() - start, _rows(batch)
-    stream = itertools.chain(stream, itertools.chain.from_iterable(itertools.repeat(batches)))
-    return first, rows, _rate((_rows(batch) for batch in stream), seconds)
+    arrivals = list(_passes(batches, seconds))
+    if not arrivals:
+        raise UsageError(f"there are no batches to measure: {_EXPECTED}.")
+    first, rows = arrivals[0][0]
+    rate = limits.rate_of(arrivals)
+    if rate is None and len(arrivals) > 1:  # one batch a pass: how often a pass can be started is all there is
+        rate = sum(len(one) * rows for one in arrivals) / (arrivals[-1][-1][0] - start)
+    if rate is None:
+        raise UsageError(
+            "the stream ended after 1 batch and cannot be started again: pass what load gave rather than iter(…) of it, "
+            "or an iterator of at least 2 batches."
+        )
+    return first - start, rows, rate
+
+
+def _passes(batches: Iterable[Any], seconds: float) -> Iterator[list[tuple[float, int]]]:
+    """When batches came, and their rows, by pass over ``batches``, until ``seconds`` after the first or to the end."""
+    until: float | None = None
+    while until is None or time.perf_counter() < until:
+        found: list[tuple[float, int]] = []
+        try:
+            stream = iter(batches)
+        except TypeError:
+            raise UsageError(f"batches={clip(repr(batches), 80)}: {_EXPECTED}.") from None
+        for batch in stream:
+            now = time.perf_counter()
+            found.append((now, _rows(batch)))
+            until = now + seconds if until is None else until
+            if now >= until and (len(found) > 1 or stream is not batches):
+                break
+        if not found:  # an iterator that is used up
+            return
+        yield found
+        if stream is batches:
+            return
 
 
 def _rows(batch: Any) -> int:
     images = (
-        batch[0]
+        (batch[0] if batch else None)
         if isinstance(batch, tuple | list)
-        else next(iter(batch.values()))
+        else next(iter(batch.values()), None)
         if isinstance(batch, dict)
         else batch
     )
-    return int(images.shape[0])
-
-
-def _rate(counts: Iterator[int], seconds: float) -> float:
-    """Sum of ``counts`` a second, over at least one of them and ``seconds``."""
-    done, start = 0, time.perf_counter()
-    for count in counts:
-        done += count
-        if (passed := time.perf_counter() - start) >= seconds:
-            return done / passed
-    raise AssertionError("streams that are measured have no end")
-
-
-def _read_rate(reader: BlockReader, found: DatasetInfo, split: SplitInfo, seconds: float) -> tuple[list[Record], float]:
-    """A sample of records, and images/s of reading blocks in an order of its own."""
-    blocks = blocks_in(split.shards)
-    chosen = [blocks[number] for number in order.permutation(len(blocks), _SEED).tolist()]
-    readers = _READERS[storage.is_remote(found.url)]
-    sample: list[Record] = []
-    held = 0
-
-    def counts() -> Iterator[int]:
-        nonlocal held
-        endless = itertools.cycle(chosen)
-        while True:  # as many at a time as there are readers
-            for records in pool.map(reader.read, itertools.islice(endless, 4 * readers)):
-                if held < _SAMPLE_BYTES:
-                    sample.extend(records)
-                    held += sum(len(record.data) for record in records)
-                yield len(records)
-
-    with ThreadPoolExecutor(readers) as pool:
-        return sample, _rate(counts(), seconds)
-
-
-def _decode_rate(
-    batches: Iterable[Any], reader: BlockReader, found: DatasetInfo, sample: list[Record], seconds: float
-) -> float | None:
-    """Images/s of the decoder that ``batches`` use, TensorFlow's or ours, on records in memory."""
-    height, width, channels = found.image_shape
-    if height is None or width is None:
-        return None
-    if type(batches).__module__.startswith("tensorflow."):
-        return _rate(_tensorflow_decoding(found, [record.data for record in sample]), seconds)
-    decoder = Decoder(reader, image_decoder(found.manifest.image), (height, width, channels), len(found.classes))
-    return _rate(_array_decoding(decoder, sample), seconds)
-
-
-def _array_decoding(decoder: Decoder, sample: list[Record]) -> Iterator[int]:
-    def decode(records: list[Record]) -> int:
-        images = np.empty((len(records), *decoder.shape), np.uint8)
-        decoder.rows(records, images, np.empty(len(records), np.int32))
-        return len(records)
-
-    with ThreadPoolExecutor(_cores()) as pool:
-        chunks = itertools.cycle([sample[at : at + 32] for at in range(0, len(sample), 32)])
-        while True:
-            yield from pool.map(decode, itertools.islice(chunks, 4 * _cores()))
-
-
-def _tensorflow_decoding(found: DatasetInfo, sample: list[bytes]) -> Iterator[int]:
-    import tensorflow as tf
-
-    from shardfeed.decode import Wanted, chunk_decoder
-
-    calls, decode = _cores() + 2, chunk_decoder(found.manifest.image, Wanted(size=None))
-    records = tf.data.Dataset.from_tensor_slices(sample).batch(128).cache().repeat()
-    decoded = records.map(
-        lambda chunk: decode(chunk, tf.zeros_like(chunk, tf.int64))["image"],
-        num_parallel_calls=calls,
-        deterministic=True,
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.threading.private_threadpool_size = calls
-    options.threading.max_intra_op_parallelism = 1
-    for images in decoded.prefetch(2).with_options(options):
-        yield int(images.shape[0])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        return int(images.shape[0])  # type: ignore[union-attr]
+    except (AttributeError, IndexError, TypeError, ValueError):
+        raise UsageError(
+            f"a batch is {type(batch).__name__}, whose images cannot be counted: {_EXPECTED}: (images, labels), a dict or "
+            "images alone, as one array with a row an image."
+        ) from None

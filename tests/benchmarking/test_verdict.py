@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from shardfeed.benchmark_result import Benchmark
+from shardfeed.limits import rate_of
 
 MEASURED = Benchmark(
     images_per_second=5_000,
@@ -19,6 +21,8 @@ MEASURED = Benchmark(
     read_limit=50_000,
     needed=None,
     remote=False,
+    added=True,
+    image_format="jpeg",
 )
 
 
@@ -35,6 +39,12 @@ MEASURED = Benchmark(
         ({"images_per_second": 2_000, "remote": True}, "reading"),
         ({"decode_limit": None}, "other work"),
         ({"decode_limit": None, "read_limit": 5_500}, "reading"),
+        ({"images_per_second": 3_500, "added": False}, "decoding"),
+        ({"images_per_second": 3_500, "added": False, "read_limit": 5_400}, "reading"),
+        ({"images_per_second": 2_000, "added": False, "remote": True}, "reading"),
+        ({"image_format": "raw"}, "copying"),
+        ({"decode_limit": None, "read_limit": None, "added": False}, "copying"),
+        ({"decode_limit": None, "read_limit": None}, "other work"),
     ],
     ids=str,
 )
@@ -92,14 +102,63 @@ def test_every_bottleneck_has_its_advice(bottleneck: str, remote: bool) -> None:
     assert verdict.startswith("Bottleneck: ") and verdict.endswith(".") and len(verdict) > 80
 
 
+@pytest.mark.parametrize(
+    "changes", [{"image_format": "raw"}, {"decode_limit": None, "read_limit": None, "added": False}]
+)
+def test_nobody_is_told_to_store_raw_who_decodes_nothing(changes: dict[str, Any]) -> None:
+    said = str(replace(MEASURED, **changes))
+
+    assert "--image_format" not in said
+    assert said.endswith("Use more cores, or store smaller images (--image_size).")
+
+
+def test_without_limits_none_is_printed() -> None:
+    said = str(replace(MEASURED, decode_limit=None, read_limit=None)).splitlines()
+
+    assert [line[:5] for line in said] == ["input", "first", "", "Bottl"]
+
+
+@pytest.mark.parametrize("limit", ["decode_limit", "read_limit"])
+def test_a_stream_faster_than_its_limit_is_called_doubtful(limit: str) -> None:
+    found = replace(MEASURED, **{limit: 4_000.0})  # type: ignore[arg-type]
+
+    assert found.doubtful and not MEASURED.doubtful
+    assert str(found).splitlines()[-1].startswith("Doubtful: the stream was faster than its own limit, ")
+
+
+def test_a_step_of_microseconds_is_not_nothing() -> None:
+    assert "accelerator    25,600,000 img/s (0.005 ms a step)" in str(replace(MEASURED, needed=25_600_000.0))
+
+
+@pytest.mark.parametrize(
+    ("passes", "rate"),
+    [
+        ([[(5.0, 8)]], None),
+        ([[(5.0, 8), (6.0, 8)]], 8.0),
+        ([[(0.0, 8), (0.0, 8), (1.0, 8), (2.0, 8)]], 8.0),
+        ([[(0.0, 8), (1.0, 8)], [(50.0, 8), (51.0, 8)]], 8.0),
+        ([[(0.0, 8), (0.0, 8)]], None),
+        ([[*[(0.0, 8)] * 9, *[(float(at), 8) for at in range(1, 92)]]], 8.0),
+    ],
+    ids=["one batch", "two", "what lay ready", "between passes", "no time at all", "much lay ready"],
+)
+def test_a_rate_counts_no_start_and_nothing_that_lay_ready(
+    passes: list[list[tuple[float, int]]], rate: float | None
+) -> None:
+    assert rate_of(passes) == rate
+
+
 def test_json_holds_the_figures_and_the_verdict() -> None:
     assert json.loads(replace(MEASURED, needed=10_000.0).to_json()) == {
+        "added": True,
         "batch_size": 128,
         "bottleneck": "decoding",
         "cores": 2,
         "decode_limit": 5500,
+        "doubtful": False,
         "fast_enough": False,
         "first_batch_seconds": 0.5,
+        "image_format": "jpeg",
         "images_per_second": 5000,
         "megabytes_per_second": 75,
         "needed": 10000,

@@ -1,0 +1,154 @@
+"""What reading alone and decoding alone can do on this machine: the limits that ``benchmark`` puts a stream beside.
+
+The one decision: a limit does what the stream does and nothing else. Decoding cuts and resizes as the stream was asked to; a
+stream from decoded images in memory has no limits, because it neither reads nor decodes; copies are read where copies were made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from shardfeed import order, storage
+from shardfeed.array_blocks import BlockReader, Record, blocks_in
+from shardfeed.array_decode import image_decoder
+from shardfeed.array_reading import Decoder
+from shardfeed.dataset_info import DatasetInfo
+from shardfeed.manifest import Shard
+from shardfeed.origin import Origin
+
+_SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
+_READERS = (2, 16)  # local, gs://
+_SEED = 0x5EED  # blocks for the reading limit: others than the stream has just left in the page cache, in a large split
+_WARM = 0.25  # of a pass is not measured, ``_WARM_MOST`` arrivals at most: until then what was made in advance is handed out
+_WARM_MOST = 8
+_CHUNK = 128  # records a decoding call of TensorFlow's, as in ``shardfeed.graph``
+_ARRAY_CHUNK = 32  # as in ``shardfeed.array_reading``
+
+Arrivals = Sequence[tuple[float, int]]
+"""(seconds on a clock, images) of each batch of one pass."""
+
+
+def measured(origin: Origin, seconds: float, *, tensorflow: bool) -> tuple[float | None, float | None]:
+    """(images/s of reading, of decoding), each measured for ``seconds``; None where the stream does not do it.
+
+    ``tensorflow``: decoded by TensorFlow, not by ``array_batches``.
+    """
+    if origin.cache == "decoded":
+        return None, None
+    found = origin.info
+    url, shards = (found.url, origin.split.shards) if origin.cache is None else _copies(origin)
+    reader = BlockReader(url)
+    sample, read = _reading(reader, storage.is_remote(url), shards, seconds)
+    if tensorflow:
+        wanted = _wanted(origin)
+        return read, None if wanted is None else _rate(_tensorflow_decoding(found, wanted, sample), seconds)
+    height, width, channels = found.image_shape
+    if height is None or width is None:
+        return read, None
+    decoder = Decoder(reader, image_decoder(found.manifest.image), (height, width, channels), len(found.classes))
+    return read, _rate(_array_decoding(decoder, sample), seconds)
+
+
+def rate_of(passes: Sequence[Arrivals]) -> float | None:
+    """Images/s from arrivals, without starts: the first of each pass, and what lay ready when it came. None: nothing is left."""
+    images, seconds = 0, 0.0
+    for arrivals in passes:
+        skipped = min(int(len(arrivals) * _WARM), _WARM_MOST)
+        images += sum(rows for _, rows in arrivals[skipped + 1 :])
+        seconds += arrivals[-1][0] - arrivals[skipped][0]
+    return images / seconds if images and seconds > 0 else None
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _rate(counts: Generator[int, None, None], seconds: float) -> float:
+    """Images/s of ``counts``, which have no end, over ``seconds`` after the first."""
+    arrivals: list[tuple[float, int]] = []
+    with closing(counts):
+        for count in counts:
+            arrivals.append((time.perf_counter(), count))
+            if len(arrivals) > 1 and arrivals[-1][0] >= arrivals[0][0] + seconds and (rate := rate_of([arrivals])):
+                return rate
+    raise AssertionError("limits are measured without end")
+
+
+def _copies(origin: Origin) -> tuple[str, tuple[Shard, ...]]:
+    """The folder of the copies that ``load(cache=…)`` made and checked, and the shards as they are called there."""
+    from shardfeed.mirror import mirror
+
+    shards = origin.split.shards
+    paths = mirror(origin.info, shards, str(origin.cache))
+    copies = [replace(shard, file=os.path.basename(path)) for shard, path in zip(shards, paths, strict=True)]
+    return os.path.dirname(paths[0]), tuple(copies)
+
+
+def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float) -> tuple[list[Record], float]:
+    """A sample of records, and images/s of reading blocks in an order of its own."""
+    blocks = blocks_in(shards)
+    chosen = [blocks[number] for number in order.permutation(len(blocks), _SEED).tolist()]
+    readers = _READERS[remote]
+    sample: list[Record] = []
+    held = 0
+
+    def counts() -> Generator[int, None, None]:
+        nonlocal held
+        endless = itertools.cycle(chosen)
+        while True:  # as many at a time as there are readers
+            for records in pool.map(reader.read, itertools.islice(endless, 4 * readers)):
+                if held < _SAMPLE_BYTES:
+                    sample.extend(records)
+                    held += sum(len(record.data) for record in records)
+                yield len(records)
+
+    with ThreadPoolExecutor(readers) as pool:
+        return sample, _rate(counts(), seconds)
+
+
+def _array_decoding(decoder: Decoder, sample: list[Record]) -> Generator[int, None, None]:
+    def decode(records: list[Record]) -> int:
+        images = np.empty((len(records), *decoder.shape), np.uint8)
+        decoder.rows(records, images, np.empty(len(records), np.int32))
+        return len(records)
+
+    with ThreadPoolExecutor(cores()) as pool:
+        chunks = itertools.cycle([sample[at : at + _ARRAY_CHUNK] for at in range(0, len(sample), _ARRAY_CHUNK)])
+        while True:
+            yield from pool.map(decode, itertools.islice(chunks, 4 * cores()))
+
+
+def _wanted(origin: Origin) -> Any:
+    """What the stream makes of a record; where it does not say, the image as it is stored. None: those have no one size."""
+    from shardfeed.decode import Wanted
+
+    if origin.wanted is not None:
+        return origin.wanted
+    return None if None in origin.info.image_shape else Wanted(size=None)
+
+
+def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Record]) -> Generator[int, None, None]:
+    import tensorflow as tf
+
+    from shardfeed.decode import chunk_decoder
+    from shardfeed.graph import threads, with_options
+
+    decode = chunk_decoder(found.manifest.image, wanted)
+    records = tf.data.Dataset.from_tensor_slices([record.data for record in sample]).batch(_CHUNK).cache().repeat()
+    decoded = records.map(
+        lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
+        num_parallel_calls=threads(),
+        deterministic=True,
+    )
+    for images in with_options(decoded.prefetch(2)):
+        yield int(images.shape[0])
