@@ -99,10 +99,7 @@ def _on_jax(keras: Any) -> Accelerator:
             devices=keras.distribution.list_devices(), auto_shard_dataset=False
         )
         keras.distribution.set_distribution(distribution)
-    replicas = 1
-    if distribution is not None:
-        mesh = distribution.device_mesh
-        replicas = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
+    replicas = jax_replicas(distribution)
     framework = f"JAX {jax.__version__}"
     why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
     if kind == "cpu":
@@ -110,6 +107,14 @@ def _on_jax(keras: Any) -> Accelerator:
     hosts = jax.process_count()
     where = f" on {hosts} hosts" if hosts > 1 else ""
     return Accelerator(kind, replicas, "jax", _text(kind, replicas, where, why), distribution, hosts)
+
+
+def jax_replicas(distribution: Any) -> int:
+    """Parts into which Keras' ``distribution`` on JAX, or None, cuts a batch."""
+    if distribution is None:
+        return 1
+    mesh = distribution.device_mesh
+    return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
 
 
 def _on_tensorflow() -> Accelerator:

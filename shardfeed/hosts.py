@@ -1,7 +1,8 @@
 """Which host this is, of how many: said by the caller, or asked of the framework that trains.
 
-The one decision: one framework is asked. JAX, when Keras runs on it and its processes have found each other
-(``jax.distributed.initialize``); TensorFlow otherwise. Asking both would start the devices of one under the other.
+The one decision: one framework is asked, the one that Keras runs on. JAX says which host this is when its processes have found
+each other (``jax.distributed.initialize``), Keras' distribution how many devices share a batch. Asking TensorFlow too would
+start the devices of one under the other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from shardfeed.accelerator import jax_replicas
 from shardfeed.arguments import integer, positive
 from shardfeed.errors import UsageError, clip
 
@@ -48,15 +50,22 @@ def find_host(host: object = None) -> Host:
 
 
 def _jax_host() -> Host | None:
-    """None unless Keras runs on JAX and JAX's processes have found each other, which takes an imported JAX."""
+    """None unless Keras runs on JAX; nothing is imported for it that its user has not imported."""
     jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
+    if jax is None:
         return None
-    import keras
-
+    together = jax.distributed.is_initialized()
+    if together:
+        import keras
+    elif (keras := sys.modules.get("keras")) is None:
+        return None
     if keras.config.backend() != "jax":
         return None
-    return Host(jax.process_index(), jax.process_count(), jax.device_count())
+    distribution = keras.distribution.distribution()
+    if not together:
+        return Host(0, 1, jax_replicas(distribution))
+    replicas = jax.device_count() if distribution is None else jax_replicas(distribution)
+    return Host(jax.process_index(), jax.process_count(), max(jax.process_count(), replicas))
 
 
 def _tensorflow_host() -> Host:

@@ -84,8 +84,8 @@ class Reader:
         split, share, hosts = self.split, self.share, self.host.count
         if not pad and max(hosts, self.host.replicas) > 1:
             raise UsageError(
-                f"eval_remainder='partial': expected one device, found {hosts} hosts and {self.host.replicas} devices, which "
-                "all need batches of one size. Use 'pad'."
+                f"eval_remainder='partial': expected one device, found {_many(hosts, 'host')} with "
+                f"{_many(self.host.replicas, 'device')} in all, which need batches of one size. Use 'pad'."
             )
         mine = host_range(split.num_records, self.host.index, hosts)
         spans = order.cut_spans(order.spans_of(split.shards, _SPAN_BYTES), mine)
@@ -148,3 +148,7 @@ class Reader:
     def _readers(self) -> int:
         remote = storage.is_remote(self.info.url) and self.cache in (None, "decoded")
         return _REMOTE_READERS if remote else _LOCAL_READERS
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count > 1)}"

@@ -149,7 +149,7 @@ def test_partial_batches_are_for_one_device(written: Written) -> None:
         shardfeed.load(written.path, "validation", 8, host=(0, 2), eval_remainder="partial")
 
     assert str(found.value) == (
-        "eval_remainder='partial': expected one device, found 2 hosts and 2 devices, which all need batches of one size. "
+        "eval_remainder='partial': expected one device, found 2 hosts with 2 devices in all, which need batches of one size. "
         "Use 'pad'."
     )
 

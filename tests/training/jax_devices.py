@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -37,6 +38,10 @@ def main(dataset: str) -> dict[str, Any]:
     batches = shardfeed.load(info, "train", BATCH)
     watched.fit(batches, epochs=2, verbose=0, shuffle=False, **shardfeed.fit_args(info, BATCH, accelerator))
     return {
+        "refused": [
+            error(lambda: shardfeed.load(info, "train", 12)),
+            error(lambda: shardfeed.load(info, "validation", 8, eval_remainder="partial")),
+        ],
         "accelerator": [
             accelerator.kind,
             accelerator.replicas,
@@ -73,10 +78,15 @@ def watched_model(shapes: list[object], **compile_args: Any) -> keras.Model:
 def error_under_keras_default(info: shardfeed.DatasetInfo, accelerator: shardfeed.Accelerator) -> str:
     """What ``fit_args`` says of a distribution as Keras makes it."""
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=keras.distribution.list_devices()))
+    return error(lambda: shardfeed.fit_args(info, 24, accelerator))
+
+
+def error(call: Callable[[], object]) -> str:
+    """What ``call`` refuses, or what it gave."""
     try:
-        return str(shardfeed.fit_args(info, 24, accelerator))
-    except shardfeed.UsageError as error:
-        return str(error)
+        return str(call())
+    except shardfeed.UsageError as refusal:
+        return str(refusal)
 
 
 print(json.dumps(main(sys.argv[1])))

@@ -50,6 +50,15 @@ def test_fit_splits_the_batch_over_the_devices(devices: Any) -> None:
     assert all(seen == [[3, 8, 8, 3], 8] for seen in devices["shape on a device, devices"])
 
 
+def test_what_eight_devices_cannot_share_is_refused(devices: Any) -> None:
+    assert devices["refused"] == [
+        "batch_size=12: the global batch must divide by 8, to be shared by 1 host with 8 devices in all. "
+        "The nearest that does: 8 or 16.",
+        "eval_remainder='partial': expected one device, found 1 host with 8 devices in all, which need batches of one size. "
+        "Use 'pad'.",
+    ]
+
+
 def test_a_distribution_that_would_cut_the_data_again_is_refused(devices: Any) -> None:
     assert devices["auto_shard_dataset"] == (
         "auto_shard_dataset=True in Keras' distribution: it would cut each host's share of the data again and give wrong "
