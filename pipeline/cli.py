@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from pipeline.console import forgiving_stderr
 from pipeline.flags import BUILD_EPILOG, PLAN_EPILOG, add_build_flags, build_config
 from shardfeed._version import __version__
 from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError, clip
@@ -17,8 +18,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code (see ``shardfeed build --help``)."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not fail a finished build
         sys.stdout.reconfigure(errors="backslashreplace")
+    with forgiving_stderr():
+        return _run(sys.argv[1:] if argv is None else argv)
+
+
+def _run(argv: Sequence[str]) -> int:
     parser = _parser()
-    known, rest = parser.parse_known_args(_underscored(sys.argv[1:] if argv is None else argv))
+    known, rest = parser.parse_known_args(_underscored(argv))
     if known.command is None:
         parser.print_help()
         return UsageError.code
