@@ -36,9 +36,10 @@ class Parts:
 class Status:
     """What an output holds. Fields that a state does not have are left at their defaults.
 
-    ``total``: images to write or reject. ``rate``: images a second. ``quiet``: seconds since anything was written; ``running``:
-    whether that looks like a build under way (None: the store tells no times). ``shards``: (published, all). ``left``: files
-    below ``_parts/``. ``said``: why the latest run failed. ``files``: some that are not ours.
+    ``total``: images to write or reject. ``rate``: images a second. ``quiet``: seconds since anything was written; ``silent``:
+    longer than a build that runs usually is (both None: the store tells no times). Whether one runs, files cannot tell.
+    ``shards``: (published, all). ``left``: files below ``_parts/``. ``said``: why the latest run failed. ``files``: some that
+    are not ours.
     """
 
     state: State
@@ -49,7 +50,7 @@ class Status:
     parts: Parts = field(default_factory=Parts)
     rate: float | None = None
     quiet: float | None = None
-    running: bool | None = None
+    silent: bool | None = None
     shards: tuple[int, int] = (0, 0)
     left: int = 0
     rejects: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class Status:
     @property
     def seconds_left(self) -> float | None:
         """Of encoding, at the rate of the latest parts."""
-        if self.state != "encoding" or not self.running or not self.rate or self.total is None:
+        if self.state != "encoding" or self.silent or not self.rate or self.total is None:
             return None
         return max(self.total - self.done, 0) / self.rate
 
@@ -85,18 +86,16 @@ class Status:
             "discarding": f"wait, then {again}; if nothing changes, rerun the build with --discard_incomplete",
             "rejected": "look at the rejects, then rerun the same `shardfeed build` with a higher --max_rejected: finished work "
             "is kept; or mend the images and rerun with --discard_incomplete",
-        }.get(self.state) or {
-            True: f"wait, then {again}",
-            False: "rerun the same `shardfeed build`: it carries on from the finished parts",
-            None: f"{again} in some minutes; if nothing has changed by then, rerun the same `shardfeed build`",
-        }[self.running]
+        }.get(self.state) or (
+            f"if the build still runs, wait, then {again}; if it has ended, rerun the same `shardfeed build`: it carries on from "
+            "the finished parts"
+        )
 
     def to_json(self) -> str:
         """One JSON object."""
         raw = {
             "state": self.state,
             "url": self.url,
-            "running": self.running,
             "fingerprint": self.fingerprint or None,
             "config": dict(self.config) or None,
             "images": {"done": self.done, "total": self.total, "exact": self.parts.exact},
@@ -106,6 +105,7 @@ class Status:
             "shards": {"published": self.shards[0], "all": self.shards[1] or None},
             "rate": None if self.rate is None else round(self.rate, 1),
             "seconds_since_last_write": None if self.quiet is None else round(self.quiet, 1),
+            "silent": self.silent,
             "seconds_left": None if self.seconds_left is None else round(self.seconds_left, 1),
             "files_in_parts": self.left,
             "rejects": list(self.rejects),
@@ -145,10 +145,8 @@ class Status:
         }[self.state]
         if self.state not in ("encoding", "publishing", "discarding") or self.quiet is None:
             return text
-        since = f"last write {duration(self.quiet)} ago"
-        if self.running is None:
-            return f"{text}, {since}"
-        return f"{text}, {'running' if self.running else 'probably stopped'} ({since})"
+        since = f"last file written {duration(self.quiet)} ago"
+        return f"{text}, {since}{': it has probably ended' if self.silent else ''}"
 
     def _progress(self) -> list[str]:
         parts, about = self.parts, "" if self.parts.exact else "about "

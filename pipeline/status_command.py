@@ -2,7 +2,8 @@
 
 The one decision: the sidecars are the truth. A part counts when its sidecar is there, whoever made it, so the answer is the same
 for a build here, a job on Dataflow and one that was killed last week. One listing, then at most a few hundred sidecars are read;
-of more parts the numbers are scaled up and said to be about right. Read-only: a torn file is counted and left to the build.
+of more parts the numbers are scaled up and said to be about right. So it says when the last file was written, and what to do in
+either case, never that a build runs. Read-only: a torn file is counted and left to the build.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float
         parts=parts,
         rate=rate,
         quiet=quiet,
-        running=None if quiet is None else quiet < max(QUIET_SECONDS, 5 * pause),
+        silent=None if quiet is None else quiet >= max(QUIET_SECONDS, 5 * pause),
         shards=shards,
         left=found.work,
         rejects=rejects,

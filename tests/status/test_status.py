@@ -77,7 +77,13 @@ BUILD = (
     f"  build      {FINGERPRINT}: background #000000, channels rgb, image_format jpeg, image_size [16, 16], label_from folders, "
     "num_shards 2, quality 95, resize crop, resizer simd, seed 0, splits train"
 )
-RERUN = "Next: rerun the same `shardfeed build`: it carries on from the finished parts"
+
+
+def _next(out: Path) -> str:
+    return (
+        f"if the build still runs, wait, then shardfeed status {out}; if it has ended, rerun the same `shardfeed build`: it "
+        "carries on from the finished parts"
+    )
 
 
 def test_a_build_under_way_says_how_far_how_fast_and_how_long(tmp_path: Path) -> None:
@@ -86,35 +92,47 @@ def test_a_build_under_way_says_how_far_how_fast_and_how_long(tmp_path: Path) ->
 
     status = status_of(str(out), now=NOW + 4)
     assert status.to_text().splitlines() == [
-        f"{out}: a build, encoding, running (last write 4 s ago)",
+        f"{out}: a build, encoding, last file written 4 s ago",
         "  images     50 of 200 (25 %)",
         "  parts      5 finished, 5.0 kB",
         "  rate       5 img/s over the latest parts, about 30 s of encoding left",
         BUILD,
-        f"Next: wait, then shardfeed status {out}",
+        f"Next: {_next(out)}",
     ]
     assert status.code == IncompleteError.code
 
 
-def test_a_build_that_writes_nothing_for_long_has_probably_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", [0, 150, 7200], ids=str)
+def test_it_never_says_that_a_build_runs(tmp_path: Path, since: int) -> None:
+    """One that ended, its process gone, leaves the same files as one that writes the next part this minute."""
+    out = tmp_path / "out"
+    _under_way(out, images=200, parts=20, finished=5)
+
+    status = status_of(str(out), now=NOW + since)
+
+    assert "running" not in status.to_text() + status.to_json()
+    assert status.next == _next(out)
+
+
+def test_a_build_that_writes_nothing_for_long_has_probably_ended(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _under_way(out, images=200, parts=20, finished=5, rejected=1)
 
     assert status_of(str(out), now=NOW + 7200).to_text().splitlines() == [
-        f"{out}: a build, encoding, probably stopped (last write 2 h 0 min ago)",
+        f"{out}: a build, encoding, last file written 2 h 0 min ago: it has probably ended",
         "  images     50 of 200 (25 %), 5 rejected (FORMAT 5)",
         "  parts      5 finished, 4.5 kB",
         "  rate       5 img/s over the latest parts",
         BUILD,
-        RERUN,
+        f"Next: {_next(out)}",
     ]
 
 
 def test_slow_parts_are_given_their_time(tmp_path: Path) -> None:
     _under_way(tmp_path / "out", images=200, parts=20, finished=5, every=100)
 
-    assert status_of(str(tmp_path / "out"), now=NOW + 450).running is True
-    assert status_of(str(tmp_path / "out"), now=NOW + 550).running is False
+    assert status_of(str(tmp_path / "out"), now=NOW + 450).silent is False
+    assert status_of(str(tmp_path / "out"), now=NOW + 550).silent is True
 
 
 def test_the_rate_is_that_of_the_latest_run(tmp_path: Path) -> None:
@@ -132,11 +150,11 @@ def test_a_claim_without_parts_has_no_rate(tmp_path: Path) -> None:
     _under_way(out, images=200, parts=20, finished=0)
 
     assert status_of(str(out), now=NOW + 1).to_text().splitlines() == [
-        f"{out}: a build, encoding, running (last write 1 s ago)",
+        f"{out}: a build, encoding, last file written 1 s ago",
         "  images     0 of 200 (0 %)",
         "  parts      0 finished, 0 B",
         BUILD,
-        f"Next: wait, then shardfeed status {out}",
+        f"Next: {_next(out)}",
     ]
 
 
@@ -171,12 +189,12 @@ def test_shards_that_are_there_are_counted_against_all(tmp_path: Path) -> None:
     _written(out / "train-00000-of-00002.tfrecord.idx", NOW + 5)
 
     assert status_of(str(out), now=NOW + 10).to_text().splitlines() == [
-        f"{out}: a build, publishing, running (last write 5 s ago)",
+        f"{out}: a build, publishing, last file written 5 s ago",
         "  images     50 of 50 (100 %)",
         "  parts      5 finished, 5.0 kB",
         "  shards     1 of 2 published",
         BUILD,
-        f"Next: wait, then shardfeed status {out}",
+        f"Next: {_next(out)}",
     ]
 
 
@@ -189,7 +207,7 @@ def test_the_latest_failure_is_told(tmp_path: Path) -> None:
     (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
 
     lines = status_of(str(out), now=NOW + 7200).to_text().splitlines()
-    assert lines[-2:] == ["  last run   exit 4: the bucket kept failing", RERUN]
+    assert lines[-2:] == ["  last run   exit 4: the bucket kept failing", f"Next: {_next(out)}"]
 
 
 def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
@@ -328,7 +346,6 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
     assert json.loads(status_of(str(out), now=NOW + 4).to_json()) == {
         "state": "encoding",
         "url": str(out),
-        "running": True,
         "fingerprint": FINGERPRINT,
         "config": OPTIONS.config(),
         "images": {"done": 50, "total": 200, "exact": True},
@@ -338,12 +355,13 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
         "shards": {"published": 0, "all": None},
         "rate": 5.0,
         "seconds_since_last_write": 4.0,
+        "silent": False,
         "seconds_left": 30.0,
         "files_in_parts": 6,
         "rejects": [],
         "last_failure": None,
         "foreign_files": [],
-        "next": f"wait, then shardfeed status {out}",
+        "next": _next(out),
     }
 
 

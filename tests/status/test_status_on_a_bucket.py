@@ -44,7 +44,7 @@ def test_generations_that_are_microseconds_give_rate_and_time_left(server: Stric
     _five_parts_of_twenty()
 
     assert status_of(URL, now=NOW + 4).to_text().splitlines()[:4] == [
-        f"{URL}: a build, encoding, running (last write 4 s ago)",
+        f"{URL}: a build, encoding, last file written 4 s ago",
         "  images     50 of 200 (25 %)",
         "  parts      5 finished, 5.0 kB",
         "  rate       5 img/s over the latest parts, about 30 s of encoding left",
@@ -56,9 +56,11 @@ def test_generations_that_are_no_times_are_not_taken_for_any(server: StrictGCS) 
     _five_parts_of_twenty()
 
     status = status_of(URL, now=NOW)
-    assert (status.rate, status.quiet, status.running) == (None, None, None)
+    assert (status.rate, status.quiet, status.silent) == (None, None, None)
     assert status.to_text().splitlines()[0] == f"{URL}: a build, encoding"
-    assert status.next.endswith("in some minutes; if nothing has changed by then, rerun the same `shardfeed build`")
+    assert status.next.endswith(
+        "if it has ended, rerun the same `shardfeed build`: it carries on from the finished parts"
+    )
 
 
 def test_a_look_only_lists_and_reads(server: StrictGCS) -> None:
