@@ -1,8 +1,8 @@
 """``shardfeed`` whose encoder stops at a gate: a build that is certainly in the middle of encoding.
 
-Run as a program: ``python tests/pipeline/gated.py WHERE build …``. After the fifth image it prints a line, and no thread
-encodes another image. ``WHERE`` = ``graph``: in the graph, with no helpers, until a line comes on standard input; ``start``: in a
-helper, while Beam is being imported, for ever.
+Run as a program: ``python tests/pipeline/gated.py WHERE build …``. It prints a line when it is there. ``WHERE`` = ``graph``: in
+the graph, with no helpers, after five images, until a line comes on standard input; ``start``: in a helper, while Beam is being
+imported, after forty images, for ever.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pipeline import cli, helper_process, helpers
 from transforms import encoding
 
 FREE = 5  # images before the gate
+FREE_IN_HELPER = 40  # more than the parts that it has in hand at a time, so that one of them is made
 
 
 def main() -> int:
@@ -24,16 +25,17 @@ def main() -> int:
     where, *argv = sys.argv[1:]
     if where == "graph":
         helpers.MOST_HELPERS = 0
-        close_gate(_wait_for_line)
+        close_gate(_wait_for_line, FREE)
     else:
         helpers.MOST_HELPERS = 1
         helpers.cores = lambda: 2
         helpers._PROGRAM = helpers._PROGRAM.replace("pipeline.helper_process", "tests.pipeline.gated")
-        hear = helpers._Helper._hear
+        hear, printed = helpers._Helper._hear, list[str]()
 
         def hearing(self: Any, what: str, **said: Any) -> None:
             hear(self, what, **said)
-            if what == "made":  # parts have four images: the second one is never made
+            if what == "made" and not printed:
+                printed.append(what)
                 print("at the gate", flush=True)
 
         helpers._Helper._hear = hearing
@@ -42,16 +44,16 @@ def main() -> int:
 
 def serve() -> None:
     """A helper that stays at the gate."""
-    close_gate(threading.Event().wait)
+    close_gate(threading.Event().wait, FREE_IN_HELPER)
     helper_process.serve()
 
 
-def close_gate(wait: Callable[[], object]) -> None:
-    """Has the encoder call ``wait`` before the sixth image, and hold all other threads meanwhile."""
+def close_gate(wait: Callable[[], object], free: int) -> None:
+    """Has the encoder call ``wait`` after ``free`` images, and hold all other threads meanwhile."""
     process, count, opened, lock = encoding.process_image, itertools.count(), threading.Event(), threading.Lock()
 
     def gated(*args: Any, **kwargs: Any) -> Any:
-        if next(count) >= FREE and not opened.is_set():
+        if next(count) >= free and not opened.is_set():
             with lock:
                 if not opened.is_set():
                     wait()
