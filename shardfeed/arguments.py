@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from shardfeed.errors import UsageError, clip
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-_BYTES = re.compile(r"(\d+)\s*([KMG]?I?B|)", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 1, "B": 1} | {
+    f"{prefix}{kind}": base**power
+    for power, prefix in enumerate("KMGT", 1)
+    for kind, base in (("B", 1000), ("IB", 1024))
+}
+_BYTES = re.compile(r"(\d+|\d+\.\d+(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
 def integer(name: str, value: object, *, least: int | None = None) -> int:
@@ -34,6 +39,31 @@ def positive(name: str, value: object) -> int:
     return integer(name, value, least=1)
 
 
+def flag(name: str, value: object, allowed: str = "True or False") -> bool:
+    """``value``, which must be True or False and nothing that counts as them; ``allowed`` is for the error.
+
+    Raises:
+        UsageError: naming the argument ``name``.
+    """
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}={clip(repr(value))}: expected {allowed}.")
+    return value
+
+
+def host_pair(value: object, others: str = "") -> tuple[int, int]:
+    """Index and count of hosts, from a pair of them; ``others``: what else is allowed, for the error.
+
+    Raises:
+        UsageError: no pair of integers, or an index that is not below the count.
+    """
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise UsageError(f"host={clip(repr(value))}: expected a pair (index, count) such as (0, 8){others}.")
+    index, count = integer("host[0]", value[0]), positive("host[1]", value[1])
+    if not 0 <= index < count:
+        raise UsageError(f"host={(index, count)}: expected an index from 0 to {count - 1} for {count} hosts.")
+    return index, count
+
+
 def height_width(name: str, value: object) -> tuple[int, int]:
     """A pair of positive ints, or one for both.
 
@@ -57,11 +87,12 @@ def byte_count(name: str, value: object) -> int:
     if not isinstance(value, str):
         return positive(name, value)
     match = _BYTES.fullmatch(value.strip())
-    if match is None or not int(match[1]):
+    count = int(Fraction(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if not count:
         raise UsageError(
-            f"{name}={clip(repr(value))}: expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1GB'."
+            f"{name}={clip(repr(value))}: expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'."
         )
-    return int(match[1]) * _UNITS[match[2].upper()]
+    return count
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:

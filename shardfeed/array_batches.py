@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.arguments import byte_count, choice, integer, positive
+from shardfeed.arguments import byte_count, choice, flag, host_pair, integer, positive
 from shardfeed.array_blocks import BlockReader
 from shardfeed.array_decode import image_decoder
 from shardfeed.array_order import Window, evaluation_windows, training_windows
 from shardfeed.array_reading import Decoder, batches
-from shardfeed.cut import host_batch, host_range
-from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
+from shardfeed.cut import host_batch, host_range, training_steps
+from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
@@ -121,11 +121,10 @@ def array_batches(
         DatasetError: no dataset, a shard of another size; while reading: names file, record, key, expected and found.
         UsageError: an argument that cannot be; no such split; images of varying size; no decoder for the format.
     """
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    found = opened(dataset)
     chosen = found.splits[split]
-    if training not in (None, True, False):
-        raise UsageError(f"training={clip(repr(training))}: expected True, False or None.")
-    (index, hosts), size = _host(host), positive("batch_size", batch_size)
+    training = split == "train" if training is None else flag("training", training, "True, False or None")
+    (index, hosts), size = host_pair(host), positive("batch_size", batch_size)
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     local = host_batch(size, hosts, 1)
@@ -134,9 +133,9 @@ def array_batches(
     check_split(found, chosen)
     decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
     pools = {"readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS, "threads": threads}
-    start = _start(start_step)
-    if split == "train" if training is None else training:
-        steps = _training_steps(chosen, local, hosts, epochs, start)
+    start = integer("start_step", start_step, least=0)
+    if training:
+        steps = training_steps(split, chosen.num_records, local, hosts, epochs, start)
 
         def train() -> Iterator[Window]:
             count = None if steps is None else steps * local
@@ -161,26 +160,6 @@ def array_batches(
     return marked(ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
 
 
-def _training_steps(split: SplitInfo, local: int, hosts: int, epochs: int | None, start: int) -> int | None:
-    """Batches from ``start`` on, the same number on every host; None = without end."""
-    least = split.num_records // hosts
-    if not least:
-        raise UsageError(
-            f"host=(…, {hosts}): split {split.name} has {split.num_records} records, less than one a host. Use fewer hosts."
-        )
-    if epochs is None:
-        return None
-    steps = positive("epochs", epochs) * least // local
-    if not steps:
-        raise UsageError(
-            f"batch_size={local * hosts}: {epochs} × {split.num_records} records of {split.name} are less than one batch. "
-            "Use a smaller batch_size or more epochs."
-        )
-    if start >= steps:
-        raise UsageError(f"start_step={start}: {epochs} epochs have {steps} steps. Give more epochs.")
-    return steps - start
-
-
 def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pad: bool) -> None:
     for name, value, unset in (("epochs", epochs, None), ("start_step", start, 0)):
         if value != unset:
@@ -191,23 +170,6 @@ def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pa
         raise UsageError(
             'eval_remainder="partial" gives hosts different numbers of batches. Use "pad" with more than one host.'
         )
-
-
-def _host(value: tuple[int, int]) -> tuple[int, int]:
-    try:
-        index, hosts = value
-    except (TypeError, ValueError):
-        raise UsageError(f"host={clip(repr(value))}: expected (number of this host, number of hosts).") from None
-    index, hosts = integer("host[0]", index), positive("host[1]", hosts)
-    if not 0 <= index < hosts:
-        raise UsageError(f"host={clip(repr(value))}: of {hosts} hosts, the first is 0 and the last {hosts - 1}.")
-    return index, hosts
-
-
-def _start(value: int) -> int:
-    if (start := integer("start_step", value)) < 0:
-        raise UsageError(f"start_step={start}: expected the number of a step, 0 or more.")
-    return start
 
 
 def _cores() -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shardfeed.arguments import positive
 from shardfeed.errors import UsageError
 
 _Ints = NDArray[np.int64]
@@ -41,6 +42,31 @@ def cut(counts: _Ints, mine: range) -> Pieces:
     place = np.flatnonzero((starts < mine.stop) & (ends > mine.start)) if mine else np.zeros(0, np.int64)
     skip = np.maximum(mine.start - starts[place], 0)
     return Pieces(place, skip, np.minimum(ends[place], mine.stop) - starts[place] - skip)
+
+
+def training_steps(split: str, records: int, share: int, hosts: int, epochs: int | None, start: int) -> int | None:
+    """Batches of ``share`` records from step ``start`` on, the same number on every host; None = without end.
+
+    Raises:
+        UsageError: there is none.
+    """
+    least = records // hosts  # records an epoch of the host that has the fewest
+    if not least:
+        raise UsageError(f"split {split} has {records} records for {hosts} hosts: train on fewer hosts.")
+    if epochs is None:
+        return None
+    steps = positive("epochs", epochs) * least // share
+    if not steps:
+        raise UsageError(
+            f"batch_size={share * hosts}: {epochs} × {records} records of {split} are less than one batch. "
+            "Use a smaller batch_size or more epochs."
+        )
+    if start >= steps:
+        raise UsageError(
+            f"start_step={start}: epochs={epochs} are {steps} steps, numbered from 0. Give a start_step below {steps}, or more "
+            "epochs."
+        )
+    return steps - start
 
 
 def host_batch(batch_size: int, hosts: int, replicas: int) -> int:

@@ -34,6 +34,9 @@ class _Splits(dict[str, SplitInfo]):
         super().__init__(splits)
         self._url = url
 
+    def __getitem__(self, name: object) -> SplitInfo:
+        return super().__getitem__(name) if isinstance(name, str) else self.__missing__(name)  # a list has no hash
+
     def __missing__(self, name: object) -> SplitInfo:
         raise UsageError(
             f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}."
@@ -120,6 +123,21 @@ class DatasetInfo:
         return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])
 
 
+def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
+    """``dataset`` itself, or what ``info`` says of the one at that address.
+
+    Raises:
+        UsageError: neither, and as ``info``.
+    """
+    if isinstance(dataset, DatasetInfo):
+        return dataset
+    if not isinstance(dataset, (str, os.PathLike)):
+        raise UsageError(
+            f"the dataset is {clip(repr(dataset))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
+        )
+    return info(dataset)
+
+
 def info(directory: str | os.PathLike[str]) -> DatasetInfo:
     """The dataset in ``directory``: a local folder or ``gs://bucket/folder``.
 
@@ -128,12 +146,14 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
         UsageError: an empty string, an address of another kind, or no permission to read.
         StorageError: the store kept failing.
     """
+    if not isinstance(directory, (str, os.PathLike)):
+        raise UsageError(f"the dataset is {clip(repr(directory))}: expected its folder or gs://bucket/folder.")
     url = os.fspath(directory)
     if not url:  # as from a variable that is not set; the current folder would be a guess
         raise UsageError(
             "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
         )
-    url = url.rstrip("/") if storage.is_remote(url) else os.path.abspath(os.path.expanduser(url))
+    url = storage.normal_url(url) if storage.is_remote(url) else os.path.abspath(os.path.expanduser(url))
     store = storage.open_store(url)
     where = storage.join_url(url, naming.MANIFEST)
     found = store.stat(naming.MANIFEST)
@@ -148,7 +168,10 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
 
 def _absent(url: str, store: storage.Store) -> DatasetError:
-    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
+    work = not storage.is_remote(url) and os.path.isdir(
+        os.path.join(url, naming.PARTS)
+    )  # empty, too: a build's first moment
+    if work or next(iter(store.list(naming.PARTS + "/")), None) is not None:
         return DatasetError(
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."

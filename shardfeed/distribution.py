@@ -8,6 +8,7 @@ Not needed for ``fit`` on one host: it takes what ``load`` gives, under any stra
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ import tensorflow as tf
 
 from shardfeed.arguments import positive
 from shardfeed.cut import host_batch
-from shardfeed.dataset_info import DatasetInfo, info
+from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.fitting import check_reachable
 from shardfeed.load import load
@@ -43,7 +44,13 @@ def distribute(
     Raises:
         UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot read the dataset.
     """
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    if not isinstance(strategy, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
+        raise UsageError(
+            f"strategy={clip(repr(strategy))}: expected a strategy of tf.distribute, such as detect_accelerator().strategy where "
+            "Keras runs on TensorFlow. On JAX, give what load gives to fit: Keras' distribution shares it out."
+        )
+    found = opened(dataset)
+    found.splits[split]
     replicas = strategy.num_replicas_in_sync
     share = host_batch(positive("batch_size", batch_size), 1, replicas) // replicas
     check_reachable(found, _is_remote(strategy))
@@ -79,18 +86,21 @@ def input_fn(
         **options: Any other argument of ``load`` but ``host``.
 
     Raises:
-        UsageError: from the function: ``params`` without "batch_size", another context, and as ``load``.
+        UsageError: no dataset or split. From the function: ``params`` without "batch_size", another context, and as ``load``.
     """
     _refuse("input_fn", options, "host", 'params["context"] says which host this is')
+    inspect.signature(load).bind(dataset, split, 1, **options)  # an unknown option is a TypeError here, as for ``load``
+    found = opened(dataset)
+    found.splits[split]
 
     def of_params(params: Mapping[str, Any]) -> tf.data.Dataset:
-        if "batch_size" not in params:
+        if not isinstance(params, Mapping) or "batch_size" not in params:
             raise UsageError(
-                f'params={clip(dict(params))}: expected params["batch_size"], the records of one batch on this host.'
+                f'params={clip(repr(params))}: expected params["batch_size"], the records of one batch on this host.'
             )
         number, count = _deployment(params.get("context"))
         size = positive('params["batch_size"]', params["batch_size"])
-        return load(dataset, split, size * count, host=(number, count), **options)
+        return load(found, split, size * count, host=(number, count), **options)
 
     return of_params
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from shardfeed import storage
 from shardfeed.array_blocks import BlockReader, blocks_in
-from shardfeed.dataset_info import DatasetInfo, info
+from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import DatasetError, clip
 from shardfeed.manifest import ImageInfo, Shard
 from shardfeed.mirror import copies_read
@@ -49,7 +49,7 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
         DatasetError: names file, record, byte, key, expected, found and the remedy.
         UsageError: no such split.
     """
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    found = opened(dataset)
     splits = list(found.splits.values()) if split is None else [found.splits[split]]
     try:
         yield

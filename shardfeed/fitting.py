@@ -11,20 +11,23 @@ is lost by it, because the training stream goes on where the epoch ended.
 from __future__ import annotations
 
 import math
+import os
 
 from shardfeed import storage
 from shardfeed.accelerator import Accelerator
 from shardfeed.arguments import positive
 from shardfeed.cut import host_batch
-from shardfeed.dataset_info import DatasetInfo
+from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 
 _STEPS = 64  # an execution; the host comes back about once a second at 20 ms a step
 _AHEAD_BYTES = 256 << 20  # of one execution's batches: newer Keras on JAX puts them on the device at once
 
 
-def compile_args(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str = "train") -> dict[str, int]:
-    """Arguments for ``model.compile``: ``steps_per_execution``.
+def compile_args(
+    dataset: DatasetInfo | str | os.PathLike[str], batch_size: int, accelerator: Accelerator, split: str = "train"
+) -> dict[str, int]:
+    """Arguments for ``model.compile``: ``steps_per_execution``; ``dataset`` and ``batch_size`` as for ``load``.
 
     The value from 32 to 64 that leaves the fewest steps of an epoch over; less for short epochs and, on JAX, for large
     batches. 1 where ``MirroredStrategy`` has several replicas, because Keras 3 fails on more (keras#19246).
@@ -32,16 +35,18 @@ def compile_args(info: DatasetInfo, batch_size: int, accelerator: Accelerator, s
     Raises:
         UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot read the dataset.
     """
-    return {"steps_per_execution": _plan(info, batch_size, accelerator, split)[0]}
+    return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
 
 
-def fit_args(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str = "train") -> dict[str, int]:
+def fit_args(
+    dataset: DatasetInfo | str | os.PathLike[str], batch_size: int, accelerator: Accelerator, split: str = "train"
+) -> dict[str, int]:
     """Arguments for ``model.fit``: ``steps_per_epoch``, a multiple of ``steps_per_execution``.
 
     Raises:
         UsageError: as ``compile_args``; Keras' distribution would cut the data again (``auto_shard_dataset=True``).
     """
-    execution, steps = _plan(info, batch_size, accelerator, split)
+    execution, steps = _plan(opened(dataset), batch_size, accelerator, split)
     if accelerator.backend == "jax":
         _check_auto_shard()
     return {"steps_per_epoch": steps // execution * execution}

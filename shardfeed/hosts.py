@@ -14,8 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed.accelerator import jax_replicas
-from shardfeed.arguments import integer, positive
-from shardfeed.errors import UsageError, clip
+from shardfeed.arguments import host_pair
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,7 @@ def find_host(host: object = None) -> Host:
         return Host(
             host.input_pipeline_id, host.num_input_pipelines, max(host.num_input_pipelines, host.num_replicas_in_sync)
         )
-    if not isinstance(host, tuple) or len(host) != 2:
-        raise UsageError(
-            f"host={clip(repr(host))}: expected None, a pair (index, count) such as (0, 8), or a tf.distribute.InputContext."
-        )
-    index, count = integer("host[0]", host[0]), positive("host[1]", host[1])
-    if not 0 <= index < count:
-        raise UsageError(f"host={(index, count)}: expected an index from 0 to {count - 1} for {count} hosts.")
+    index, count = host_pair(host, ", a tf.distribute.InputContext or None")
     return Host(index, count, count)
 
 

@@ -13,9 +13,9 @@ import os
 import tensorflow as tf
 
 from shardfeed import order
-from shardfeed.arguments import byte_count, choice, height_width, integer, positive
+from shardfeed.arguments import byte_count, choice, flag, height_width, integer, positive
 from shardfeed.cut import host_batch
-from shardfeed.dataset_info import DatasetInfo, info
+from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.decode import Wanted
 from shardfeed.errors import UsageError, clip
 from shardfeed.hosts import find_host
@@ -84,15 +84,17 @@ def load(
         UsageError: an argument that cannot be; no such split; images of varying size without image_size.
         StorageError: the store kept failing, or the folder of ``cache`` cannot be written.
     """
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    found = opened(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)
-    if training not in (None, True, False):
-        raise UsageError(f"training={clip(repr(training))}: expected True, False or None.")
-    training = split == "train" if training is None else training
+    training = split == "train" if training is None else flag("training", training, "True, False or None")
     window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
     seed, start_step = integer("seed", seed), integer("start_step", start_step, least=0)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
+    if max_len is not None and not flag("as_dict", as_dict):
+        raise UsageError(
+            f"max_len={clip(max_len)}: it pads the columns that as_dict=True adds. Leave it out, or pass as_dict=True."
+        )
     max_len = None if max_len is None else positive("max_len", max_len)
     here = find_host(host)
     reader = Reader(
@@ -106,9 +108,9 @@ def load(
             crop_seed=order.crop_seed(seed, here.index),
             classes=len(found.classes) if choice("label", label, ("int", "onehot")) == "onehot" else 0,
         ),
-        as_dict,
+        flag("as_dict", as_dict),
         max_len,
-        None if cache is None else os.fspath(cache),
+        _cache(cache),
     )
     origin = Origin(found, chosen, reader.wanted, reader.cache)
     if training:
@@ -121,6 +123,20 @@ def load(
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
     return marked(reader.evaluate(pad), origin)
+
+
+def _cache(value: object) -> str | None:
+    if value is None or value == "decoded":
+        return value
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise UsageError(
+            f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
+        )
+    if isinstance(value, str) and value.strip().lower() == "decoded":
+        raise UsageError(
+            f"cache={clip(repr(value))}: expected 'decoded'. For a folder of that name, write './{clip(value)}'."
+        )
+    return os.fspath(value)
 
 
 def _size(found: DatasetInfo, image_size: object) -> tuple[int, int]:

@@ -142,18 +142,20 @@ def _parse(data: bytes, where: str) -> Manifest:
         raw = json.loads(data.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"{where} is damaged: not JSON ({clip(error)}). {remedy}") from None
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if type(version) is not int or version != SCHEMA_VERSION:
-        shown = clip(version) if isinstance(version, (int, float, str)) else type(version).__name__
-        raise DatasetError(
-            f"{where} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
-            "Install the shardfeed that wrote it, or build the dataset again."
-        )
     try:
+        version = _object(raw)["schema_version"]
+        if type(version) is not int or version != SCHEMA_VERSION:
+            shown = clip(version) if isinstance(version, (int, float, str)) else type(version).__name__
+            raise DatasetError(
+                f"{where} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
+                "Install the shardfeed that wrote it, or build the dataset again."
+            )
         manifest = _from_raw(raw)
         _check(manifest, raw)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DatasetError(f"{where} is damaged: {clip(repr(error))}. {remedy}") from None
+    except KeyError as error:
+        raise DatasetError(f"{where} is damaged: {clip(error.args[0])} is missing. {remedy}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DatasetError(f"{where} is damaged: {clip(error)}. {remedy}") from None
     return manifest
 
 

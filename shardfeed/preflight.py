@@ -5,6 +5,7 @@ A TFRecord cut at a record's boundary reads as a shorter file without any error,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,6 +35,8 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
         found = store.stat(shard.file)
         if found is None:
             return "no such file"
+        if not storage.is_remote(info.url) and os.path.isdir(storage.join_url(info.url, shard.file)):
+            return "a folder"
         return None if found.size == shard.bytes else f"{found.size:,} bytes"
 
     with ThreadPoolExecutor(_THREADS if storage.is_remote(info.url) else 1) as pool:

@@ -17,8 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed import columns, decoded, graph, order, padding, storage, windows
-from shardfeed.arguments import positive
-from shardfeed.cut import host_range
+from shardfeed.cut import host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, SplitInfo
 from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
 from shardfeed.errors import UsageError
@@ -48,19 +47,7 @@ class Reader:
         """The training stream from step ``start_step`` on."""
         split, share = self.split, self.share
         check_split(self.info, split)
-        least = split.num_records // self.host.count  # records an epoch of the host that has the fewest
-        if not least:
-            raise UsageError(
-                f"split {split.name} has {split.num_records} records for {self.host.count} hosts: train on fewer hosts."
-            )
-        steps = tf.data.INFINITE_CARDINALITY if epochs is None else positive("epochs", epochs) * least // share
-        if not steps:
-            raise UsageError(
-                f"batch_size={share * self.host.count}: {epochs} × {split.num_records} records of {split.name} are less than "
-                "one batch. Use a smaller batch_size or more epochs."
-            )
-        if 0 <= steps <= start_step:
-            raise UsageError(f"start_step={start_step}: epochs={epochs} end after {steps} steps.")
+        steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
         blocks = order.blocks_of(split.shards)
         window = order.window_blocks(blocks, window_bytes)
         if self.cache == "decoded":
@@ -72,12 +59,12 @@ class Reader:
         start = start_step * share
         mine = host_range(split.num_records, self.host.index, self.host.count)
         stream = windows.training_stream(blocks, pieces, seed=seed, window=window, mine=mine, start=start)
-        if steps > 0:
-            steps -= start_step
+        if steps is not None:
             stream = stream.take(steps * share)
         # A window is read while the one before it is used up, which also hides the end of an epoch.
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
-        return graph.finished(graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True), steps)
+        batches = graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True)
+        return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps)
 
     def evaluate(self, pad: bool) -> tf.data.Dataset:
         """One pass with weights."""

@@ -119,7 +119,18 @@ def test_a_version_is_refused_before_anything_else_is_looked_at() -> None:
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(DatasetError) as caught:
         parse_manifest(data, WHERE)
-    assert str(caught.value).startswith(WHERE)
+    assert str(caught.value).startswith(f"{WHERE} is damaged: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [(b"[]", "list where an object is expected"), (b"{}", "schema_version is missing")],
+    ids=["array", "no version"],
+)
+def test_a_manifest_without_a_version_is_damaged(data: bytes, what: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        parse_manifest(data, WHERE)
+    assert str(caught.value) == f"{WHERE} is damaged: {what}. Restore the file from a copy, or build the dataset again."
 
 
 def test_a_manifest_above_the_limit_is_refused_before_it_is_parsed() -> None:
@@ -226,7 +237,7 @@ def test_a_split_whose_name_is_none_is_refused(name: str) -> None:
 def test_a_missing_field_is_named(field: str) -> None:
     damaged = raw()
     del damaged[field]
-    with pytest.raises(DatasetError, match=f"is damaged: KeyError\\('{field}'\\)"):
+    with pytest.raises(DatasetError, match=f"is damaged: {field} is missing"):
         parse_manifest(json.dumps(damaged).encode(), WHERE)
 
 

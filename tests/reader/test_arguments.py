@@ -12,6 +12,8 @@ import shardfeed
 from shardfeed.arguments import byte_count
 from tests.datasets import write_dataset
 
+FEWER = "Give a start_step below 4, or more epochs."
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -39,17 +41,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ({"seed": 0.5}, "seed=0.5: expected an integer, found float."),
         ({"training": "yes"}, "training='yes': expected True, False or None."),
+        ({"training": 1}, "training=1: expected True, False or None."),
+        ({"as_dict": "no"}, "as_dict='no': expected True or False."),
+        (
+            {"max_len": 3},
+            "max_len=3: it pads the columns that as_dict=True adds. Leave it out, or pass as_dict=True.",
+        ),
+        ({"cache": ""}, "cache='': expected None, 'decoded' or a local folder for copies of the shards."),
+        ({"cache": 3}, "cache=3: expected None, 'decoded' or a local folder for copies of the shards."),
+        (
+            {"cache": "Decoded"},
+            "cache='Decoded': expected 'decoded'. For a folder of that name, write './Decoded'.",
+        ),
         (
             {"shuffle_buffer": "many"},
-            "shuffle_buffer='many': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1GB'.",
+            "shuffle_buffer='many': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'.",
         ),
         (
             {"shuffle_buffer": "0MB"},
-            "shuffle_buffer='0MB': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1GB'.",
+            "shuffle_buffer='0MB': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'.",
         ),
         ({"shuffle_buffer": 0}, "shuffle_buffer=0: expected an integer of at least 1."),
         ({"start_step": -1}, "start_step=-1: expected an integer of at least 0."),
-        ({"start_step": 4, "epochs": 1}, "start_step=4: epochs=1 end after 4 steps."),
+        ({"start_step": 4, "epochs": 1}, f"start_step=4: epochs=1 are 4 steps, numbered from 0. {FEWER}"),
         (
             {"start_step": 1, "training": False},
             "start_step=1: evaluation is one pass over train. Leave start_step out, or pass training=True.",
@@ -63,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.",
         ),
         ({"label": "text"}, "label='text': expected 'int' or 'onehot'."),
-        ({"max_len": 0}, "max_len=0: expected an integer of at least 1."),
+        ({"max_len": 0, "as_dict": True}, "max_len=0: expected an integer of at least 1."),
         ({"eval_remainder": "drop"}, "eval_remainder='drop': expected 'pad' or 'partial'."),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
@@ -86,6 +100,7 @@ def test_numpy_integers_are_integers(folder: Path, batch_size: Any) -> None:
     ("text", "expected"),
     [
         (7, 7), ("7", 7), ("7B", 7), ("64MB", 64_000_000), ("64 mb", 64_000_000), ("1GB", 10**9),
+        ("1.5GB", 1_500_000_000), ("1TB", 10**12), ("0.5 KiB", 512), ("1tib", 1 << 40),
         ("2KB", 2000), ("1KiB", 1024), ("64MiB", 64 << 20), ("1GiB", 1 << 30),
     ],
     ids=str,
@@ -94,7 +109,9 @@ def test_bytes_are_spelled_as_people_do(text: int | str, expected: int) -> None:
     assert byte_count("shuffle_buffer", text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1.5GB", "1TB", "1I", "1 0MB", "١MB"], ids=repr)
+@pytest.mark.parametrize(
+    "text", ["", "MB", "-1MB", "1.5", "1.5B", "1.MB", ".5MB", "0.0001KB", "1PB", "1I", "1 0MB", "١MB"], ids=repr
+)
 def test_other_spellings_are_refused(text: str) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^shuffle_buffer="):
         byte_count("shuffle_buffer", text)

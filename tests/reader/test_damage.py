@@ -44,6 +44,16 @@ def test_a_shard_with_bytes_after_its_end(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_in_the_place_of_a_shard(tmp_path: Path) -> None:
+    size = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1].bytes
+    (tmp_path / SHARD).unlink()
+    (tmp_path / SHARD).mkdir()
+
+    assert refusal(DatasetError, tmp_path, "train", 4) == (
+        f"{tmp_path}/{SHARD} is damaged: expected {size:,} bytes, found a folder. {COPY}"
+    )
+
+
 def test_missing_shards(tmp_path: Path) -> None:
     shard = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1]
     for name in (SHARD, "train-00002-of-00003.tfrecord"):
@@ -82,11 +92,13 @@ def test_no_dataset(tmp_path: Path, exists: bool) -> None:
     )
 
 
-def test_a_build_that_did_not_finish(tmp_path: Path) -> None:
+@pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "not even claimed"])
+def test_a_build_that_did_not_finish(tmp_path: Path, claimed: bool) -> None:
     write_dataset(tmp_path)
     (tmp_path / "manifest.json").unlink()
     (tmp_path / "_parts").mkdir()
-    (tmp_path / "_parts" / "CLAIM").write_text("{}")
+    if claimed:
+        (tmp_path / "_parts" / "CLAIM").write_text("{}")
 
     assert refusal(DatasetError, tmp_path, "train", 4) == (
         f"no dataset at {tmp_path}: build incomplete: rerun the same `shardfeed build` command. "
@@ -145,6 +157,26 @@ def test_an_address_of_another_kind() -> None:
     message = refusal(UsageError, "s3://bucket/flowers", "train", 4)
 
     assert "s3://" in message and "gs://" in message
+
+
+def test_an_address_without_a_bucket() -> None:
+    assert refusal(UsageError, "gs://", "train", 4) == "gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."
+
+
+@pytest.mark.parametrize("dataset", [None, 3, b"flowers"], ids=repr)
+def test_what_is_no_dataset(dataset: Any) -> None:
+    assert refusal(UsageError, dataset, "train", 4) == (
+        f"the dataset is {dataset!r}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
+    )
+
+
+@pytest.mark.parametrize("split", [["train"], None, 0], ids=repr)
+def test_what_is_no_name_of_a_split(tmp_path: Path, split: Any) -> None:
+    write_dataset(tmp_path)
+
+    assert refusal(UsageError, tmp_path, split, 4) == (
+        f"split {split!r} is not in the dataset at {tmp_path}: its splits are train, validation."
+    )
 
 
 def test_a_dataset_that_was_moved_opens_where_it_is_now(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def test_hosts_read_other_records_in_each_epoch(written: Written) -> None:
     assert len({frozenset(found[i : i + 9]) for i in (0, 9, 18)}) == 3
 
 
+def test_a_pair_may_be_a_list(written: Written) -> None:
+    assert numbers(train(written, [0, 2], 4, 2), written, "train", 3) == numbers(
+        train(written, (0, 2), 4, 2), written, "train", 3
+    )
+
+
 def test_one_host_of_one_is_the_default(written: Written) -> None:
     assert numbers(train(written, (0, 1), N, 1), written, "train", 3) == numbers(
         train(written, None, N, 1), written, "train", 3
@@ -132,7 +138,16 @@ def test_an_input_context_says_which_host_this_is(written: Written, replicas: in
         ((-1, 3), 9, "host=(-1, 3): expected an index from 0 to 2 for 3 hosts."),
         ((0, 0), 9, "host[1]=0: expected an integer of at least 1."),
         ((0.0, 3), 9, "host[0]=0.0: expected an integer, found float."),
-        (2, 9, "host=2: expected None, a pair (index, count) such as (0, 8), or a tf.distribute.InputContext."),
+        (
+            2,
+            9,
+            "host=2: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext or None.",
+        ),
+        (
+            "02",
+            9,
+            "host='02': expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext or None.",
+        ),
         ((0, 38), 38, "split train has 37 records for 38 hosts: train on fewer hosts."),
     ],
     ids=lambda value: str(value) if isinstance(value, tuple) else "",

@@ -29,6 +29,17 @@ def test_options_that_the_strategy_decides_are_refused(dataset: Path, options: d
         shardfeed.distribute(tf.distribute.get_strategy(), dataset, "validation", 8, **options)
 
 
+@pytest.mark.parametrize("strategy", [None, "mirrored"], ids=repr)
+def test_what_is_no_strategy_is_refused(dataset: Path, strategy: Any) -> None:
+    message = (
+        f"strategy={strategy!r}: expected a strategy of tf.distribute, such as detect_accelerator().strategy where Keras runs on "
+        "TensorFlow. On JAX, give what load gives to fit: Keras' distribution shares it out."
+    )
+
+    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
+        shardfeed.distribute(strategy, dataset, "train", 8)
+
+
 def test_another_split_is_refused_before_anything_is_read(dataset: Path) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^split 'test' is not in the dataset at "):
         shardfeed.distribute(tf.distribute.get_strategy(), dataset, "test", 8)

@@ -57,6 +57,7 @@ def test_the_calls_of_an_estimator_share_the_records(written: Written, kind: str
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        (None, 'params=None: expected params["batch_size"], the records of one batch on this host.'),
         ({}, 'params={}: expected params["batch_size"], the records of one batch on this host.'),
         ({"batch_size": 0}, 'params["batch_size"]=0: expected an integer of at least 1.'),
         (
@@ -64,11 +65,21 @@ def test_the_calls_of_an_estimator_share_the_records(written: Written, kind: str
             'params["context"]=3: expected a tf.distribute.InputContext or the TPUContext of an estimator.',
         ),
     ],
-    ids=["no batch size", "zero", "no context"],
+    ids=["no params", "no batch size", "zero", "no context"],
 )
 def test_params_that_cannot_be_are_refused(dataset: Path, params: dict[str, Any], message: str) -> None:
     with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
         shardfeed.input_fn(dataset, "train")(params)
+
+
+def test_another_split_is_refused_at_once(dataset: Path) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^split 'test' is not in the dataset at "):
+        shardfeed.input_fn(dataset, "test")
+
+
+def test_an_unknown_option_is_refused_at_once(dataset: Path) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sed'"):
+        shardfeed.input_fn(dataset, "train", sed=1)
 
 
 def test_the_host_is_not_an_option(dataset: Path) -> None:
