@@ -107,9 +107,10 @@ def main() -> None:
         return total
 
     batches = iter(feed(strategy, shardfeed.input_fn(info, "train"), args.train_batch_size))
+    bar = keras.utils.Progbar(args.train_steps, stateful_metrics=["loss"])
     for done in range(0, args.train_steps, args.iterations_per_loop):
         steps = min(args.iterations_per_loop, args.train_steps - done)
-        print(f"step {done + steps}: loss {float(train(batches, tf.constant(steps))):.4f}")
+        bar.update(done + steps, [("loss", float(train(batches, tf.constant(steps))))])
 
     # Every record once: padding weighs nothing, so the sums divided by the sum of the weights are exact.
     steps = -(-info.splits["validation"].num_records // args.eval_batch_size)

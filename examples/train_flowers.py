@@ -1,7 +1,7 @@
 """A folder of photos to a trained classifier: build the dataset, train a small network, evaluate it exactly.
 
     python examples/train_flowers.py --input photos/ --dataset out/
-    KERAS_BACKEND=jax python examples/train_flowers.py --mixed_precision bfloat16    # jax and tensorflow-cpu installed
+    KERAS_BACKEND=jax python examples/train_flowers.py --mixed_precision    # jax installed, and tensorflow to read
 
 ``photos/`` holds one folder a class (without --input: the 200 photos beside this file, far too few to learn much from).
 Photos are decoded on the host; flips, shifts and scaling happen on the device, in the model's first layers.
@@ -31,7 +31,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=32, help="over all devices")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
-    parser.add_argument("--mixed_precision", choices=["float32", "bfloat16", "float16"], default="float32")
+    parser.add_argument(
+        "--mixed_precision",
+        nargs="?",
+        const="bfloat16",
+        default="float32",
+        choices=["float32", "bfloat16", "float16"],
+        help="compute in bfloat16, or in what is named",
+    )
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

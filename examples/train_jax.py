@@ -10,11 +10,16 @@ step 1200 goes on with --start_step 1200 and its own saved weights: the stream i
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    sys.exit("train_jax.py needs JAX, which is not installed here: pip install 'jax[cpu]' (or jax[cuda12], jax[tpu])")
 
 import shardfeed
 
@@ -73,6 +78,17 @@ def accuracy(info: shardfeed.DatasetInfo, weights: Weights, split: str, batch_si
     return right / total
 
 
+def show(step: int, steps: int, loss: Any) -> None:
+    """A bar, renewed every 20 steps; where the output is no terminal, a line."""
+    if step % 20 and step != steps:
+        return
+    done = 30 * step // steps
+    bar = f"{step}/{steps} [{'=' * done}{'.' * (30 - done)}] loss {float(loss):.4f}"
+    print(
+        f"\r{bar}" if sys.stdout.isatty() else bar, end="" if sys.stdout.isatty() and step < steps else "\n", flush=True
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="folder or gs://bucket/folder")
@@ -90,10 +106,10 @@ def main() -> None:
         info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step,
         host=(jax.process_index(), jax.process_count()),
     )  # fmt: skip
+    steps = args.start_step + len(batches)
     for step, (images, labels) in enumerate(batches, args.start_step + 1):
         weights, momentum, value = train_step(weights, momentum, images, labels, args.rate)
-        if step % 20 == 0:
-            print(f"step {step}: loss {float(value):.4f}", flush=True)
+        show(step, steps, value)
     for split in info.splits:
         print(f"accuracy on {split}: {accuracy(info, weights, split, args.batch_size):.4f}")
 

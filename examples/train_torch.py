@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+try:
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+except ImportError:
+    sys.exit("train_torch.py needs PyTorch, which is not installed here: pip install torch")
 
 import shardfeed
 
@@ -52,6 +56,17 @@ def scaled(images: torch.Tensor, device: torch.device) -> torch.Tensor:
     return images.to(device, non_blocking=True).float() / 127.5 - 1
 
 
+def show(step: int, steps: int, loss: torch.Tensor) -> None:
+    """A bar, renewed every 20 steps; where the output is no terminal, a line."""
+    if step % 20 and step != steps:
+        return
+    done = 30 * step // steps
+    bar = f"{step}/{steps} [{'=' * done}{'.' * (30 - done)}] loss {float(loss):.4f}"
+    print(
+        f"\r{bar}" if sys.stdout.isatty() else bar, end="" if sys.stdout.isatty() and step < steps else "\n", flush=True
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="folder or gs://bucket/folder")
@@ -72,13 +87,13 @@ def main() -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), args.rate, momentum=0.9)
     batches = Batches(info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step)
+    steps = args.start_step + len(batches)
     for step, (images, labels) in enumerate(DataLoader(batches, batch_size=None), args.start_step + 1):
         loss = nn.functional.cross_entropy(model(scaled(images, device)), labels.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 20 == 0:
-            print(f"step {step}: loss {loss.item():.4f}", flush=True)
+        show(step, steps, loss)
 
 
 if __name__ == "__main__":

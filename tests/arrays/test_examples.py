@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -32,10 +33,36 @@ def test_the_jax_example_learns_and_evaluates_without_tensorflow(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     *steps, train, validation = done.stdout.splitlines()
     losses = [float(line.rpartition(" ")[2]) for line in steps]
-    assert [line.partition(":")[0] for line in steps] == ["step 20", "step 40", "step 60"]
+    assert [line.partition(" loss")[0] for line in steps] == [
+        f"20/60 [{'=' * 10}{'.' * 20}]",
+        f"40/60 [{'=' * 20}{'.' * 10}]",
+        f"60/60 [{'=' * 30}]",
+    ]
     assert all(np.isfinite(losses)) and losses[-1] < np.log(3)
     assert train.startswith("accuracy on train: 0.") or train == "accuracy on train: 1.0000"
     assert validation.startswith("accuracy on validation: ")
+
+
+@pytest.mark.parametrize(
+    ("example", "library", "remedy"),
+    [
+        (
+            "train_jax",
+            "jax",
+            "needs JAX, which is not installed here: pip install 'jax[cpu]' (or jax[cuda12], jax[tpu])",
+        ),
+        ("train_torch", "torch", "needs PyTorch, which is not installed here: pip install torch"),
+    ],
+)
+def test_an_example_without_its_library_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, example: str, library: str, remedy: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
+
+    assert left.value.code == f"{example}.py {remedy}"
 
 
 class StandInDataset:
