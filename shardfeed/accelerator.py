@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shardfeed.errors import UsageError, clip
+from shardfeed.warning import warn
 
 _PCI = Path("/sys/bus/pci/devices")
 _GOOGLE = "0x1ae0"  # PCI vendor
@@ -188,7 +188,7 @@ def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> s
         text = f"A GPU is in this machine, but {framework} here cannot use it: pip install '{for_gpu}'."
     else:
         return ""
-    warnings.warn(text, stacklevel=4)
+    warn(text)
     return text
 
 
@@ -201,9 +201,8 @@ def _hide_gpus_from_tensorflow() -> None:
     except ModuleNotFoundError:  # array_batches reads without it
         pass
     except RuntimeError:
-        warnings.warn(
-            "TensorFlow has started and holds memory of the GPUs that JAX trains on: call detect_accelerator() before load().",
-            stacklevel=4,
+        warn(
+            "TensorFlow has started and holds memory of the GPUs that JAX trains on: call detect_accelerator() before load()."
         )
 
 

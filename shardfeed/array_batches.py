@@ -29,6 +29,7 @@ from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
+from shardfeed.warning import warn
 
 _LOCAL_READERS = 2
 _REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
@@ -156,6 +157,10 @@ def array_batches(
     def evaluate() -> Iterator[Window]:
         return evaluation_windows(chosen.shards, host=index, hosts=hosts)
 
+    if pad and (missing := steps * size - chosen.num_records):
+        warn(
+            f"{missing} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of loss is not."
+        )
     weight = steps * size / chosen.num_records if pad else 1.0
     return marked(ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import io
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -23,6 +22,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import ImageInfo
 from shardfeed.verify_record import decoder_text
+from shardfeed.warning import warn
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[bytes, Pixels], None]
@@ -162,10 +162,9 @@ def _simplejpeg() -> Any:
     try:
         return import_module("simplejpeg")
     except ImportError:
-        warnings.warn(
+        warn(
             "simplejpeg is not installed: JPEGs are decoded with Pillow, to the same pixels at about half the speed. "
-            "Install it with: pip install 'shardfeed[arrays]'",
-            stacklevel=4,
+            "Install it with: pip install 'shardfeed[arrays]'"
         )
         return None
 

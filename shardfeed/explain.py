@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,6 +23,7 @@ from shardfeed.errors import DatasetError, clip
 from shardfeed.manifest import ImageInfo, Shard
 from shardfeed.mirror import copies_read
 from shardfeed.verify_record import Look, RecordCheck, RecordProblem
+from shardfeed.warning import warn
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
 _REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)  # what TensorFlow puts around its message
@@ -64,10 +64,9 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
         if damage is not None:
             raise damage from error
         records = sum(one.num_records for one in splits)
-        warnings.warn(
+        warn(
             f"reading failed, but all {records:,} records of {', '.join(one.name for one in splits)} at {clip(found.url)} are in "
-            "order now: the cause is a disk or memory that errs at times, or what was added behind shardfeed.load.",
-            stacklevel=3,
+            "order now: the cause is a disk or memory that errs at times, or what was added behind shardfeed.load."
         )
         raise
 

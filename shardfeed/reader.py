@@ -9,7 +9,6 @@ out in the middle of a training.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from shardfeed.errors import UsageError
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
+from shardfeed.warning import warn
 
 _SPAN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
 _LOCAL_READERS = 1  # the read-ahead is a thread of its own already; reading costs a thirtieth of decoding
@@ -80,10 +80,9 @@ class Reader:
         steps = -(-split.num_records // (share * hosts))
         rows = steps * share * hosts
         if pad and rows > split.num_records:
-            warnings.warn(
+            warn(
                 f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' loss and "
-                "weighted_metrics= are exact, metrics= are not.",
-                stacklevel=3,  # the caller of load
+                "weighted_metrics= are exact, metrics= are not."
             )
         if self.cache == "decoded" and mine:
             stream, decode = tf.data.Dataset.range(len(mine)), self._decoded(spans)

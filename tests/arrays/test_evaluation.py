@@ -69,6 +69,18 @@ def test_weights_are_float32_and_zero_on_padding(written: Written) -> None:
     assert w.tolist() == [np.float32(40 / 37)] * 7 + [0] * 3
 
 
+def test_padding_is_warned_of_at_the_callers_line(written: Written) -> None:
+    with pytest.warns(UserWarning) as warned:
+        shardfeed.array_batches(written.path, "test", 10)
+
+    assert [(str(one.message), one.filename) for one in warned] == [
+        (
+            "3 rows of weight 0 fill up the last batch of test: a mean of w * loss is exact, one of loss is not.",
+            __file__,
+        )
+    ]
+
+
 def test_a_training_split_can_be_evaluated(tmp_path: Path) -> None:
     written = write_dataset(tmp_path, image_format="raw")
 

@@ -40,6 +40,13 @@ def test_what_is_no_strategy_is_refused(dataset: Path, strategy: Any) -> None:
         shardfeed.distribute(strategy, dataset, "train", 8)
 
 
+def test_padding_is_warned_of_at_the_callers_line(dataset: Path) -> None:
+    with pytest.warns(UserWarning, match="17 rows of weight 0 fill up the last batch of validation") as warned:
+        shardfeed.distribute(tf.distribute.get_strategy(), dataset, "validation", 40)
+
+    assert [one.filename for one in warned] == [__file__]
+
+
 def test_another_split_is_refused_before_anything_is_read(dataset: Path) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^split 'test' is not in the dataset at "):
         shardfeed.distribute(tf.distribute.get_strategy(), dataset, "test", 8)

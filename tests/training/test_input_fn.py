@@ -72,6 +72,15 @@ def test_params_that_cannot_be_are_refused(dataset: Path, params: dict[str, Any]
         shardfeed.input_fn(dataset, "train")(params)
 
 
+def test_padding_is_warned_of_at_the_callers_line(dataset: Path) -> None:
+    read = shardfeed.input_fn(dataset, "validation")
+
+    with pytest.warns(UserWarning, match="17 rows of weight 0 fill up the last batch of validation") as warned:
+        read({"batch_size": 40})
+
+    assert [one.filename for one in warned] == [__file__]
+
+
 def test_another_split_is_refused_at_once(dataset: Path) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^split 'test' is not in the dataset at "):
         shardfeed.input_fn(dataset, "test")
