@@ -209,7 +209,8 @@ def boundary(dataset: Path, args: argparse.Namespace) -> None:
         (ends if step > 8 and step % steps < 8 else inside).append(time.perf_counter() - began)
     print(
         f"longest wait at {step_seconds * 1e3:.1f} ms a step, {CONSUMER:.0%} of {rate:,.0f} images/s: "
-        f"{max(ends) * 1e3:.1f} ms in the 8 steps after an epoch's end, {max(inside) * 1e3:.1f} ms elsewhere: {max(ends) / max(inside):.2f}; limit 2"
+        f"{max(ends) * 1e3:.1f} ms in the 8 steps after an epoch's end, {max(inside) * 1e3:.1f} ms elsewhere: "
+        f"{max(ends) / max(inside):.2f}; limit 2"
     )
 
 
