@@ -37,6 +37,11 @@ def arguments(info: shardfeed.DatasetInfo, batch_size: int, accelerator: Acceler
     return compiled["steps_per_execution"], fitted["steps_per_epoch"]
 
 
+def test_a_folder_names_a_dataset_as_it_does_for_load(dataset: Path) -> None:
+    assert shardfeed.compile_args(dataset, 24, TPU) == shardfeed.compile_args(shardfeed.info(dataset), 24, TPU)
+    assert shardfeed.fit_args(str(dataset), 24, TPU) == shardfeed.fit_args(shardfeed.info(dataset), 24, TPU)
+
+
 @pytest.mark.parametrize(
     ("steps", "execution", "epoch"),
     [
