@@ -32,6 +32,10 @@ _OTHER_WORK = (
     "Look for what was added behind the reader (a map, an augmentation for each image: do it on the device), and for other "
     "programs on this machine."
 )
+_BELOW = (
+    "The stream is well below that limit though nothing was added: small batches cost more an image, and other programs on "
+    "this machine take their share."
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,10 @@ class Benchmark:
         )
         slowest = self.bottleneck
         advice = _OTHER_WORK if slowest == "other work" else _ADVICE[slowest, self.remote]
+        if self.image_format == "raw":
+            advice = advice.replace("--quality", "--image_format jpeg")
+        if not self.added and self.images_per_second < _NEAR * self._limits().get(slowest, 0):
+            advice = f"{_BELOW} {advice}"
         if self.needed is None:
             return (
                 f"{doubt}Bottleneck: {slowest}. An accelerator that takes {_figure(step)} ms or more for a batch of "

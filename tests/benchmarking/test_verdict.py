@@ -112,6 +112,23 @@ def test_nobody_is_told_to_store_raw_who_decodes_nothing(changes: dict[str, Any]
     assert said.endswith("Use more cores, or store smaller images (--image_size).")
 
 
+def test_whose_pixels_are_raw_is_not_told_to_lower_the_quality() -> None:
+    said = str(replace(MEASURED, image_format="raw", read_limit=5_000.0))
+
+    assert said.endswith(
+        "Copy the dataset to a faster disk, or store fewer bytes an image (--image_size, --image_format jpeg)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "added", "told"), [(3_000.0, False, True), (5_000.0, False, False), (3_000.0, True, False)]
+)
+def test_a_reader_far_below_its_limit_is_told_apart_from_one_near_it(rate: float, added: bool, told: bool) -> None:
+    said = str(replace(MEASURED, images_per_second=rate, added=added))
+
+    assert ("well below that limit though nothing was added" in said) is told
+
+
 def test_without_limits_none_is_printed() -> None:
     said = str(replace(MEASURED, decode_limit=None, read_limit=None)).splitlines()
 
