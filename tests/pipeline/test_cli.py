@@ -31,7 +31,7 @@ COMMANDS = {
     "verify": {"--deep", "--json"},
     "status": {"--json"},
     "inspect": {"-n", "--sheet"},
-    "benchmark": {"--batch_size", "--step_ms", "--seconds", "--reader", "--json"},
+    "benchmark": {"--batch_size", "--step_ms", "--seconds", "--reader", "--image_size", "--crop", "--json"},
 }
 
 
