@@ -203,6 +203,7 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
         pytest.param(8, 8, None, (7, 7), id="a thread a process"),
         pytest.param(64, 64, None, (15, 60), id="never more than 15"),
         pytest.param(8, 8, "PrismRunner", (0, 0), id="an engine"),
+        pytest.param(8, 8, "bucket", (0, 0), id="an output in a bucket"),
     ],
 )
 def test_there_is_one_helper_a_further_core(
@@ -216,7 +217,8 @@ def test_there_is_one_helper_a_further_core(
     monkeypatch.setattr(helpers, "cores", lambda: cores)
     monkeypatch.setattr(helpers, "default_threads", lambda _: cores)
     monkeypatch.setattr(helpers, "_Helper", lambda order: FakeHelper())
-    config = BuildConfig((str(tmp_path),), str(tmp_path.parent / "out"), threads=threads, runner=runner)
+    output, runner = ("gs://bucket/out", None) if runner == "bucket" else (str(tmp_path.parent / "out"), runner)
+    config = BuildConfig((str(tmp_path),), output, threads=threads, runner=runner)
     with Helpers(config) as some:
         assert (some.count, some.threads) == expected
 
