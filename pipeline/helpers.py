@@ -8,8 +8,8 @@ step takes over it hands them parts as they get free. A helper is a joined build
 it safe, and leaving it out, or killing it, changes no byte.
 
 There are none where a bucket is read or written: a second listing costs requests, and importing Google's clients in each took
-more than it gave (3,068 photos, bucket to bucket on one machine: 27.5 s with a helper, 17.0 s without). Of a large listing nothing
-is begun (three seconds do not matter there).
+more than it gave (3,068 photos, bucket to bucket on one machine: 27.5 s with a helper, 17.0 s without). Of a large listing
+nothing is begun (three seconds do not matter there).
 """
 
 from __future__ import annotations
