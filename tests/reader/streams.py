@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tests.arrays import streams
 from tests.datasets import Written, write_dataset
 
 THREE_BLOCKS = 5_000  # bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
@@ -22,19 +22,7 @@ def lossless(path: Path, **options: Any) -> Written:
 
 def numbers(batches: tf.data.Dataset, written: Written, split: str, count: int | None = None) -> list[int]:
     """Number of each record in ``count`` batches (all without), each label checked; -1 for a padding row."""
-    by_pixels = {record.pixels.tobytes(): i for i, record in enumerate(written.records[split])}
-    assert len(by_pixels) == len(written.records[split])
-    out = []
-    for images, labels, *weights in islice(batches.as_numpy_iterator(), count):
-        for row, (image, label) in enumerate(zip(images, labels, strict=True)):
-            if weights and weights[0][row] == 0:
-                assert not image.any() and not label
-                out.append(-1)
-                continue
-            number = by_pixels[image.tobytes()]
-            assert written.records[split][number].label == label
-            out.append(number)
-    return out
+    return streams.numbers(batches.as_numpy_iterator(), written, split, count)
 
 
 def passes(stream: Sequence[int], size: int) -> list[list[int]]:
