@@ -17,7 +17,7 @@ from shardfeed.manifest import Manifest
 from shardfeed.storage.base import Store
 from transforms.claim import describe_conflict, discard_incomplete, read_manifest
 from transforms.elements import Totals
-from transforms.input_roots import refuse_literal_brackets
+from transforms.input_roots import check_root
 from transforms.listing import list_all
 from transforms.plan import make_plan
 from transforms.totals import add_totals, count_batch, label_batch, listing_of
@@ -39,7 +39,7 @@ def find_existing(config: BuildConfig) -> Manifest | None:
     store = storage.open_store(config.output)
     complete = _has_manifest(store)
     for root in config.roots:
-        refuse_literal_brackets(root, storage.open_source(root.url).sections())
+        check_root(root, storage.open_source(root.url))
     if config.discard_incomplete:
         if not complete:
             make_plan(relist(config), config.options, {})

@@ -8,6 +8,7 @@ code prints goes nowhere.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import json
@@ -30,7 +31,7 @@ from transforms.claim import claim_output
 from transforms.elements import Plan, RefBatch
 from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
-from transforms.listing import list_all
+from transforms.listing import list_sections, sections_of
 from transforms.plan import make_plan
 from transforms.run_state import Made
 from transforms.totals import add_totals, count_batch, label_batch
@@ -53,10 +54,16 @@ def serve() -> None:
         os._exit(1)  # not through the interpreter's end, which waits for the threads' last images
 
 
+_REF_BYTES = 100  # of a packed reference, about
+
+
 class _Server:
-    def __init__(self, lines: BinaryIO, config: BuildConfig, number: int, count: int, threads: int, most: int) -> None:
+    def __init__(
+        self, lines: BinaryIO, config: BuildConfig, number: int, count: int, threads: int, most: int, tell: bool
+    ) -> None:
         self._lines = lines
-        self._config, self._number, self._count, self._threads, self._most = config, number, count, threads, most
+        self._config, self._number, self._count, self._threads = config, number, count, threads
+        self._most, self._tell = most, tell
         self._finish, self._room = threading.Event(), threading.Semaphore(_IN_HAND)
         self._given: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._saying = threading.Lock()
@@ -96,14 +103,22 @@ class _Server:
             os._exit(0)
 
     def _make_own(self) -> None:
+        if not self._most:
+            return
         config = self._config
         batches: list[RefBatch] = []
         seen = 0
-        for batch in list_all(config.roots) if self._most else ():
-            batches += label_batch(batch, config.options)
+        for (root, section), batch in list_sections(config.roots, sections_of(config.roots)):
             seen += len(batch.refs)
-            if self._finish.is_set() or seen > self._most * 100:
+            if self._tell:
+                self._say("listed", root=root, section=_text(section), batch=_text(batch.to_bytes()))
+            elif self._finish.is_set() or seen > self._most * _REF_BYTES:
                 return
+            if seen <= self._most * _REF_BYTES:
+                batches += label_batch(batch, config.options)
+        self._say("all listed")
+        if seen > self._most * _REF_BYTES:
+            return
         totals = add_totals(count_batch(batch, config.options) for batch in batches)
         if not batches or totals.candidates > self._most or self._finish.is_set():
             return
@@ -157,3 +172,7 @@ class _Server:
         line = MARK + json.dumps({"what": what, **said}).encode() + b"\n"
         with self._saying:
             self._lines.write(line)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

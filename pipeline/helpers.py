@@ -7,13 +7,13 @@ the plan, claims the output and finishes its share of the parts by the very func
 step takes over it hands them parts as they get free. A helper is a joined build: claim, create-only files and fingerprints make
 it safe, and leaving it out, or killing it, changes no byte.
 
-There are none where a bucket is read or written: a second listing costs requests, and importing Google's clients in each took
-more than it gave (3,068 photos, bucket to bucket on one machine: 27.5 s with a helper, 17.0 s without). Of a large listing
-nothing is begun (three seconds do not matter there).
+A bucket is listed once: by the first helper, which hands what it found to the graph, and the others begin nothing by themselves.
+Of a large listing nothing is begun (three seconds do not matter there).
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -29,7 +29,8 @@ from typing import Any
 
 from pipeline.config import BuildConfig
 from shardfeed import naming, storage
-from transforms.elements import PartResult, Plan
+from transforms.elements import PartResult, Plan, RefBatch
+from transforms.listing import Section
 from transforms.machine import cores, default_threads
 from transforms.run_state import RUN, HelperGoneError, Made
 from transforms.spent import Spent
@@ -57,10 +58,13 @@ class Helpers:
         self._config = config
         urls = [root.url for root in config.roots]
         threads = config.threads or default_threads(urls)
-        remote = any(map(storage.is_remote, [*urls, config.output]))
-        count = 0 if remote or not config.in_process else min(threads, cores(), MOST_HELPERS + 1) - 1
+        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.in_process else 0
+        self._lists = any(map(storage.is_remote, urls))
         self._each = threads // (count + 1)
-        self._orders = [(config, number, count, self._each, MOST_IMAGES) for number in range(count)]
+        self._orders = [
+            (config, number, count, self._each, 0 if number and self._lists else MOST_IMAGES, self._lists)
+            for number in range(count)
+        ]
         self._helpers: list[_Helper] = []
         self._closed = threading.Event()
 
@@ -88,6 +92,10 @@ class Helpers:
     def threads(self) -> int:
         """Threads that encode in them."""
         return self._each * len(self._helpers)
+
+    def listing(self) -> Mapping[Section, list[RefBatch]] | None:
+        """The listing of a helper that makes it for the graph, waited for; None when the graph has to list."""
+        return self._helpers[0].listing() if self._lists and self._helpers else None
 
     def settle(self, fingerprint: str) -> None:
         """Called with the graph's own fingerprint before it claims: another one means that the input changed in between."""
@@ -134,9 +142,12 @@ class Helpers:
 class _Helper:
     """One process, and what it said. Its lines are read by a thread; everything else is called by one thread at a time."""
 
-    def __init__(self, order: tuple[BuildConfig, int, int, int, int]) -> None:
+    def __init__(self, order: tuple[BuildConfig, int, int, int, int, bool]) -> None:
         self.fingerprint = ""
         self.claimed = False
+        self._listing: dict[Section, list[RefBatch]] = {}
+        self._all_listed = False
+        self._listed = threading.Event()  # the listing is whole, or there will be none
         self._made: dict[Part, Made] = {}
         self._lock = threading.Lock()
         self._ready = threading.Event()  # it does nothing by itself any more, or is gone
@@ -157,6 +168,12 @@ class _Helper:
     def in_hand(self) -> int:
         with self._lock:
             return _IN_HAND if self._gone else sum(not made.done() for made in self._made.values())
+
+    def listing(self) -> Mapping[Section, list[RefBatch]] | None:
+        """What it has listed, once that is everything; None when it could not."""
+        while not self._listed.wait(_LOOK_SECONDS):
+            RUN.check()
+        return self._listing if self._all_listed else None
 
     def settle(self) -> None:
         """After this it has made its claim, or will make none."""
@@ -235,10 +252,17 @@ class _Helper:
                 waiting = [made for made in self._made.values() if not made.done()]
             for made in waiting:
                 made.set_exception(HelperGoneError())
+            self._listed.set()
             self._ready.set()
 
     def _hear(self, what: str, **said: Any) -> None:
         match what:
+            case "listed":
+                section = said["root"], base64.b64decode(said["section"])
+                self._listing.setdefault(section, []).append(RefBatch.from_bytes(base64.b64decode(said["batch"])))
+            case "all listed":
+                self._all_listed = True
+                self._listed.set()
             case "plan":
                 self.fingerprint, RUN.total = said["fingerprint"], said["images"]
                 RUN.enter("encoding")
@@ -247,6 +271,7 @@ class _Helper:
             case "begun":
                 self._expect((said["split"], said["part"]))
             case "ready":
+                self._listed.set()
                 self._ready.set()
             case "made":
                 result = PartResult.from_raw(said["result"])

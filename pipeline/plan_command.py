@@ -17,7 +17,7 @@ from shardfeed import naming, storage
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
-from transforms.input_roots import refuse_literal_brackets
+from transforms.input_roots import check_root
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import list_all
 from transforms.machine import default_threads
@@ -36,7 +36,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
     """
     options = config.options
     for root in config.roots:
-        refuse_literal_brackets(root, storage.open_source(root.url).sections())
+        check_root(root, storage.open_source(root.url))
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
     sampler = Sampler(splits, sample)
     began = time.perf_counter()

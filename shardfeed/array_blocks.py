@@ -7,18 +7,17 @@ named with the file, the record and the byte by whoever meets it.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardfeed import storage
 from shardfeed.errors import DatasetError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import Shard
 from shardfeed.storage.base import NotFoundError
-from shardfeed.tfrecord import OVERHEAD, RecordError, scan
+from shardfeed.tfrecord import OVERHEAD, RecordError, split
 
 _PLAIN = re.compile(r"[\w.+=@~ -]+(/[\w.+=@~ -]+)*/|")  # prefixes in which obstore changes nothing
 
@@ -34,13 +33,12 @@ class Block:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record as stored and where it lies: the ``index``-th of its block."""
+class Record(NamedTuple):
+    """A record as stored, in the memory of its block, and where it lies: the ``number``-th of its block."""
 
-    data: bytes
+    data: memoryview
     block: Block
-    index: int
+    number: int
 
 
 def blocks_in(shards: Sequence[Shard]) -> list[Block]:
@@ -72,16 +70,14 @@ class BlockReader:
             DatasetError: names file, record and byte of the damage.
             StorageError: the store kept failing.
         """
-        records: list[Record] = []
         try:
             data = self._read_range(block.shard.file, block.offset, block.bytes)
         except NotFoundError:
             raise self._wrong(block.shard, f"expected {block.shard.bytes:,} bytes, found no such file") from None
         try:
-            for _, record in scan(io.BytesIO(data)):
-                records.append(Record(record, block, len(records)))
+            records = [Record(record, block, number) for number, record in enumerate(split(data))]
         except RecordError as error:
-            found = Record(_body(data, error.offset), block, error.index)
+            found = Record(memoryview(_body(data, error.offset)), block, error.index)
             raise self.damage(found, error.what, error.expected, error.found, at=block.offset + error.offset) from None
         if len(records) != block.records:  # cut between two records
             raise self._wrong(
@@ -98,13 +94,13 @@ class BlockReader:
             at = self._offset(record)
         return self._wrong(
             block.shard,
-            f"record {block.first + record.index} at byte {at}, key {_key(record.data)}: {what}: "
+            f"record {block.first + record.number} at byte {at}, key {_key(bytes(record.data))}: {what}: "
             f"expected {clip(expected)}, found {clip(found)}",
         )
 
     def _offset(self, record: Record) -> int:
         return record.block.offset + sum(
-            len(before.data) + OVERHEAD for before in self.read(record.block)[: record.index]
+            len(before.data) + OVERHEAD for before in self.read(record.block)[: record.number]
         )
 
     def _wrong(self, shard: Shard, what: str) -> DatasetError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -24,8 +25,14 @@ from shardfeed.manifest import ImageInfo
 from shardfeed.verify_record import decoder_text
 from shardfeed.warning import warn
 
+_V = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
+_HEAD = re.compile(  # Example { Features { "class": Int64List { one }, "image": BytesList { one, up to its first byte
+    rb"\n(V)\n.\n\x05class\x12.\x1a.\n(.)(V)\n(V)\n\x05image\x12V\nV\n(V)".replace(b"V", _V), re.DOTALL
+)
+
 Pixels = NDArray[np.uint8]
-Decode = Callable[[bytes, Pixels], None]
+Bytes = bytes | memoryview
+Decode = Callable[[Bytes, Pixels], None]
 """Decodes an image as stored into an array of [height, width, channels]. Raises ImageProblem."""
 
 
@@ -50,16 +57,18 @@ def image_decoder(image: ImageInfo) -> Decode:
     return functools.partial(_pillow, _pillow_image(image.format), image.format)
 
 
-def image_and_class(data: bytes) -> tuple[bytes, int]:
+def image_and_class(data: Bytes) -> tuple[Bytes, int]:
     """The columns ``image`` and ``class`` of a record.
 
     Raises:
         ValueError: the bytes are not an Example with these two columns.
     """
-    try:
-        return _scanned(data)
-    except (IndexError, KeyError):  # another encoder's order or nesting: the careful parser decides
-        columns: dict[str, Any] = {**decode_example(data)}
+    found = _scanned(data)
+    if found is not None:
+        return found
+    columns: dict[str, Any] = {
+        **decode_example(bytes(data))
+    }  # another encoder's order or nesting: the careful parser decides
     for name, kind in (("image", bytes), ("class", int)):
         values = columns.get(name, [])
         if len(values) != 1 or not isinstance(values[0], kind):
@@ -67,57 +76,38 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
     return columns["image"][0], columns["class"][0]
 
 
-def _scanned(data: bytes) -> tuple[bytes, int]:
-    """Reads names and lengths only, as our own encoder nests them: 4 µs for 20 µs. Any surprise is an IndexError or KeyError."""
-    found: dict[bytes, Any] = {}
-    size, at = _length(data, 0, 0x0A)
-    if at + size != len(data):
-        raise IndexError
-    while len(found) < 2:
-        size, at = _length(data, at, 0x0A)
-        end = at + size
-        size, at = _length(data, at, 0x0A)
-        name = data[at : at + size]
-        if name == b"image" or name == b"class":
-            _, at = _length(data, at + size, 0x12)
-            _, at = _length(data, at, 0x0A if name == b"image" else 0x1A)
-            size, at = _length(data, at, 0x0A)
-            if at + size != end:
-                raise IndexError
-            found[name] = data[at:end]
-        at = end
-    label = found[b"class"]
-    value, at = _varint(label, 0)
-    if at != len(label) or value >> 63:
-        raise IndexError
-    return found[b"image"], value
+def _scanned(data: Bytes) -> tuple[Bytes, int] | None:
+    """The two columns of a record as our own encoder nests it, ``class`` first: 4 µs for 20 µs. Any surprise gives None."""
+    found = _HEAD.match(data)
+    if found is None:
+        return None
+    record, digits, label, entry, size = found.groups()
+    start = found.end()
+    end = start + _varint(size)
+    value = _varint(label)
+    as_nested = (
+        found.end(1) + _varint(record) == len(data)
+        and found.end(4) + _varint(entry) == end
+        and digits[0] == len(label)
+        and value < 1 << 63
+    )
+    return (data[start:end], value) if as_nested else None
 
 
-def _length(data: bytes, at: int, tag: int) -> tuple[int, int]:
-    if data[at] != tag:
-        raise IndexError
-    value = data[at + 1]
-    return (value, at + 2) if value < 0x80 else _varint(data, at + 1)
+def _varint(digits: bytes) -> int:
+    value = 0
+    for byte in reversed(digits):
+        value = value << 7 | byte & 0x7F
+    return value
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _raw(data: bytes, out: Pixels) -> None:
+def _raw(data: Bytes, out: Pixels) -> None:
     if len(data) != out.size:
         raise ImageProblem(f"{_shape(out.shape)} bytes of pixels", f"{len(data)} bytes")
     out[...] = np.frombuffer(data, np.uint8).reshape(out.shape)
 
 
-def _jpeg(simplejpeg: Any, data: bytes, out: Pixels) -> None:
+def _jpeg(simplejpeg: Any, data: Bytes, out: Pixels) -> None:
     try:
         # Larger than the buffer is an error before anything is written; smaller shows in the shape that comes back.
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
@@ -129,7 +119,7 @@ def _jpeg(simplejpeg: Any, data: bytes, out: Pixels) -> None:
         raise ImageProblem(f"a jpeg image of {_shape(out.shape)}", _shape(pixels.shape))
 
 
-def _refused_by_simplejpeg(error: ValueError, data: bytes, out: Pixels) -> None:
+def _refused_by_simplejpeg(error: ValueError, data: Bytes, out: Pixels) -> None:
     try:
         pillow = _pillow_image("jpeg")
     except UsageError:  # a trainer may have no Pillow, and the record is named all the same
@@ -140,7 +130,7 @@ def _refused_by_simplejpeg(error: ValueError, data: bytes, out: Pixels) -> None:
     _pillow(pillow, "jpeg", data, out)
 
 
-def _pillow(pillow: Any, image_format: str, data: bytes, out: Pixels) -> None:
+def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
     expected = f"a {image_format} image of {_shape(out.shape)}"
     try:
         with pillow.open(io.BytesIO(data), formats=[image_format.upper()]) as picture:

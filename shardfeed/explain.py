@@ -104,7 +104,7 @@ def _first_damage(
                         return None
                     try:
                         if check is not None:
-                            check(record.data)
+                            check(bytes(record.data))
                     except RecordProblem as problem:
                         return reader.damage(record, problem.what, problem.expected, problem.found)
         except DatasetError as error:

@@ -1,13 +1,15 @@
 """ComposeShards: ShardPlans -> published shards and indexes."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed import storage
 from transforms import types  # noqa: F401 (registers the coders)
@@ -15,7 +17,10 @@ from transforms.composing import compose_shard
 from transforms.elements import Plan, ShardPlan, ShardResult
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
+from transforms.side_by_side import side_by_side
 from transforms.side_inputs import AsSingleton
+
+AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
 
 
 @dataclass(eq=False)
@@ -33,16 +38,33 @@ class ComposeShards(beam.PTransform[Any, Any]):
 
 
 class _Compose(beam.DoFn):
+    """Composes a bundle's shards at its end: a bucket takes some of them at a time."""
+
     def __init__(self, output: Output) -> None:
         self._output = output
+        self._bundle: list[ShardPlan] = []
+        self._fingerprint = ""
         self._shards = Metrics.counter("shardfeed", "shards_composed")
         self._times = Metrics.distribution("shardfeed", "compose_ms")
 
-    def process(self, shard: ShardPlan, plan: Plan) -> Iterable[ShardResult]:
+    def start_bundle(self) -> None:
+        self._bundle = []
+
+    def process(self, shard: ShardPlan, plan: Plan) -> None:
+        self._bundle.append(shard)
+        self._fingerprint = plan.fingerprint
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        window = GlobalWindow()
         with reported(self._output):
-            RUN.check()
-            began = time.perf_counter()
-            result = compose_shard(storage.open_store(self._output.url), plan.fingerprint, shard)
-        self._shards.inc()
-        self._times.update(round(1000 * (time.perf_counter() - began)))
-        return [result]
+            composed = side_by_side(self._output.url, self._compose, self._bundle, AT_ONCE)
+        for result, seconds in composed:
+            self._shards.inc()
+            self._times.update(round(1000 * seconds))
+            yield WindowedValue(result, window.max_timestamp(), (window,))
+
+    def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
+        RUN.check()
+        began = time.perf_counter()
+        result = compose_shard(storage.open_store(self._output.url), self._fingerprint, shard)
+        return result, time.perf_counter() - began

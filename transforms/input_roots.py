@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
+from shardfeed.storage.base import Source
 
 _WILDCARDS = re.compile(r"[*?\[]")
 _ESCAPED = re.compile(r"\[([*?\[\]{}])\]")
@@ -160,14 +160,17 @@ def glob_regex(glob: str) -> re.Pattern[str]:
     return re.compile(out, re.DOTALL)
 
 
-def refuse_literal_brackets(root: InputRoot, sections: Iterable[bytes]) -> None:
-    """For a bucket, where only a listing tells: a glob that names a folder with brackets as if they were no set.
-
-    ``sections``: the root's first-level folders.
+def check_root(root: InputRoot, source: Source) -> None:
+    """A look at a root before anything is started: one request, or for a glob with brackets a listing of the first level.
 
     Raises:
-        UsageError: a first-level folder has the very name of a glob's first part, which matches none.
+        UnreadableError: the root is absent or may not be listed.
+        UsageError: a first-level folder has the very name of a glob's first part, which matches none. For a bucket only a
+            listing tells that brackets were meant as they are.
     """
+    if not any("[" in glob.partition("/")[0] for glob in root.globs):
+        return source.check()
+    sections = source.sections()
     names = [os.fsdecode(section.rstrip(b"/")) for section in sections]
     for glob in root.globs:
         first, slash, rest = glob.partition("/")

@@ -1,16 +1,18 @@
 """ListImages: input roots -> batches of references."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed import storage
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import RefBatch
 from transforms.input_roots import InputRoot
-from transforms.listing import list_section
+from transforms.listing import Section, list_sections
 from transforms.outcome import Output, reported
 from transforms.run_state import RUN
 from transforms.worker_versions import Versions, require_same, versions_here
@@ -46,16 +48,38 @@ class _FindFolders(beam.DoFn):
         RUN.enter("listing")
         with reported(self._output):
             require_same(self._launcher)
-            sections = storage.open_source(self._roots[index].url).sections()
-        return [(index, section) for section in sections]
+            if (ahead := _listed_ahead()) is not None:
+                return [(root, section) for root, section in ahead if root == index]
+            return [(index, section) for section in storage.open_source(self._roots[index].url).sections()]
 
 
 class _ListFolders(beam.DoFn):
+    """Lists a bundle's folders at its end, so that those of buckets are listed side by side."""
+
     def __init__(self, roots: tuple[InputRoot, ...], output: Output) -> None:
         self._roots, self._output = roots, output
+        self._bundle: list[tuple[int, bytes]] = []
 
-    def process(self, section: tuple[int, bytes]) -> Iterator[RefBatch]:
-        index, piece = section
+    def start_bundle(self) -> None:
+        self._bundle = []
+
+    def process(self, section: tuple[int, bytes]) -> None:
+        self._bundle.append(section)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        window = GlobalWindow()
         with reported(self._output):
             RUN.check()
-            yield from list_section(self._roots[index], index, piece)
+            for batch in self._batches():
+                yield WindowedValue(batch, window.max_timestamp(), (window,))
+
+    def _batches(self) -> Iterator[RefBatch]:
+        ahead = _listed_ahead() or {}
+        for section in self._bundle:
+            yield from ahead.get(section, ())
+        for _, batch in list_sections(self._roots, [section for section in self._bundle if section not in ahead]):
+            yield batch
+
+
+def _listed_ahead() -> Mapping[Section, list[RefBatch]] | None:
+    return None if RUN.helpers is None else RUN.helpers.listing()

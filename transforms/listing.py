@@ -12,7 +12,10 @@ is empty to its owner, and an empty one is nothing, since a bucket cannot hold i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
@@ -22,6 +25,7 @@ from transforms.images.suffixes import IMAGE_SUFFIXES
 from transforms.input_roots import InputRoot, glob_regex
 from transforms.labels import Faulty
 from transforms.run_state import RUN
+from transforms.side_by_side import REQUESTS
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 
@@ -121,8 +125,63 @@ class _ClassFolders:
         return os.path.isdir(path) or (not os.path.exists(path) and b"." not in key.rpartition(b"/")[2])
 
 
-def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
-    """The whole listing, one section after another: what the launcher uses to see whether an input changed."""
+Section = tuple[int, bytes]
+"""Number of a root, and one of its source's sections."""
+
+
+def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
+    """The sections of all roots."""
     for index, root in enumerate(roots):
-        for section in storage.open_source(root.url).sections():
-            yield from list_section(root, index, section)
+        yield from ((index, section) for section in storage.open_source(root.url).sections())
+
+
+def list_sections(roots: tuple[InputRoot, ...], sections: Iterable[Section]) -> Iterator[tuple[Section, RefBatch]]:
+    """Batches and the section of each: of folders one section after another, of buckets side by side, since a page of a thousand
+    names takes as long as hundreds of images.
+    """
+    remote = []
+    for index, section in sections:
+        if storage.is_remote(roots[index].url):
+            remote.append((index, section))
+        else:
+            yield from (((index, section), batch) for batch in list_section(roots[index], index, section))
+    if remote:
+        yield from _list_side_by_side(roots, remote)
+
+
+def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) -> Iterator[tuple[Section, RefBatch]]:
+    found: queue.SimpleQueue[tuple[Section, RefBatch] | Future[None]] = queue.SimpleQueue()
+    room, closed = (
+        threading.Semaphore(2 * REQUESTS),
+        threading.Event(),
+    )  # a folder may have more batches than fit in memory
+
+    def run(index: int, section: bytes) -> None:
+        for batch in list_section(roots[index], index, section):
+            room.acquire()
+            if closed.is_set():
+                return
+            found.put(((index, section), batch))
+
+    pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="list")
+    try:
+        for section in sections:
+            pool.submit(run, *section).add_done_callback(found.put)
+        left = len(sections)
+        while left:
+            item = found.get()
+            if isinstance(item, tuple):
+                room.release()
+                yield item
+            else:
+                item.result()
+                left -= 1
+    finally:  # also when one failed, or nobody wants the rest
+        closed.set()
+        room.release(REQUESTS)
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
+    """The whole listing, in any order: what the launcher uses to see whether an input changed."""
+    return (batch for _, batch in list_sections(roots, sections_of(roots)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shardfeed.errors import IncompleteError, ShardfeedError
-from transforms.elements import PartResult, Plan
+from transforms.elements import PartResult, Plan, RefBatch
 from transforms.spent import Spent
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
@@ -36,6 +36,9 @@ class Helpers(Protocol):
     @property
     def threads(self) -> int:
         """Threads that encode in them."""
+
+    def listing(self) -> Mapping[tuple[int, bytes], list[RefBatch]] | None:
+        """What a helper has listed for the graph, by (number of the root, section); None: the graph has to list by itself."""
 
     def settle(self, fingerprint: str) -> None:
         """The graph is about to claim the output for ``fingerprint``."""

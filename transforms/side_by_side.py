@@ -18,9 +18,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS) -> list[R]:
     """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``."""
     if not storage.is_remote(url):
         return [function(item) for item in items]
-    with ThreadPoolExecutor(REQUESTS, thread_name_prefix="requests") as pool:
+    with ThreadPoolExecutor(at_once, thread_name_prefix="requests") as pool:
         return list(pool.map(function, items))

@@ -63,6 +63,14 @@ class Source(abc.ABC):
     url: str
 
     @abc.abstractmethod
+    def check(self) -> None:
+        """One request, to see before anything is started whether there is something to list.
+
+        Raises:
+            UnreadableError: the root is absent or may not be listed.
+        """
+
+    @abc.abstractmethod
     def sections(self) -> list[bytes]:
         """Disjoint pieces of the root that can be listed side by side; opaque, a few dozen bytes each.
 

@@ -33,6 +33,11 @@ class GcsSource(Source):
         bucket, self._prefix = parse_url(url)
         self._bucket = Bucket(bucket)
 
+    def check(self) -> None:
+        page = self._bucket.page(self._prefix, None, most=1)
+        if not (page.objects or page.next_token):
+            raise self._empty()
+
     def sections(self) -> list[bytes]:
         sections, empty, token = [b""], True, None
         while True:
@@ -43,10 +48,7 @@ class GcsSource(Source):
             if not token:
                 break
         if empty:
-            raise UnreadableError(
-                f"input {clip(self.url)} has no objects. Check the spelling; list what is there with: gcloud storage ls gs://"
-                f"{self._bucket.name}"
-            )
+            raise self._empty()
         return sections
 
     def list(self, section: bytes) -> Iterator[Listed]:
@@ -78,6 +80,12 @@ class GcsSource(Source):
 
     def _key(self, name: str) -> bytes:
         return name[len(self._prefix) :].encode()
+
+    def _empty(self) -> UnreadableError:
+        return UnreadableError(
+            f"input {clip(self.url)} has no objects. Check the spelling; list what is there with: gcloud storage ls gs://"
+            f"{self._bucket.name}"
+        )
 
 
 class GcsStore(Store):

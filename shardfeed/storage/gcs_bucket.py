@@ -10,6 +10,7 @@ Google sends large ones without a length, which obstore refuses; they go through
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -61,8 +62,8 @@ class Bucket:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def page(self, prefix: str, token: str | None, delimiter: str | None = None) -> Page:
-        """Objects whose names start with ``prefix``, up to 1,000."""
+    def page(self, prefix: str, token: str | None, delimiter: str | None = None, most: int | None = None) -> Page:
+        """Objects whose names start with ``prefix``, up to 1,000 (or ``most``)."""
 
         def action() -> Page:
             iterator = google_client().list_blobs(
@@ -70,6 +71,7 @@ class Bucket:
                 prefix=prefix,
                 delimiter=delimiter,
                 page_token=token,
+                page_size=most,
                 fields=_FIELDS,
                 timeout=_TIMEOUT,
                 retry=None,
@@ -165,8 +167,13 @@ class Bucket:
 
     def delete(self, name: str, generation: int | None) -> None:
         """Remove an object, or only that generation of it. Missing is fine."""
+        bucket = None if generation is not None or _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
 
         def action() -> None:
+            if bucket is not None:  # a fifth of the CPU, and sweeps delete every part
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(bucket, name)
+                return
             try:
                 self._blob(name).delete(if_generation_match=generation, timeout=_TIMEOUT, retry=None)
             except (NotFound, PreconditionFailed):  # gone, or somebody's newer object

@@ -34,9 +34,14 @@ class LocalSource(Source):
         self._root = os.fsencode(os.path.expanduser(root))
         self._resolved = os.path.realpath(self._root) if root else b""
 
-    def sections(self) -> list[bytes]:
+    def check(self) -> None:
         if not self.url:
             raise UnreadableError('the input is an empty string. Name a folder, for example --input "$HOME/photos".')
+        with self._scan(b""):
+            pass
+
+    def sections(self) -> list[bytes]:
+        self.check()
         with self._scan(b"") as entries:
             return [b"", *sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))]
 

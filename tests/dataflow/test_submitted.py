@@ -182,4 +182,4 @@ def test_the_graph_is_small_and_does_not_grow_with_the_input(cloud: Cloud, monke
             len(staged(job_of(cloud, *image, source=f"gs://{name}"))["pipeline.pb"]) for name in ("one", "all")
         )
     assert many <= GRAPH_BYTES
-    assert abs(many - one) <= 50  # the run's time and name are in it, packed
+    assert abs(many - one) <= 500  # the run's time and name are in it, packed; 9,999 more names would be far more

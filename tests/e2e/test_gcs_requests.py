@@ -66,7 +66,7 @@ def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Reque
 
 
 def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
-    assert log[1] <= THREADS + REQUESTS + 4, f"{log[1]} connections for {len(log[0])} requests"
+    assert log[1] <= THREADS + 2 * REQUESTS, f"{log[1]} connections for {len(log[0])} requests"
 
 
 def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:

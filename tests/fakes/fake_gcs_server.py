@@ -21,11 +21,16 @@ START_SECONDS = 30.0  # starts in 0.1 s; a machine that needs this long is broke
 
 
 @contextlib.contextmanager
-def running_fake_gcs_server() -> Iterator[str]:
-    """A server of its own on a free port of 127.0.0.1, objects in memory; gives its address, stops it at the end."""
+def running_fake_gcs_server(folder: Path | None = None) -> Iterator[str]:
+    """A server of its own on a free port of 127.0.0.1; gives its address, stops it at the end.
+
+    Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each request compares the names
+    of all.
+    """
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [_binary(), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
+    backend = ["memory"] if folder is None else ["filesystem", "-filesystem-root", str(folder)]
+    command = [_binary(), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", *backend]
     command += ["-public-host", f"127.0.0.1:{port}", "-external-url", url, "-log-level", "error"]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

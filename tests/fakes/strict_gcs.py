@@ -364,8 +364,8 @@ def _parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Re
         if method == "DELETE":
             return made("delete", found[1], found[2])
         return made("get" if query.get("alt") == "media" else "stat", found[1], found[2])
-    if method == "GET" and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
-        return made("get", found[1], found[2])
+    if method in ("GET", "DELETE") and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
+        return made("get" if method == "GET" else "delete", found[1], found[2])
     return made("unknown", name=path)
 
 

@@ -110,7 +110,7 @@ def started(photos: Path, out: Path, builder: int) -> Iterator[subprocess.Popen[
     )
     assert process.stdin is not None and process.stdout is not None
     with process:
-        process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((builder, config, 0, 1, 1, 1000)))
+        process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((builder, config, 0, 1, 1, 1000, False)))
         process.stdin.flush()
         yield process
 
@@ -203,7 +203,7 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
         pytest.param(8, 8, None, (7, 7), id="a thread a process"),
         pytest.param(64, 64, None, (15, 60), id="never more than 15"),
         pytest.param(8, 8, "PrismRunner", (0, 0), id="an engine"),
-        pytest.param(8, 8, "bucket", (0, 0), id="an output in a bucket"),
+        pytest.param(8, 8, "bucket", (7, 7), id="an output in a bucket"),
     ],
 )
 def test_there_is_one_helper_a_further_core(

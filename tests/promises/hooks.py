@@ -190,14 +190,14 @@ def before_graph(act: Callable[[], object]) -> None:
     put(launch, "_run_graph", acting)
 
 
-def at_part_of_helper(number: int, act: Callable[[int], None]) -> None:
-    """Something happens to a helper (by its process id) when it reports its part of this number."""
+def at_part_of_helper(number: int, act: Callable[[int], None], event: str = "made") -> None:
+    """Something happens to a helper (by its process id) when it reports its part, or another event, of this number."""
     from pipeline import helpers
 
     hear, count = helpers._Helper._hear, iter(range(1 << 30))
 
     def acting(self: Any, what: str, **said: Any) -> None:
-        if what == "made" and next(count) == number:
+        if what == event and next(count) == number:
             act(self._process.pid)
         hear(self, what, **said)
 

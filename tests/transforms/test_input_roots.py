@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shardfeed.errors import UsageError
-from transforms.input_roots import InputRoot, glob_regex, parse_inputs, refuse_literal_brackets
+from shardfeed.storage.base import Listed, Source, Stat
+from transforms.input_roots import InputRoot, check_root, glob_regex, parse_inputs
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,25 @@ def test_a_folder_that_is_there_may_have_braces(here: Path) -> None:
     assert parse_inputs(["{a,b}"]) == (InputRoot(str(here / "{a,b}")),)
 
 
+class Folders(Source):
+    """A bucket of which only the first level is asked for."""
+
+    def __init__(self, sections: list[bytes]) -> None:
+        self._sections = sections
+
+    def check(self) -> None:
+        pass
+
+    def sections(self) -> list[bytes]:
+        return self._sections
+
+    def list(self, section: bytes) -> Iterator[Listed]:
+        raise NotImplementedError
+
+    def read(self, key: bytes, stat: Stat) -> bytes:
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("glob", "sections", "escaped"),
     [
@@ -177,7 +198,7 @@ def test_a_folder_that_is_there_may_have_braces(here: Path) -> None:
 )
 def test_a_glob_that_names_a_folder_with_brackets_is_refused(glob: str, sections: list[bytes], escaped: str) -> None:
     with pytest.raises(UsageError) as found:
-        refuse_literal_brackets(InputRoot("gs://b", (glob,)), sections)
+        check_root(InputRoot("gs://b", (glob,)), Folders(sections))
     assert str(found.value).endswith(f"Write [ as [[]: --input 'gs://b/{escaped}'")
 
 
@@ -192,4 +213,4 @@ def test_a_glob_that_names_a_folder_with_brackets_is_refused(glob: str, sections
     ids=["no glob", "it matches another", "no such folder", "further down"],
 )
 def test_brackets_are_a_set_elsewhere(globs: tuple[str, ...], sections: list[bytes]) -> None:
-    refuse_literal_brackets(InputRoot("gs://b", globs), sections)
+    check_root(InputRoot("gs://b", globs), Folders(sections))
