@@ -1,4 +1,4 @@
-"""Test program: one of several processes of JAX. ``python jax_process.py DATASET PORT COUNT NUMBER`` prints JSON."""
+"""Test program: one of several processes of JAX. ``python jax_process.py DATASET PORTS COUNT NUMBER`` prints JSON."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
     }
 
 
-print(json.dumps(main(sys.argv[1], *map(int, sys.argv[2:]))))
+print(json.dumps(main(sys.argv[1], int(sys.argv[2].partition(",")[0]), *map(int, sys.argv[3:]))))

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ def run(program: str, *arguments: object) -> Any:
 
 
 def run_together(program: str, count: int, dataset: Path) -> list[Any]:
-    """What each of ``count`` processes that find each other at a port of this machine printed last."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    started = [_start(program, dataset, port, count, number) for number in range(count)]
+    """What each of ``count`` processes that find each other at ports of this machine, one each, printed last."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        ports = ",".join(str(server.getsockname()[1]) for server in servers)
+    started = [_start(program, dataset, ports, count, number) for number in range(count)]
     try:
         return [_result(process) for process in started]
     finally:

@@ -1,4 +1,4 @@
-"""Hosts that are told which they are: four real processes, each with a TensorFlow of its own."""
+"""Hosts as real processes, each with a TensorFlow of its own."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def test_four_processes_read_each_record_once_and_evaluate_in_step(written: Writ
         assert sorted(key for keys in read for key in keys) == sorted(record.key.decode() for record in records)
     assert [seen["batches"] for seen in found] == [4] * HOSTS  # 103 records in steps of 32
     assert sum(seen["weight"] for seen in found) == pytest.approx(128, rel=1e-6)  # rows of all batches and hosts
+
+
+def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_once(written: Written) -> None:
+    one, two = run_together("tf_multi_worker.py", 2, written.path)
+
+    records = written.records["validation"]
+    assert sorted(one["keys"] + two["keys"]) == sorted(record.key.decode() for record in records)
+    assert one["rows"] == two["rows"] == 6
+    assert one["weights"] == two["weights"]
+    assert sum(one["weights"]) == pytest.approx(
+        16 * -(-len(records) // 16), rel=1e-6
+    )  # rows of all steps, padding included

@@ -11,7 +11,7 @@ from typing import Any
 import shardfeed
 
 
-def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
+def main(dataset: str, count: int, number: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")  # evaluation is padded
     options: dict[str, Any] = {"host": (number, count), "as_dict": True}
     info = shardfeed.info(dataset)
@@ -30,4 +30,4 @@ def keys(batches: Iterable[Any]) -> list[str]:
     return [key.decode() for batch in batches for key in batch["key"].tolist()]
 
 
-print(json.dumps(main(sys.argv[1], *map(int, sys.argv[2:]))))
+print(json.dumps(main(sys.argv[1], *map(int, sys.argv[3:]))))

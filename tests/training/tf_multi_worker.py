@@ -1,0 +1,32 @@
+"""Test program: one of several workers of a MultiWorkerMirroredStrategy. Arguments and output as ``jax_process.py``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from typing import Any
+
+import tensorflow as tf
+
+import shardfeed
+
+
+def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
+    warnings.simplefilter("ignore")  # evaluation is padded
+    workers = [f"127.0.0.1:{port}" for port in ports]
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": number}})
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    info = shardfeed.info(dataset)
+    with strategy.scope():
+        (rows, *_) = shardfeed.load(info, "train", 6 * len(ports), as_dict=True).element_spec["image"].shape
+    keys, weights = [], []
+    for batch in shardfeed.distribute(strategy, info, "validation", 8 * len(ports), as_dict=True):
+        weights.append(float(strategy.reduce("SUM", batch["weight"], axis=0)))  # of both workers: they are in step
+        real = strategy.experimental_local_results(batch["weight"])[0].numpy() > 0
+        keys += [key.decode() for key in strategy.experimental_local_results(batch["key"])[0].numpy()[real]]
+    return {"rows": rows, "keys": keys, "weights": weights}
+
+
+print(json.dumps(main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[4]))))
