@@ -112,7 +112,7 @@ check_image() {
 }
 
 make_template() {
-  : "${IMAGE:?IMAGE is required for a template: the image that launches it and runs its workers, see Dockerfile}"
+  [[ -n ${IMAGE:-} ]] || fail "IMAGE is required for a template: the image that launches it and runs its workers, see Dockerfile"
   check TEMPLATE "$1" 'gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/.+\.json' "gs://BUCKET/NAME.json"
   if [[ ${CHECKS:-} != no ]]; then
     check_login
@@ -132,8 +132,8 @@ if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
   exit 0
 fi
 [[ $# -ge 2 ]] || fail "OUTPUT is missing: ./run_dataflow.sh gs://photos gs://datasets/flowers/v1"
-: "${PROJECT:?PROJECT is required: the Google Cloud project that runs the job, as in PROJECT=my-project}"
-: "${REGION:?REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1}"
+[[ -n ${PROJECT:-} ]] || fail "PROJECT is required: the Google Cloud project that runs the job, as in PROJECT=my-project"
+[[ -n ${REGION:-} ]] || fail "REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1"
 check PROJECT "$PROJECT" '([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]' "a project id, such as my-project (not its number or title)"
 check REGION "$REGION" '[a-z]+-[a-z]+[0-9]+' "a region, such as us-central1 (not a zone)"
 [[ -z ${IMAGE:-} ]] ||

@@ -61,6 +61,7 @@ class BuildConfig:
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         _check_cloud(self)
+        _check_engine(self)
         if self.runner is not None and "dask" in self.runner.lower():
             raise UsageError(
                 f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
@@ -112,6 +113,21 @@ def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
                 f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "
                 "input is never written to. Give an --output outside of it."
             )
+
+
+def _check_engine(config: BuildConfig) -> None:
+    """What would look like an engine that was lost, and no rerun would help."""
+    engine = config.engine.rpartition(".")[2].lower()
+    prism = config.beam_arg("prism_location")
+    if engine == "prismrunner" and prism is not None and "://" not in prism and not os.path.exists(prism):
+        raise UsageError(
+            f"--prism_location {clip(prism)} does not exist. Build Prism with make engines (.engines/), or name where it is."
+        )
+    if engine == "portablerunner" and config.beam_arg("job_endpoint") is None:
+        raise UsageError(
+            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
+            "(docs/engines.md has examples)."
+        )
 
 
 def _check_cloud(config: BuildConfig) -> None:

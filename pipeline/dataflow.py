@@ -16,7 +16,9 @@ from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
+from pipeline.interrupt import InterruptedWaitError
 from pipeline.waiting import cancelled_or_left
+from shardfeed.errors import IncompleteError
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,18 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
         UsageError: Dataflow refused the job.
         IncompleteError: the job did not end well.
     """
-    from apache_beam.options.pipeline_options import StandardOptions
+    from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
-    result = submit(pipeline, options)
+    try:
+        result = submit(pipeline, options)
+    except InterruptedWaitError:
+        cloud = options.view_as(GoogleCloudOptions)
+        raise IncompleteError(
+            f"stopped while job {cloud.job_name} was handed over: it may have been taken, and then it goes on. Look with: "
+            f"gcloud dataflow jobs list --project {cloud.project} --region {cloud.region}; rerun the same command to join it."
+        ) from None
     if not result.has_job:
         return Submitted(config.output, None, None)
     link = job_link(result, options)

@@ -7,14 +7,16 @@ Where a question cannot be asked (no permission to see a bucket, an emulator) no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.config import BuildConfig
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.storage.gcs_bucket import parse_url
+
+T = TypeVar("T")
 
 _READ = ("storage.objects.list", "storage.objects.get")
 _WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
@@ -108,7 +110,7 @@ def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
 
     handle = google_client().bucket(bucket)
     try:
-        handle.reload(retry=None)
+        _asked(bucket, lambda: handle.reload(retry=None))
     except NotFound:
         raise UsageError(_absent(place, bucket, region)) from None
     except Forbidden:  # storage.buckets.get is in no object role
@@ -116,7 +118,7 @@ def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
     else:
         _check_region(place, handle, region, anywhere)
     try:
-        granted = handle.test_iam_permissions(list(place.permissions), retry=None)
+        granted = _asked(bucket, lambda: handle.test_iam_permissions(list(place.permissions), retry=None))
     except (NotFound, BadRequest, Forbidden):  # an emulator, or a bucket that says nothing
         return
     missing = [name for name in place.permissions if name not in granted]
@@ -126,6 +128,21 @@ def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
             f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
             "(and the same for the workers' service account)."
         )
+
+
+def _asked(bucket: str, question: Callable[[], T]) -> T:
+    """What is answered about a bucket, asked again while Google is busy; 400, 403 and 404 pass."""
+    from google.api_core.exceptions import BadRequest, Forbidden, NotFound
+
+    from shardfeed.storage.gcs_errors import FAILURES, is_transient, translated
+    from shardfeed.storage.retry import call_with_retries
+
+    try:
+        return call_with_retries(question, is_transient)
+    except (BadRequest, Forbidden, NotFound):
+        raise
+    except FAILURES as error:
+        raise translated(error, "get", bucket, "") from error
 
 
 def _absent(place: Place, bucket: str, region: str) -> str:

@@ -7,14 +7,19 @@ is a link, a line now and then, and at the end the reason. The job's end is not 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from pipeline.dataflow_failures import explain_failure, explain_refusal
 from pipeline.progress import human_bytes
-from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.errors import IncompleteError, UsageError, clip
+from shardfeed.storage.gcs_errors import FAILURES, is_transient
+from shardfeed.storage.retry import call_with_retries
+
+T = TypeVar("T")
 
 POLL_SECONDS = 5.0  # between two looks
 METRICS_SECONDS = 30.0  # between two lines of progress; the service counts about as often
@@ -72,11 +77,11 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
     errors = _Errors(client, result.job_id())
     shown, since_metrics, waited = "", 0.0, 0.0
     while True:
-        state = str(result.state)
+        state = _asked(result, lambda: str(result.state))
         if state != shown:
             say(f"job {result.job_id()}: {state.lower()}")
             shown = state
-        for text in errors.new():
+        for text in _asked(result, lambda: list(errors.new())):
             say(f"job error: {text.splitlines()[0] if text else text}")
         if state == "DONE":
             return
@@ -88,8 +93,26 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
         since_metrics += POLL_SECONDS
         if state in _RUNNING and since_metrics >= METRICS_SECONDS:
             since_metrics = 0.0
-            if text := progress_text(result):
-                say(text)
+            with contextlib.suppress(
+                Exception
+            ):  # whatever Beam's client makes of a busy service: only a line is missing
+                if text := progress_text(result):
+                    say(text)
+
+
+def _asked(result: Any, question: Callable[[], T]) -> T:
+    """What Dataflow answers, asked again while it is busy.
+
+    Raises:
+        IncompleteError: it does not answer; the job goes on.
+    """
+    try:
+        return call_with_retries(question, is_transient)
+    except FAILURES as error:
+        raise IncompleteError(
+            f"Dataflow does not answer ({clip(str(error), 300)}), so nobody waits any more; job {result.job_id()} goes on. "
+            "To wait for it again, rerun the same command: it joins."
+        ) from error
 
 
 def progress_text(result: Any) -> str:

@@ -9,7 +9,6 @@ code prints goes nowhere.
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import json
 import os
@@ -80,8 +79,10 @@ class _Server:
 
     def run(self, commands: BinaryIO) -> None:
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
-        with contextlib.suppress(ShardfeedError):  # the graph meets the same thing at the same place, and reports it
+        try:
             self._make_own()
+        except ShardfeedError as error:  # what the graph does not hear of here it meets by itself
+            self._say("failed to list", code=error.code, text=str(error))
         self._say("ready")
         while True:
             what, *given = self._given.get()

@@ -29,6 +29,7 @@ from typing import Any
 
 from pipeline.config import BuildConfig
 from shardfeed import naming, storage
+from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
 from transforms.elements import PartResult, Plan, RefBatch
 from transforms.listing import Section
 from transforms.machine import cores, default_threads
@@ -45,6 +46,8 @@ _PROGRAM = (
 _IN_HAND = 2  # parts: one is encoded while the other's result is on its way
 _LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
 SILENT_SECONDS = 30.0  # a helper says something every second; one that was stopped or hangs is killed after these
+
+_ERRORS: dict[int, type[ShardfeedError]] = {UsageError.code: UsageError, ConflictError.code: ConflictError}
 
 MARK = b"\x1eshardfeed "  # before each line that a helper says
 
@@ -147,6 +150,7 @@ class _Helper:
         self.claimed = False
         self._listing: dict[Section, list[RefBatch]] = {}
         self._all_listed = False
+        self._error: ShardfeedError | None = None  # that ended what it did by itself
         self._listed = threading.Event()  # the listing is whole, or there will be none
         self._made: dict[Part, Made] = {}
         self._lock = threading.Lock()
@@ -170,9 +174,15 @@ class _Helper:
             return _IN_HAND if self._gone else sum(not made.done() for made in self._made.values())
 
     def listing(self) -> Mapping[Section, list[RefBatch]] | None:
-        """What it has listed, once that is everything; None when it could not."""
+        """What it has listed, once that is everything; None when it is gone.
+
+        Raises:
+            ShardfeedError: the input cannot be listed.
+        """
         while not self._listed.wait(_LOOK_SECONDS):
             RUN.check()
+        if self._error is not None and not self._all_listed:
+            raise self._error
         return self._listing if self._all_listed else None
 
     def settle(self) -> None:
@@ -263,6 +273,8 @@ class _Helper:
             case "all listed":
                 self._all_listed = True
                 self._listed.set()
+            case "failed to list":
+                self._error = _ERRORS.get(said["code"], IncompleteError)(said["text"])
             case "plan":
                 self.fingerprint, RUN.total = said["fingerprint"], said["images"]
                 RUN.enter("encoding")

@@ -27,7 +27,7 @@ from shardfeed.warning import warn
 
 _V = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
 _HEAD = re.compile(  # Example { Features { "class": Int64List { one }, "image": BytesList { one, up to its first byte
-    rb"\n(V)\n.\n\x05class\x12.\x1a.\n(.)(V)\n(V)\n\x05image\x12V\nV\n(V)".replace(b"V", _V), re.DOTALL
+    rb"\n(V)\n(.)\n\x05class\x12(.)\x1a(.)\n(.)(V)\n(V)\n\x05image\x12(V)\n(V)\n(V)".replace(b"V", _V), re.DOTALL
 )
 
 Pixels = NDArray[np.uint8]
@@ -77,21 +77,34 @@ def image_and_class(data: Bytes) -> tuple[Bytes, int]:
 
 
 def _scanned(data: Bytes) -> tuple[Bytes, int] | None:
-    """The two columns of a record as our own encoder nests it, ``class`` first: 4 µs for 20 µs. Any surprise gives None."""
+    """The two columns of a record as our own encoder nests it, ``class`` first: 5 µs for 20 µs. Any surprise gives None."""
     found = _HEAD.match(data)
     if found is None:
         return None
-    record, digits, label, entry, size = found.groups()
-    start = found.end()
+    record, one, two, three, four, label, entry, values, bytes_list, size = found.groups()
+    start, count, value = found.end(), len(label), _varint(label)
     end = start + _varint(size)
-    value = _varint(label)
     as_nested = (
         found.end(1) + _varint(record) == len(data)
-        and found.end(4) + _varint(entry) == end
-        and digits[0] == len(label)
+        and one[0] - 13 == two[0] - 4 == three[0] - 2 == four[0] == count
+        and found.end(7) + _varint(entry) == end
+        and found.end(8) + _varint(values) == end
+        and found.end(9) + _varint(bytes_list) == end
         and value < 1 << 63
+        and _are_other_entries(bytes(data[end:]))
     )
     return (data[start:end], value) if as_nested else None
+
+
+def _are_other_entries(data: bytes) -> bool:
+    """Whether it is short entries to the very end, none of them one of the two columns again."""
+    at, size = 0, len(data)
+    while at + 1 < size:
+        length = data[at + 1]
+        if data[at] != 0x0A or length > 0x7F:
+            return False
+        at += 2 + length
+    return at == size and b"\n\x05class" not in data and b"\n\x05image" not in data
 
 
 def _varint(digits: bytes) -> int:

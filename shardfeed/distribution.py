@@ -61,7 +61,8 @@ def distribute(
 
     def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         batches = load(found, split, batch_size, host=context, **options)
-        hosts.append(batches)
+        if context.num_input_pipelines == 1:
+            hosts.append(batches)
         return batches.rebatch(share, drop_remainder=True).prefetch(2 * replicas // context.num_input_pipelines)
 
     shared = strategy.distribute_datasets_from_function(of_host)

@@ -144,7 +144,9 @@ def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Record]) 
     from shardfeed.graph import threads, with_options
 
     decode = chunk_decoder(found.manifest.image, wanted)
-    records = tf.data.Dataset.from_tensor_slices([record.data for record in sample]).batch(_CHUNK).cache().repeat()
+    records = (
+        tf.data.Dataset.from_tensor_slices([bytes(record.data) for record in sample]).batch(_CHUNK).cache().repeat()
+    )
     decoded = records.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
         num_parallel_calls=threads(),

@@ -58,7 +58,8 @@ def load(
         split: Name of the split.
         batch_size: Records a step over all hosts and devices; must divide by both.
         training: Which of the two; by default training for the split "train" only.
-        epochs: Training: end after this many passes, floor(epochs × records / batch_size) batches; None = never.
+        epochs: Training: end after this many passes, floor(epochs × (records // hosts) / (batch_size / hosts))
+            batches; the up to hosts - 1 records over are left out of each pass. None = never.
         seed: Training: of the order and of random crops.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
         start_step: Training: begin with this step, as if all before it had been read. The other arguments must be those of

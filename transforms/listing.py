@@ -29,6 +29,8 @@ from transforms.side_by_side import REQUESTS
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 
+_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+
 _SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
 _DOCUMENTS = frozenset(
     {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
@@ -169,7 +171,11 @@ def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) ->
             pool.submit(run, *section).add_done_callback(found.put)
         left = len(sections)
         while left:
-            item = found.get()
+            RUN.check()
+            try:
+                item = found.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
             if isinstance(item, tuple):
                 room.release()
                 yield item
@@ -179,7 +185,7 @@ def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) ->
     finally:  # also when one failed, or nobody wants the rest
         closed.set()
         room.release(REQUESTS)
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=not RUN.stop.is_set(), cancel_futures=True)
 
 
 def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:

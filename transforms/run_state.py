@@ -69,13 +69,17 @@ class RunState:
     error: ShardfeedError | None = None
     helpers: Helpers | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    _counted: set[tuple[str, int]] = field(default_factory=set)
     _adding: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, result: PartResult, *, kept: bool) -> None:
-        """A part is finished; ``kept``: by an earlier run. From any thread."""
+        """A part is finished; ``kept``: by an earlier run. From any thread; a part that comes again does not count again."""
         rejected = sum(result.rejected.values())
         images = result.records + rejected
         with self._adding:
+            if (result.split, result.part) in self._counted:
+                return
+            self._counted.add((result.split, result.part))
             self.kept += images * kept
             self.done += images
             self.rejected += rejected
@@ -84,6 +88,7 @@ class RunState:
     def restart(self) -> None:
         """What was finished does not count: it was another input's."""
         with self._adding:
+            self._counted.clear()
             self.kept = self.done = self.rejected = self.out_bytes = 0
 
     def enter(self, step: str) -> None:

@@ -7,7 +7,7 @@ parts leaves takes a minute. On a local disk nothing waits, so there it is one a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from shardfeed import storage
@@ -19,8 +19,16 @@ R = TypeVar("R")
 
 
 def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS) -> list[R]:
-    """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``."""
+    """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``.
+
+    After a failure no further item is begun.
+    """
     if not storage.is_remote(url):
         return [function(item) for item in items]
     with ThreadPoolExecutor(at_once, thread_name_prefix="requests") as pool:
-        return list(pool.map(function, items))
+        tasks = [pool.submit(function, item) for item in items]
+        _, left = wait(tasks, return_when=FIRST_EXCEPTION)
+        for task in left:
+            task.cancel()
+        failed = next((task for task in tasks if task.done() and not task.cancelled() and task.exception()), None)
+        return [task.result() for task in ([failed] if failed else tasks)]

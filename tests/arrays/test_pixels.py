@@ -13,7 +13,7 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.array_decode import image_and_class, image_decoder
-from shardfeed.example import decode_example, encode_example
+from shardfeed.example import decode_example, encode_example, encode_feature, join_features
 from shardfeed.manifest import ImageInfo
 from tests.datasets import encode, write_dataset
 
@@ -126,6 +126,42 @@ def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, bytes |
     careful = decode_example(data)
 
     assert image_and_class(data) == (careful["image"][0], careful["class"][0])
+
+
+ONE = (encode_feature("class", 5), encode_feature("image", b"pixels"), encode_feature("key", b"k"))
+
+
+@pytest.mark.parametrize(
+    "again", [encode_feature("class", 9), encode_feature("image", b"others")], ids=["class", "image"]
+)
+def test_a_column_that_comes_again_wins_as_in_every_parser(again: bytes) -> None:
+    data = join_features((*ONE, again))
+    careful = decode_example(data)
+
+    assert image_and_class(data) == (careful["image"][0], careful["class"][0])
+    assert image_and_class(data) != (b"pixels", 5)
+
+
+@pytest.mark.parametrize("place", range(2, 14 + 9))
+def test_a_wrong_length_or_tag_anywhere_before_the_image_is_refused_or_harmless(place: int) -> None:
+    whole = join_features(ONE)
+    for change in range(1, 256):
+        data = bytearray(whole)
+        data[place] ^= change
+        try:
+            careful = decode_example(bytes(data))
+            (image,), (number,) = careful["image"], careful["class"]
+            assert isinstance(image, bytes) and isinstance(number, int)
+        except (ValueError, KeyError, IndexError, AssertionError):
+            with pytest.raises(ValueError):
+                image_and_class(bytes(data))
+        else:
+            assert image_and_class(bytes(data)) == (image, number)
+
+
+def test_what_is_no_entry_behind_the_image_is_refused() -> None:
+    with pytest.raises(ValueError):
+        image_and_class(join_features((*ONE, b"\x00\x01garbage")))
 
 
 def test_another_encoders_example_is_read_too() -> None:

@@ -49,6 +49,12 @@ class FakeDataflow:
         self.jobs: list[Job] = []
         self.counters: dict[str, int] = {}
         self.refusal: Refusal | None = None
+        self.busy: dict[
+            str, int
+        ] = {}  # how often the rest of a job's address ("", "/messages", "/metrics") is answered by 429
+        self.taking: Callable[[], object] = lambda: None  # what happens while a job is handed over
+        self.asked_for_state = False  # whether anybody has looked at a job
+        self.asked_for: list[str] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
         self.asked_for_metrics: Callable[[], object] = lambda: None
         self.authorizations: set[str | None] = set()
@@ -94,8 +100,17 @@ class FakeDataflow:
         if self.refusal is not None:
             return self.refusal.code, {"error": vars(self.refusal)}
         if method == "POST" and path == jobs:
+            self.taking()
             return 200, self._take(json.loads(body))
         if found := re.fullmatch(re.escape(jobs) + r"/([^/]+)(/messages|/metrics)?", path):
+            if method == "PUT":
+                self.asked_for.append(json.loads(body)["requestedState"])
+                self._ends[found[1]] = End("JOB_STATE_CANCELLED")
+                return 200, self._about(found[1], None)
+            self.asked_for_state = True
+            if self.busy.get(found[2] or "", 0):
+                self.busy[found[2] or ""] -= 1
+                return 429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "quota"}}
             return 200, self._about(found[1], found[2])
         return 404, {"error": {"code": 404, "status": "NOT_FOUND", "message": f"no such thing: {method} {path}"}}
 
@@ -106,7 +121,7 @@ class FakeDataflow:
         return job
 
     def _run(self, job: Job) -> None:
-        self._ends[job["id"]] = self.execute(job)
+        self._ends.setdefault(job["id"], self.execute(job))
 
     def _about(self, job_id: str, what: str | None) -> Any:
         end = self._ends.get(job_id)
@@ -147,7 +162,7 @@ def _handler(service: FakeDataflow) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET
+        do_POST = do_PUT = do_GET
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -9,6 +12,7 @@ import pytest
 
 from pipeline import dataflow_job
 from pipeline.dataflow_failures import explain_failure, explain_refusal
+from shardfeed.storage import retry
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
 
@@ -21,6 +25,10 @@ def as_usual(cloud: Cloud) -> Iterator[None]:
     yield
     cloud.service.refusal = None
     cloud.service.execute = lambda _job: End()
+    cloud.service.taking = lambda: None
+    cloud.service.busy.clear()
+    cloud.service.asked_for.clear()
+    cloud.service.asked_for_state = False
 
 
 @pytest.mark.parametrize(
@@ -200,3 +208,64 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
     ended = cloud.submit(*IMAGE)
     assert (ended.code, ended.out) == (4, "")
     assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
+
+
+@pytest.mark.parametrize("what", ["", "/messages", "/metrics"])
+def test_a_service_that_is_busy_is_asked_again(what: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
+    monkeypatch.setattr(retry, "sleep", lambda _: None)
+    over = threading.Event()
+    cloud.service.busy[what] = 3
+    cloud.service.asked_for_metrics = over.set
+    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
+    ended = cloud.submit(*IMAGE)
+    assert cloud.service.busy == {what: 0}
+    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
+
+
+def test_a_service_that_stays_busy_is_left_and_the_job_goes_on(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "sleep", lambda _: None)
+    cloud.service.busy["/messages"] = 1000
+    ended = cloud.submit(*IMAGE)
+    job = cloud.service.jobs[-1]["id"]
+    assert ended.code == 4
+    assert (
+        f"so nobody waits any more; job {job} goes on. To wait for it again, rerun the same command: it joins."
+        in ended.err
+    )
+
+
+def interrupted(job: object) -> End:
+    """Somebody types Ctrl-C while the job runs, and it would run for a minute more."""
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait(60)
+    return End()
+
+
+def test_ctrl_c_cancels_the_job_where_the_flag_says_so(cloud: Cloud) -> None:
+    def execute(job: object) -> End:
+        while not cloud.service.asked_for_state:
+            threading.Event().wait(0.01)
+        return interrupted(job)
+
+    cloud.service.execute = execute
+    ended = cloud.submit(*IMAGE, "--on_interrupt", "cancel")
+    job = cloud.service.jobs[-1]["id"]
+    assert cloud.service.asked_for == [5]  # JOB_STATE_CANCELLED
+    assert ended.code == 4
+    assert f"job {job} on Dataflow was cancelled. What is finished is kept under gs://data/out/_parts" in ended.err
+
+
+def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) -> None:
+    def taking() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait(2)
+
+    cloud.service.taking = taking
+    ended = cloud.submit(*IMAGE)
+    assert ended.code == 4
+    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over: it may have been taken", ended.err)
+    assert (
+        "gcloud dataflow jobs list --project my-project --region us-central1; rerun the same command to join it."
+        in ended.err
+    )

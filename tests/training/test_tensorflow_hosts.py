@@ -28,7 +28,9 @@ def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_
     records = written.records["validation"]
     assert sorted(one["keys"] + two["keys"]) == sorted(record.key.decode() for record in records)
     assert one["rows"] == two["rows"] == 6
+    assert one["shares"] == two["shares"] == [[6]]
     assert one["weights"] == two["weights"]
+    assert len(one["weights"]) == -(-len(records) // 16)
     assert sum(one["weights"]) == pytest.approx(
         16 * -(-len(records) // 16), rel=1e-6
     )  # rows of all steps, padding included

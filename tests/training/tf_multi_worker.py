@@ -26,7 +26,9 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
         weights.append(float(strategy.reduce("SUM", batch["weight"], axis=0)))  # of both workers: they are in step
         real = strategy.experimental_local_results(batch["weight"])[0].numpy() > 0
         keys += [key.decode() for key in strategy.experimental_local_results(batch["key"])[0].numpy()[real]]
-    return {"rows": rows, "keys": keys, "weights": weights}
+    train = shardfeed.distribute(strategy, info, "train", 6 * len(ports), epochs=1)
+    shares = {tuple(strategy.experimental_local_results(x)[0].shape[:1]) for x, _ in train}
+    return {"rows": rows, "keys": keys, "weights": weights, "shares": sorted(shares)}
 
 
 print(json.dumps(main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[4]))))

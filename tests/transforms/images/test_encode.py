@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import os
+import resource
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from PIL import Image
 
 from tests.promises.photos import photo
@@ -48,3 +53,44 @@ def test_a_forked_process_does_not_mix_with_its_parent() -> None:
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert same
+
+
+@pytest.mark.parametrize("short", [1, 2, 1000])
+def test_a_limit_on_the_size_of_files_cuts_no_image(short: int) -> None:
+    expected = in_memory(IMAGES[0])
+    with limited(resource.RLIMIT_FSIZE, len(expected) - short):
+        assert encode(IMAGES[0], OPTIONS) == expected
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSYS])
+def test_where_no_file_in_memory_can_be_made_memory_is_used(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with ThreadPoolExecutor(1) as pool:  # a thread that has no file yet
+        assert pool.submit(encode, IMAGES[0], OPTIONS).result() == in_memory(IMAGES[0])
+
+
+def test_a_system_without_files_in_memory_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    assert encode(IMAGES[0], OPTIONS) == in_memory(IMAGES[0])
+
+
+def test_a_thread_that_ends_leaves_no_descriptor() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(encode, IMAGES[0], OPTIONS).result()
+    assert len(set(os.listdir("/proc/self/fd")) - before) <= 1  # that of the listing itself
+
+
+@contextlib.contextmanager
+def limited(what: int, most: int) -> Iterator[None]:
+    """A lower limit of this process, for the length of a with block."""
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, (soft, hard))
