@@ -96,7 +96,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
 
-    if config.in_process:
+    if config.in_process or config.engine == "PrismRunner":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     options = EngineOptions(list(config.beam_args), save_main_session=False)

@@ -103,7 +103,10 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
     before = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if args.thread is None or args.thread.name != _READER:
+        lost = args.exc_type.__module__.startswith(
+            "grpc."
+        )  # each of a worker's threads says so; the wait ends by it too
+        if not lost and (args.thread is None or args.thread.name != _READER):
             before(args)
 
     def is_news(record: logging.LogRecord) -> bool:
@@ -125,9 +128,10 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
                 "Start it, then rerun the same command."
             ) from error
         if type(error).__module__.startswith("grpc."):
-            raise IncompleteError(
-                f"the engine was lost: {_first_line(error)}. Rerun the same command to carry on."
-            ) from error
+            said = f"the engine was lost: {_first_line(error)}. Rerun the same command to carry on."
+            if needs_us(config):
+                leave(said)  # at once: each thread of a worker in this process would end with pages of its own
+            raise IncompleteError(said) from error
         raise
     finally:
         threading.excepthook = before

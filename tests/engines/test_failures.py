@@ -7,15 +7,18 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline.interrupt import descendants
 from tests.e2e.cloud import IN, build_args, photo_server
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
 from tests.pipeline.photos import shardfeed, write_photos
 from tests.promises import builds, disk
+from tests.promises.hooks import put
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,37 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
     assert (again.code, again.err) == (0, "")
     assert "images kept from an earlier run" in again.out
     assert disk.digests(tmp_path / "out") == reference
+
+
+def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line(
+    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
+    ended = builds.run(*args, *engine, env={"TMPDIR": str(tmp_path)}, hooks=[kill_prism_at_the_first_part])
+    assert (ended.code, ended.out) == (4, "")
+    said = [line for line in ended.err.splitlines() if line and not line.startswith("INFO:PrismRunner:")]
+    assert len(said) == 1, ended.err
+    assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", said[0])
+
+    again = builds.run(*args)
+    assert (again.code, again.err) == (0, "")
+    assert disk.digests(tmp_path / "out") == reference
+
+
+def kill_prism_at_the_first_part() -> None:
+    """Prism dies when a part has been encoded."""
+    from transforms import encoding
+
+    commit_part = encoding.commit_part
+
+    def committing(*args: Any) -> Any:
+        for pid in descendants(os.getpid()):
+            if b"prism" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        return commit_part(*args)
+
+    put(encoding, "commit_part", committing)
 
 
 AGAIN = ", 10 times. Run the same command again later.\n"
