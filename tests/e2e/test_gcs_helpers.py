@@ -67,3 +67,6 @@ def test_what_a_helper_may_not_list_is_reported_once_by_the_build(server: Strict
     assert ended.code == 2
     assert ended.err.count("permission storage.objects.list is missing on bucket photos for gs://photos/in/cat/") == 1
     assert published(server) == {}
+    assert all(listings(server)[prefix] <= count for prefix, count in FOLDERS.items()), (
+        "the graph does not list once more"
+    )

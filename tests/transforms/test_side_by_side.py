@@ -41,3 +41,22 @@ def test_a_failure_is_raised(url: str) -> None:
 @pytest.mark.parametrize("url", ["gs://bucket/out", "/out"])
 def test_nothing_is_asked_for_nothing(url: str) -> None:
     assert side_by_side(url, lambda item: item, []) == []
+
+
+def test_after_a_failure_nothing_more_is_begun() -> None:
+    begun = []
+
+    def ask(item: int) -> None:
+        begun.append(item)
+        if item == 3:
+            raise StorageError("gone")
+        threading.Event().wait(0.01)
+
+    with pytest.raises(StorageError, match="gone"):
+        side_by_side("gs://bucket/out", ask, range(1000), at_once=2)
+    assert len(begun) < 100
+
+
+def test_as_many_as_said_are_under_way() -> None:
+    together = threading.Barrier(3, timeout=30)
+    assert side_by_side("gs://bucket/out", lambda _: together.wait() >= 0, range(6), at_once=3) == [True] * 6
