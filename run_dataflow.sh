@@ -49,6 +49,15 @@ ask() {
   gcloud --quiet "$@" 2>/dev/null
 }
 
+# is_there WHAT WORDS…: whether gcloud describes it; what the user may not look at is taken for there, with a note.
+is_there() {
+  local what=$1 said
+  shift
+  said=$(gcloud --quiet "$@" 2>&1 >/dev/null) && return 0
+  [[ $said == *[Pp]ermission* || $said == *PERMISSION_DENIED* ]] || return 1
+  note "$account may not look at $what; going on without that check."
+}
+
 check_login() {
   command -v gcloud >/dev/null ||
     fail "gcloud is not on PATH. Install it (https://cloud.google.com/sdk/docs/install), or skip what it is asked: CHECKS=no"
@@ -76,24 +85,27 @@ check_project() {
 }
 
 check_region() {
-  ask compute regions describe "$REGION" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+  is_there "region $REGION" compute regions describe "$REGION" --project="$PROJECT" ||
     fail "project $PROJECT has no region $REGION. Its regions: gcloud compute regions list --project=$PROJECT"
   [[ -z ${MACHINE_TYPE:-} || $MACHINE_TYPE == *custom-* ]] ||
     [[ -n $(ask compute machine-types list --project="$PROJECT" --filter="name=$MACHINE_TYPE AND zone~^$REGION-" \
       --limit=1 '--format=value(name)') ]] ||
     fail "region $REGION has no machines of type $MACHINE_TYPE. Its types: gcloud compute machine-types list --filter=zone~^$REGION-"
-  if [[ ${NETWORK:-} == */* ]]; then
-    ask compute networks subnets describe "${NETWORK##*/}" --region="$REGION" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+  if [[ ${NETWORK:-} =~ ^(.*projects/([^/]+)/)?regions/([^/]+)/subnetworks/ ]]; then
+    local host=${BASH_REMATCH[2]:-$PROJECT}
+    [[ ${BASH_REMATCH[3]} == "$REGION" ]] ||
+      fail "NETWORK is in region ${BASH_REMATCH[3]}, the workers are in $REGION. Take a subnetwork of $REGION."
+    is_there "subnetwork ${NETWORK##*/}" compute networks subnets describe "${NETWORK##*/}" --region="$REGION" --project="$host" ||
       fail "region $REGION has no subnetwork ${NETWORK##*/}. Its own: gcloud compute networks subnets list --regions=$REGION"
   else
-    ask compute networks describe "${NETWORK:-default}" --project="$PROJECT" '--format=value(name)' >/dev/null ||
+    is_there "network ${NETWORK:-default}" compute networks describe "${NETWORK:-default}" --project="$PROJECT" ||
       fail "project $PROJECT has no network ${NETWORK:-default}. Name one: NETWORK=… (gcloud compute networks list --project=$PROJECT)"
   fi
 }
 
 check_workers_account() {
   local worker=${SERVICE_ACCOUNT:-$project_number-compute@developer.gserviceaccount.com} roles
-  ask iam service-accounts describe "$worker" --project="$PROJECT" '--format=value(email)' >/dev/null ||
+  is_there "account $worker" iam service-accounts describe "$worker" --project="$PROJECT" ||
     fail "the workers' account $worker is not in project $PROJECT. Name another: SERVICE_ACCOUNT=… (gcloud iam service-accounts list)"
   if roles=$(ask projects get-iam-policy "$PROJECT" '--flatten=bindings[].members' \
     --filter="bindings.members:serviceAccount:$worker" '--format=value(bindings.role)'); then
@@ -107,7 +119,7 @@ check_workers_account() {
 
 check_image() {
   [[ ${IMAGE:-} == *-docker.pkg.dev/* ]] || return 0
-  ask artifacts docker images describe "$IMAGE" '--format=value(image_summary.digest)' >/dev/null ||
+  is_there "image $IMAGE" artifacts docker images describe "$IMAGE" ||
     fail "there is no image $IMAGE, or $account may not see it. Build it: gcloud builds submit --project=$PROJECT --tag=$IMAGE $here"
 }
 

@@ -32,6 +32,7 @@ WELL: dict[str, str | None] = {
     "artifacts docker images describe": "sha256:0f",
     "dataflow flex-template build": "Successfully saved container spec in flex template file.",
 }
+DENIED = "ERROR: (gcloud) Some requests did not succeed: Required permission for this resource"
 PYTHON = '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$3: $*" >>"$CALLS"\nexit "${PYTHON_CODE:-0}"\n'
 
 
@@ -50,6 +51,8 @@ def run(folder: Path, *arguments: str, answers: dict[str, str | None] | None = N
     gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
     for words, answer in {**WELL, **(answers or {})}.items():
         does = f"printf '%s\\n' '{answer}'" if answer is not None else "echo 'ERROR: (gcloud) no' >&2; exit 1"
+        if answer == DENIED:
+            does = f"echo '{DENIED}' >&2; exit 1"
         gcloud.append(f'*"{words}"*) {does} ;;')
     (folder / "bin").mkdir()
     for name, text in (("gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""])), ("python", PYTHON)):
@@ -210,6 +213,43 @@ def test_a_machine_without_gcloud_is_told_both_ways_out(tmp_path: Path) -> None:
 def test_what_may_not_be_asked_is_said_and_stops_nothing(tmp_path: Path, words: str, said: str) -> None:
     ran = run(tmp_path, *COMMAND, answers={words: None})
     assert (ran.code, ran.err, len(ran.started)) == (0, f"run_dataflow.sh: {said}\n", 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "variables"),
+    [
+        ("compute regions describe", "region us-central1", {}),
+        ("compute networks describe", "network default", {}),
+        ("compute networks subnets describe", "subnetwork inner", {"NETWORK": "regions/us-central1/subnetworks/inner"}),
+        ("iam service-accounts describe", f"account {WORKER}", {}),
+        ("artifacts docker images describe", f"image {IMAGE}", {"IMAGE": IMAGE}),
+    ],
+)
+def test_what_may_not_be_looked_at_is_said_and_stops_nothing(
+    tmp_path: Path, words: str, what: str, variables: dict[str, str]
+) -> None:
+    ran = run(tmp_path, *COMMAND, answers={words: DENIED}, **variables)
+    said = f"run_dataflow.sh: ann@example.com may not look at {what}; going on without that check.\n"
+    assert (ran.code, ran.err, len(ran.started)) == (0, said, 2)
+
+
+def test_a_shared_networks_project_is_asked(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, NETWORK="projects/host-proj/regions/us-central1/subnetworks/shared")
+    assert ran.code == 0
+    assert any("subnets describe shared" in line and "--project=host-proj" in line for line in ran.asked)
+
+
+def test_a_subnetwork_of_another_region_is_refused(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, NETWORK="regions/europe-west1/subnetworks/s")
+    said = "NETWORK is in region europe-west1, the workers are in us-central1. Take a subnetwork of us-central1."
+    assert (ran.code, ran.err, ran.started) == (2, f"run_dataflow.sh: {said}\n", [])
+
+
+@pytest.mark.parametrize(("name", "example"), [("PROJECT", "my-project"), ("REGION", "us-central1")])
+def test_what_is_required_is_named_in_one_line(tmp_path: Path, name: str, example: str) -> None:
+    ran = run(tmp_path, *COMMAND, **{name: ""})
+    assert (ran.code, ran.started) == (2, [])
+    assert re.fullmatch(rf"run_dataflow\.sh: {name} is required: .*, as in {name}={example}\n", ran.err)
 
 
 def test_a_template_is_made_of_the_image_and_the_command_that_starts_it_is_shown(tmp_path: Path) -> None:
