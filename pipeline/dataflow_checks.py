@@ -6,6 +6,7 @@ Where a question cannot be asked (no permission to see a bucket, an emulator) no
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -36,6 +37,18 @@ class Place:
     flag: str
     url: str
     permissions: tuple[str, ...]
+
+
+def check_job(config: BuildConfig) -> None:
+    """``check_options`` and ``check_buckets`` by the flags alone, for a plan, which imports no Beam.
+
+    Raises:
+        UsageError: the job could not run.
+    """
+    region = config.beam_arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
+    staged = [url for name in ("temp_location", "staging_location") if (url := config.beam_arg(name))]
+    check_options(config, project=config.beam_arg("project") or "", region=region, temp=staged[0])
+    check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
 
 
 def check_options(config: BuildConfig, *, project: str, region: str, temp: str) -> None:

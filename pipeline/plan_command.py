@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from pipeline.cloud_cost import cloud_cost
 from pipeline.config import BuildConfig
+from pipeline.dataflow_checks import check_job
+from pipeline.dataflow_workers import is_dataflow
 from pipeline.forecast import Forecast, SplitForecast
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
@@ -35,6 +37,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
         ShardfeedError: what the build itself would stop with before it encodes.
     """
     options = config.options
+    if is_dataflow(config.engine):
+        check_job(config)
     for root in config.roots:
         check_root(root, storage.open_source(root.url))
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)

@@ -210,6 +210,20 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
     assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--project", "My Project"), "--project My Project is not a project's id"),
+        (("--region", "us-central1-a"), "That is a zone; its region is us-central1."),
+        (("--temp_location", "gs://absent/tmp"), "--temp_location gs://absent/tmp: there is no bucket absent."),
+    ],
+)
+def test_a_plan_refuses_what_the_job_would(cloud: Cloud, flags: tuple[str, ...], said: str) -> None:
+    ended = cloud.plan(*flags)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+
+
 @pytest.mark.parametrize("what", ["", "/messages", "/metrics"])
 def test_a_service_that_is_busy_is_asked_again(what: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
