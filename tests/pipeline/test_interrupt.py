@@ -9,7 +9,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,15 @@ def _stuck_in_a_worker(
         child.communicate()
 
 
+def _left_of(pids: Iterable[int]) -> list[int]:
+    """Those that still run after all; a process that was killed may take a moment to be gone."""
+    for _ in range(500):
+        if not (left := [pid for pid in pids if _is_running(pid)]):
+            break
+        time.sleep(0.01)
+    return left
+
+
 def _is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -183,7 +193,7 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_i
     assert (child.returncode, out) == (4, "")
     killed = r"Worker subprocess exited with return code (137|-9)"  # by a shell that waits for it, or that became it
     assert re.search(rf"\nshardfeed: a worker process died \({killed}\)\. Rerun the same command to carry on\.\n", err)
-    assert [pid for pid in below if _is_running(pid)] == []
+    assert _left_of(below) == []
     assert not (tmp_path / "out" / "manifest.json").exists()
 
     again = shardfeed(*build, *MULTI_PROCESSING)
@@ -201,7 +211,7 @@ def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path,
         out, err = child.communicate(timeout=60)
 
     assert (child.returncode, out, said(err)) == (4, "", "\nshardfeed: stopped; rerun the same command to carry on.\n")
-    assert [pid for pid in below if _is_running(pid)] == []
+    assert _left_of(below) == []
 
 
 def test_only_processes_of_the_run_are_ended() -> None:
