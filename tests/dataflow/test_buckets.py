@@ -12,7 +12,8 @@ from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_buckets, covers
 from shardfeed.errors import UsageError
 from tests.fakes.gcs_objects import Refusal
-from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.fakes.gcs_requests import Request
+from tests.fakes.strict_gcs import StrictGCS
 
 ALL = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")

@@ -10,7 +10,8 @@ import pytest
 
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, photo_server, published
 from tests.e2e.refusals import Case
-from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.fakes.gcs_requests import Request
+from tests.fakes.strict_gcs import StrictGCS
 from tests.pipeline.photos import write_photos
 from tests.promises.photos import make_photos, write
 

@@ -14,7 +14,7 @@ import pytest
 from shardfeed import naming
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published, write_pid
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.strict_gcs import Request
+from tests.fakes.gcs_requests import Request
 from tests.promises import builds, hooks
 from tests.promises.builder import Ended
 

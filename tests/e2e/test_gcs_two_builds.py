@@ -11,7 +11,8 @@ import pytest
 from shardfeed.naming import MANIFEST
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.fakes.gcs_requests import Request
+from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import builds, hooks
 from tests.promises.builder import Ended
 

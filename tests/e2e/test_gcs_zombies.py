@@ -15,7 +15,8 @@ from shardfeed.naming import MANIFEST
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_objects import Refusal
-from tests.fakes.strict_gcs import Request, StrictGCS
+from tests.fakes.gcs_requests import Request
+from tests.fakes.strict_gcs import StrictGCS
 
 REPEAT = "--direct_runner_bundle_repeat=2"
 WRITES = ("upload", "compose", "delete")

@@ -24,11 +24,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
-from urllib.parse import parse_qsl, quote, unquote
 
 from tests.fakes.gcs_objects import Object, Objects, Refusal, encode_crc
+from tests.fakes.gcs_requests import Kind, Request, multipart, parse
 
-Kind = Literal["list", "stat", "get", "upload", "resume", "compose", "delete", "bucket", "unknown"]
 Effect = Literal["status", "drop", "short", "corrupt", "delay", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]
 
@@ -45,19 +44,6 @@ _KNOWN = {
 }
 _KNOWN |= {"startOffset", "endOffset", "alt", "generation", "ifGenerationMatch", "ifGenerationNotMatch"}
 _KNOWN |= {"uploadType", "upload_id", "name"}
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request, in terms of what it asks for; an upload's ``name`` is that of the object it makes."""
-
-    method: str
-    kind: Kind
-    bucket: str
-    name: str
-    query: dict[str, str]
-    body: bytes
-    headers: dict[str, str]
 
 
 @dataclass
@@ -229,7 +215,7 @@ class StrictGCS:
         if how == "media":
             return self._stored(request, request.name, request.body, None)
         if how == "multipart":
-            described, data = _multipart(request.headers, request.body)
+            described, data = multipart(request.headers, request.body)
             encoding = described.get("contentEncoding", "")
             return self._stored(request, request.name, data, described.get("crc32c"), encoding)
         self.objects.check_write(request.bucket, request.name, request.query)
@@ -301,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = _parse(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+        request = parse(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
         fault = self.server.gcs.fault_for(request)
         effect = fault.effect if fault else None
         if fault and effect == "delay":
@@ -341,47 +327,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
-
-
-def _parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Request:
-    path, _, rest = target.partition("?")
-    query = dict(parse_qsl(rest, keep_blank_values=True, strict_parsing=bool(rest)))
-
-    def made(kind: Kind, bucket: str = "", name: str = "") -> Request:
-        return Request(method, kind, unquote(bucket), unquote(name), query, body, headers)
-
-    if upload := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", path):
-        if "upload_id" in query:
-            return made("resume", upload[1])
-        return made("upload", upload[1], quote(_upload_name(query, headers, body)))
-    if found := re.fullmatch(r"/(?:download/)?storage/v1/b(?:/([^/]+))?", path):
-        return made("bucket", found[1] or "")
-    if found := re.fullmatch(r"/(?:download/)?storage/v1/b/([^/]+)/o", path):
-        return made("list", found[1])
-    if found := re.fullmatch(r"/(?:download/)?storage/v1/b/([^/]+)/o/([^/]+)(/compose)?", path):
-        if found[3]:
-            return made("compose", found[1], found[2])
-        if method == "DELETE":
-            return made("delete", found[1], found[2])
-        return made("get" if query.get("alt") == "media" else "stat", found[1], found[2])
-    if method in ("GET", "DELETE") and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
-        return made("get" if method == "GET" else "delete", found[1], found[2])
-    return made("unknown", name=path)
-
-
-def _upload_name(query: dict[str, str], headers: dict[str, str], body: bytes) -> str:
-    how = query.get("uploadType")
-    described = query if how == "media" else _multipart(headers, body)[0] if how == "multipart" else json.loads(body)
-    return str(described["name"])
-
-
-def _multipart(headers: dict[str, str], body: bytes) -> tuple[dict[str, Any], bytes]:
-    """Metadata and content of a multipart upload; cut by hand, since an e-mail parser changes the ends of binary lines."""
-    found = re.search(r'boundary="?([^";]+)"?', headers["content-type"])
-    assert found is not None, "multipart without a boundary"
-    _, first, second, _ = body.split(b"--" + found[1].encode())
-    metadata, data = (piece.split(b"\r\n\r\n", 1)[1][: -len(b"\r\n")] for piece in (first, second))
-    return json.loads(metadata), data
 
 
 def _json(value: Any) -> tuple[int, dict[str, str], bytes]:

@@ -10,7 +10,8 @@ from shardfeed import storage
 from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, UsageError
 from shardfeed.storage import Listed, Source, StorageError, UnreadableError
-from tests.fakes.strict_gcs import Effect, Kind, StrictGCS
+from tests.fakes.gcs_requests import Kind
+from tests.fakes.strict_gcs import Effect, StrictGCS
 
 
 @pytest.fixture

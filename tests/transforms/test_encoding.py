@@ -23,7 +23,7 @@ from shardfeed.storage.base import ChecksumError, Stat, StorageError, Unreadable
 from shardfeed.storage.local import LocalSource, LocalStore
 from transforms import encoding, machine
 from transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
-from transforms.encoding import Budget, PartEncoder, shown_key
+from transforms.encoding import PartEncoder, shown_key
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 from transforms.parts import read_sidecar
@@ -342,54 +342,6 @@ def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in
     assert sizes(3, 3, 3, 3) == [[3, 3, 3], [3]]
     assert sizes(8, 1, 64, 1) == [[8], [1, 64], [1]]
     assert sizes() == []
-
-
-class _Announcing(threading.Condition):
-    """A condition that tells when somebody begins to wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waiting = threading.Event()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.waiting.set()
-        return super().wait(timeout)
-
-
-@pytest.mark.parametrize(("limit", "first", "second"), [(10, 6, 5), (10, 99, 1), (10, 1, 99)], ids=str)
-def test_a_budget_holds_back_what_does_not_fit(limit: int, first: int, second: int) -> None:
-    budget, condition = Budget(limit), _Announcing()
-    budget._free = condition
-    inside: list[int] = []
-
-    def late() -> None:
-        with budget.hold(second):
-            inside.append(second)
-
-    with budget.hold(first):
-        thread = threading.Thread(target=late)
-        thread.start()
-        assert condition.waiting.wait(30)
-        assert inside == []
-    thread.join(30)
-    assert inside == [second]
-
-
-def test_a_budget_lets_in_what_fits() -> None:
-    budget = Budget(10)
-
-    with budget.hold(4), budget.hold(6):
-        pass
-
-
-def test_a_budget_is_given_back_when_the_work_fails() -> None:
-    budget = Budget(10)
-    for _ in range(3):
-        with pytest.raises(ValueError, match="broken"), budget.hold(10):
-            raise ValueError("broken")
-
-    with budget.hold(10):
-        pass
 
 
 def test_details_of_rejects_are_short_and_printable(folder: _Folder) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import UsageError
-from shardfeed.storage.base import Listed, Source, Stat
+from shardfeed.storage.base import ChangedError, Listed, Source, Stat
 from transforms.input_roots import InputRoot, check_root, glob_regex, parse_inputs
 
 
@@ -170,7 +170,7 @@ def test_a_folder_that_is_there_may_have_braces(here: Path) -> None:
 
 
 class Folders(Source):
-    """A bucket of which only the first level is asked for."""
+    """A bucket of folders in which nothing lies."""
 
     def __init__(self, sections: list[bytes]) -> None:
         self._sections = sections
@@ -182,10 +182,10 @@ class Folders(Source):
         return self._sections
 
     def list(self, section: bytes) -> Iterator[Listed]:
-        raise NotImplementedError
+        return iter(())
 
     def read(self, key: bytes, stat: Stat) -> bytes:
-        raise NotImplementedError
+        raise ChangedError(f"{key!r} is not there")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""A disk that is full or does not let us write or read: what is named, and that nothing is left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from shardfeed.errors import UsageError
+from shardfeed.storage import StorageError
+from shardfeed.storage.local import LocalStore
+from tests.storage.trees import files
+
+
+@pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Path, full: str) -> None:
+    class Full(LocalStore):
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data[: len(data) // 2], durable)
+            raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
+
+    with pytest.raises(StorageError) as raised:
+        Full(str(tmp_path)).create("_parts/f/train/1", bytes(1_234_567))
+    assert str(raised.value) == (
+        f"disk full: 1,234,567 bytes of {tmp_path}/_parts/f/train/1 cannot be written "
+        f"({os.strerror(getattr(errno, full))}). Free some space or choose an --output on another disk, then run the "
+        "same command again."
+    )
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
+def test_a_disk_that_is_full_while_composing_is_a_failed_write_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
+
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    with pytest.raises(StorageError) as raised:
+        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s", durable=True)
+    assert str(raised.value) == (
+        f"disk full: {tmp_path}/train-0 cannot be written ({os.strerror(getattr(errno, full))}). Free some space or choose an "
+        "--output on another disk, then run the same command again."
+    )
+    assert files(tmp_path) == {"_parts/f/a": b"ab"}
+
+
+def test_a_part_that_cannot_be_read_while_composing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store = LocalStore(str(tmp_path))
+    store.create("_parts/f/a", b"ab")
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    with pytest.raises(StorageError, match=r"cannot read .*/_parts/f/a: Input/output error"):
+        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s", durable=True)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["copied by the kernel", "copied by hand"])
+def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Path, by_hand: bool) -> None:
+    LocalStore(str(tmp_path)).create("_parts/f/a", bytes(600_000))
+    code = (
+        "import os, resource; from shardfeed.storage.local import LocalStore\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000_000, 1000_000))\n"
+        f"if {by_hand}: del os.copy_file_range\n"
+        f"LocalStore({str(tmp_path)!r}).compose('train-0', ['_parts/f/a'] * 2, scratch='_parts/f/s')"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert ended.stderr.splitlines()[-1].startswith(f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large")
+    assert list(files(tmp_path)) == ["_parts/f/a"]
+
+
+def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    code = (
+        "import resource; from shardfeed.storage.local import LocalStore\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"LocalStore({str(tmp_path)!r}).create('train-0', bytes(5000))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert ended.stderr.splitlines()[-1] == (
+        f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large for a file on this disk (File too large). Choose a "
+        "smaller --shard_bytes, more --num_shards, or an --output on another disk."
+    )
+    assert files(tmp_path) == {}
+
+
+OrdinaryUser = Callable[[], AbstractContextManager[Path]]
+
+
+def test_an_output_without_permission_to_write_is_named(as_ordinary_user: OrdinaryUser) -> None:
+    with as_ordinary_user() as folder:
+        folder.chmod(0o500)
+        with pytest.raises(UsageError) as raised:
+            LocalStore(str(folder)).create("manifest.json", b"x")
+    assert str(raised.value) == (
+        f"cannot write to the output: {folder}/manifest.json (Permission denied). Allowed is a folder that this user owns "
+        "or may write to: change its permissions (chmod, chown) or choose another --output."
+    )
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    class ReadOnly(LocalStore):
+        def _mkdir(self, path: str) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with pytest.raises(UsageError, match=r"manifest\.json \(Read-only file system\)"):
+        ReadOnly(str(tmp_path)).create("manifest.json", b"x")
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(UsageError, match="Something that is not a folder stands in the way"):
+        LocalStore(str(tmp_path / output)).create("manifest.json", b"x")
+    assert files(tmp_path) == {"file": b"precious"}
+
+
+@pytest.mark.parametrize(
+    ("denied", "ask", "named"),
+    [
+        ("out", lambda store: store.stat("manifest.json"), "out/manifest.json"),
+        ("out", lambda store: list(store.list()), "out"),
+        ("out/_parts", lambda store: list(store.list()), "out/_parts"),
+        ("out/manifest.json", lambda store: store.read("manifest.json"), "out/manifest.json"),
+    ],
+    ids=["look for a file", "list the folder", "list a folder below", "read a file"],
+)
+def test_reading_without_permission_names_the_place_and_how_to_open_it(
+    as_ordinary_user: OrdinaryUser, denied: str, ask: Callable[[LocalStore], object], named: str
+) -> None:
+    with as_ordinary_user() as folder:
+        (folder / "out/_parts").mkdir(parents=True)
+        (folder / "out/manifest.json").write_bytes(b"{}")
+        (folder / denied).chmod(0)
+        with pytest.raises(UsageError) as raised:
+            ask(LocalStore(str(folder / "out")))
+        (folder / denied).chmod(0o700)
+    assert str(raised.value) == (
+        f"no permission to read {folder / named} (Permission denied). Make the dataset readable for this user "
+        f"(chmod -R u+rX {folder}/out; as its owner: a+rX lets everybody read), or name another folder."
+    )
