@@ -93,9 +93,8 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
         since_metrics += POLL_SECONDS
         if state in _RUNNING and since_metrics >= METRICS_SECONDS:
             since_metrics = 0.0
-            with contextlib.suppress(
-                Exception
-            ):  # whatever Beam's client makes of a busy service: only a line is missing
+            # Whatever Beam's client makes of a busy service: only a line is missing.
+            with contextlib.suppress(Exception):
                 if text := progress_text(result):
                     say(text)
 

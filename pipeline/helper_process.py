@@ -37,6 +37,7 @@ from transforms.totals import add_totals, count_batch, label_batch
 
 _IN_HAND = 2  # parts of its own choice
 _ALIVE_SECONDS = 1.0
+_REF_BYTES = 100  # of a packed reference, about
 
 
 def serve() -> None:
@@ -51,9 +52,6 @@ def serve() -> None:
         server.run(commands)
     finally:
         os._exit(1)  # not through the interpreter's end, which waits for the threads' last images
-
-
-_REF_BYTES = 100  # of a packed reference, about
 
 
 class _Server:
@@ -82,7 +80,7 @@ class _Server:
         try:
             self._make_own()
         except ShardfeedError as error:  # what the graph does not hear of here it meets by itself
-            self._say("failed to list", code=error.code, text=str(error))
+            self._say("stopped", code=error.code, text=str(error))
         self._say("ready")
         while True:
             what, *given = self._given.get()

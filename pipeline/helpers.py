@@ -192,8 +192,9 @@ class _Helper:
             self._until_ready()
 
     def begun(self) -> Mapping[Part, Made]:
-        """What it has begun by itself, once it begins no more."""
+        """What it has begun by itself, once it begins no more. The graph has its listing by then."""
         self._until_ready()
+        self._listing, self._all_listed = {}, False
         with self._lock:
             return dict(self._made)
 
@@ -273,7 +274,7 @@ class _Helper:
             case "all listed":
                 self._all_listed = True
                 self._listed.set()
-            case "failed to list":
+            case "stopped":
                 self._error = _ERRORS.get(said["code"], IncompleteError)(said["text"])
             case "plan":
                 self.fingerprint, RUN.total = said["fingerprint"], said["images"]

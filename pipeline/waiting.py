@@ -103,9 +103,8 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
     before = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        lost = args.exc_type.__module__.startswith(
-            "grpc."
-        )  # each of a worker's threads says so; the wait ends by it too
+        # When the engine is lost each of a worker's threads says so, and the wait ends by it too.
+        lost = args.exc_type.__module__.startswith("grpc.")
         if not lost and (args.thread is None or args.thread.name != _READER):
             before(args)
 

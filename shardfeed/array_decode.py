@@ -66,9 +66,8 @@ def image_and_class(data: Bytes) -> tuple[Bytes, int]:
     found = _scanned(data)
     if found is not None:
         return found
-    columns: dict[str, Any] = {
-        **decode_example(bytes(data))
-    }  # another encoder's order or nesting: the careful parser decides
+    # Another encoder's order or nesting: the careful parser decides.
+    columns: dict[str, Any] = {**decode_example(bytes(data))}
     for name, kind in (("image", bytes), ("class", int)):
         values = columns.get(name, [])
         if len(values) != 1 or not isinstance(values[0], kind):
