@@ -98,13 +98,12 @@ class Forecast:
         lines = []
         for name, split in self.splits.items():
             error = f" ±{100 * split.error:.1f} %" if split.error else ""
-            shards = (
-                f"{split.shards:,} shard{'s' * (split.shards != 1)} of about {human_bytes(split.bytes / split.shards)}"
-            )
-            lines.append(
-                f"  {name:<10} {split.images:,} images, about {split.records:,} records, {human_bytes(split.bytes)}{error}, in "
-                f"{shards}, {split.parts:,} parts"
-            )
+            made = f"{human_bytes(split.bytes)}{error}, in no shard"
+            if split.records:
+                each = human_bytes(split.bytes / split.shards)
+                shards = f"{split.shards:,} shard{'s' * (split.shards != 1)} of about {each}"
+                made = f"{human_bytes(split.bytes)}{error}, in {shards}, {split.parts:,} parts"
+            lines.append(f"  {name:<10} {split.images:,} images, about {split.records:,} records, {made}")
         return lines
 
     def _classes(self) -> list[str]:

@@ -104,7 +104,7 @@ def _forecast(
 
 def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_bytes: int) -> SplitForecast:
     images = totals.images
-    records, size = max(round(images * sample.written), 1), sample.total(images)
+    records, size = max(round(images * sample.written), 1) if sample.written else 0, sample.total(images)
     # Part membership is a hash, so some parts of a small split get no image; those are never made.
     parts = max(round(planned.parts * (1 - (1 - 1 / planned.parts) ** images)), 1)
     shards = planned.shards or shards_for_bytes(size, records, shard_bytes)
@@ -116,7 +116,9 @@ def _about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Itera
     bad = sum(sum(sample.rejected.values()) for sample in found.splits.values())
     expected = round(bad / found.images * plan.candidates)
     allowed = config.max_rejected.images(plan.candidates)
-    if expected > allowed:
+    if bad == found.images:
+        yield f"none of the {found.images:,} images read can be used: the build would publish nothing (exit 3)"
+    elif expected > allowed:
         yield (
             f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}: the build would publish nothing "
             "(exit 3)"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.status import Parts, State, Status
 from shardfeed import naming, storage
+from shardfeed.errors import UsageError, clip
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.storage.base import NotFoundError, Stat, Store
 from transforms.claim import DESKTOP_FILES, DISCARDING, parse_claim
@@ -61,6 +62,8 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
         if storage.is_remote(directory)
         else os.path.abspath(os.path.expanduser(directory))
     )
+    if os.path.isfile(url):
+        raise UsageError(f"{clip(url)} is a file. Name the folder that a build writes to.")
     store, now = storage.open_store(url), time.time() if now is None else now
     found = _look(store)
     if naming.MANIFEST in found.names:

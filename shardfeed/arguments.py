@@ -12,11 +12,12 @@ _UNITS = {"": 1, "B": 1} | {
     for power, prefix in enumerate("KMGT", 1)
     for kind, base in (("B", 1000), ("IB", 1024))
 }
+_MOST = (1 << 31) - 1  # of a count: a product of two still fits into TensorFlow's 64 bits
 _BYTES = re.compile(r"(\d+|\d+\.\d+(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
 def integer(name: str, value: object, *, least: int | None = None) -> int:
-    """``value`` as an int (NumPy's integers too, but not bool) of at least ``least``.
+    """``value`` as an int (NumPy's integers too, but not bool); with ``least``, a count from there up to 2³¹ - 1.
 
     Raises:
         UsageError: naming the argument ``name``.
@@ -27,6 +28,8 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
     number = int(index(value))
     if least is not None and number < least:
         raise UsageError(f"{name}={number}: expected an integer of at least {least}.")
+    if least is not None and number > _MOST:
+        raise UsageError(f"{name}={number}: expected an integer of at most {_MOST}.")
     return number
 
 

@@ -7,6 +7,8 @@ start the devices of one under the other.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ import tensorflow as tf
 
 from shardfeed.accelerator import jax_replicas
 from shardfeed.arguments import host_pair
+from shardfeed.warning import warn
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def _tensorflow_host() -> Host:
     strategy: Any = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if not tf.distribute.has_strategy():
+            _warn_of_other_workers()
         return Host(0, 1, replicas)  # one process feeds all, also those of a TPU pod
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
@@ -74,3 +79,18 @@ def _tensorflow_host() -> Host:
         return Host(0, 1, replicas)
     index = int(resolver.task_id) + (chiefs if resolver.task_type == "worker" else 0)
     return Host(index, chiefs + workers, replicas)
+
+
+def _warn_of_other_workers() -> None:
+    """A program of several workers that calls ``load`` outside its strategy's scope trains every worker on every record."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}")["cluster"]
+        workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
+        alike = "ps" not in cluster  # else a coordinator reads for all
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return  # not for us to judge: the strategy that reads it will
+    if alike and workers > 1:
+        warn(
+            f"TF_CONFIG names {workers} workers, but load was called outside a strategy's scope, so that each of them reads the "
+            "whole split. Call it inside strategy.scope(), or pass host=(index, count)."
+        )

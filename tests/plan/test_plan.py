@@ -179,6 +179,19 @@ def test_json_has_the_same_facts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert cloud["dollars"] > 0
 
 
+def test_where_no_image_can_be_used_no_record_is_promised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = tmp_path / "photos"
+    (photos / "cat").mkdir(parents=True)
+    for i in range(3):
+        (photos / "cat" / f"bad{i}.jpg").write_bytes(b"")
+
+    assert main(["plan", "--input", str(photos), "--output", str(tmp_path / "out")]) == 0
+
+    text = capsys.readouterr().out
+    assert "3 images, about 0 records, 0 B, in no shard\n" in text
+    assert "  note       none of the 3 images read can be used: the build would publish nothing (exit 3)\n" in text
+
+
 def test_more_rejects_than_allowed_are_foretold(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", cat=3)
     for i in range(2):

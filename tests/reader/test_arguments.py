@@ -25,6 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1."),
         ({"batch_size": -8}, "batch_size=-8: expected an integer of at least 1."),
+        ({"batch_size": 1 << 31}, "batch_size=2147483648: expected an integer of at most 2147483647."),
+        ({"start_step": 10**19}, f"start_step={10**19}: expected an integer of at most 2147483647."),
         ({"batch_size": 8.0}, "batch_size=8.0: expected an integer, found float."),
         ({"batch_size": "8"}, "batch_size='8': expected an integer, found str."),
         ({"batch_size": True}, "batch_size=True: expected an integer, found bool."),

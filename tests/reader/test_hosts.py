@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -173,6 +174,52 @@ def test_the_batch_must_divide_by_the_replicas_of_a_strategy_in_scope(written: W
     cpu = tf.config.list_logical_devices("CPU")[0].name
     with tf.distribute.MirroredStrategy([cpu]).scope():
         assert train(written, None, 7, 1).element_spec[0].shape[0] == 7
+
+
+WORKERS = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
+
+
+def test_several_workers_that_load_outside_their_strategy_are_warned(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 0}}))
+
+    with pytest.warns(UserWarning) as found:
+        train(written, None, 4, 1)
+
+    assert [str(warning.message) for warning in found] == [
+        "TF_CONFIG names 3 workers, but load was called outside a strategy's scope, so that each of them reads the whole split. "
+        "Call it inside strategy.scope(), or pass host=(index, count)."
+    ]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "{}",
+        {"cluster": {"worker": ["a:1"]}},
+        {"cluster": {"ps": ["p:1"], **WORKERS}},
+        {"cluster": []},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("error")
+def test_a_configuration_of_one_reader_is_no_reason_to_warn(
+    written: Written, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", config if isinstance(config, str) else json.dumps(config))
+
+    train(written, None, 4, 1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_worker_that_names_its_host_is_not_warned(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS}))
+
+    train(written, (0, 3), 4, 3)
 
 
 def test_a_host_looks_at_the_shards_that_it_evaluates_only(written: Written, tmp_path: Path) -> None:

@@ -294,6 +294,15 @@ def test_what_is_no_build_is_told_apart(made: Callable[[Path], None], state: str
     assert (status.state, status.code) == (state, code)
 
 
+def test_a_file_is_no_place_for_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("…")
+
+    assert main(["status", str(file)]) == 2
+
+    assert capsys.readouterr().err == f"shardfeed: {file} is a file. Name the folder that a build writes to.\n"
+
+
 def test_somebodys_files_are_named(tmp_path: Path) -> None:
     _others(tmp_path / "out")
 
