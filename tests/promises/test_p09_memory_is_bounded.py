@@ -22,8 +22,9 @@ _GIANTS = 4
 @pytest.mark.parametrize(
     ("image_format", "room"),
     [
-        # Measured: one alone needs less than 100 MB above what is mapped at the start, and all at once 410 MB and more.
-        pytest.param("PNG", 280 << 20, id="PNG"),
+        # Measured: one after the other need up to 290 MB above what is mapped at the start, since small buffers of other
+        # threads lie between their blocks by then; all at once 410 MB and more.
+        pytest.param("PNG", 350 << 20, id="PNG"),
         # Two canvases and a copy, all with alpha, beside the pixels: 496 MB for one alone.
         pytest.param("WEBP", 900 << 20, id="WEBP"),
     ],
