@@ -73,12 +73,21 @@ class BuildConfig:
         """The runner as Beam shall know it: Beam's "DirectRunner" would look for a Go binary on the network first."""
         if self.runner is None or self.runner.rpartition(".")[2].lower() in _IN_PROCESS:
             return "FnApiRunner"
-        return self.runner
+        return "PrismRunner" if self.runner.lower() == "prismrunner" else self.runner
 
     @property
     def in_process(self) -> bool:
         """Whether the graph runs in this very process."""
         return self.engine == "FnApiRunner" and self.beam_arg("direct_running_mode") != "multi_processing"
+
+    @property
+    def encodes_here(self) -> bool:
+        """Whether images are encoded in this very process: the graph runs in it, or an engine's worker is a thread of it."""
+        engine = self.engine.rpartition(".")[2].lower()
+        if engine in ("fnapirunner", "dataflowrunner"):
+            return self.in_process
+        default = "LOOPBACK" if engine == "prismrunner" else ""  # other engines' depends on where they run
+        return (self.beam_arg("environment_type") or default).upper() == "LOOPBACK"
 
     def beam_arg(self, name: str) -> str | None:
         """The last value of one of Beam's flags among ``beam_args``; None where it is not given."""

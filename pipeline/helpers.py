@@ -61,7 +61,7 @@ class Helpers:
         self._config = config
         urls = [root.url for root in config.roots]
         threads = config.threads or default_threads(urls)
-        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.in_process else 0
+        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.encodes_here else 0
         self._lists = any(map(storage.is_remote, urls))
         self._each = threads // (count + 1)
         self._orders = [
@@ -70,6 +70,7 @@ class Helpers:
         ]
         self._helpers: list[_Helper] = []
         self._closed = threading.Event()
+        self._asking = threading.Lock()  # an engine may run several copies of a step at a time
 
     def __enter__(self) -> Helpers:
         for order in self._orders if sys.executable else ():
@@ -116,8 +117,9 @@ class Helpers:
         for helper in self._helpers:
             helper.tell("finish")
         begun: dict[Part, Made] = {}
-        for helper in self._helpers:
-            begun |= helper.begun()
+        with self._asking:
+            for helper in self._helpers:
+                begun |= helper.begun()
         return begun
 
     def has_room(self) -> bool:
@@ -126,9 +128,10 @@ class Helpers:
 
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
         """Has the least busy helper make a part; None when all have enough."""
-        if not self.has_room():
-            return None
-        return min(self._helpers, key=lambda helper: helper.in_hand).submit(plan, split, part, packed)
+        with self._asking:
+            if not self.has_room():
+                return None
+            return min(self._helpers, key=lambda helper: helper.in_hand).submit(plan, split, part, packed)
 
     def _watch(self, helpers: Sequence[_Helper]) -> None:
         while not self._closed.wait(min(SILENT_SECONDS / 4, 1.0)):

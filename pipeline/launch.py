@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import datetime
 import logging
-import os
 import secrets
 import time
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,8 +34,6 @@ from transforms.run_state import RUN
 if TYPE_CHECKING:
     from pipeline.dataflow import Submitted
 
-# For the Prism that Beam starts: with Go's defaults it spends half of one of two cores on collecting garbage.
-_PRISM_MEMORY = {"GOGC": "1000", "GOMEMLIMIT": "1GiB"}
 _EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
 
 
@@ -63,7 +60,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
     ):
         try:
-            with ProgressLine(progress if config.in_process else None), Helpers(config):
+            with ProgressLine(progress if config.encodes_here else None), Helpers(config):
                 submitted = _run_graph(config, run, progress)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)
@@ -102,14 +99,15 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     options = EngineOptions(list(config.beam_args), save_main_session=False)
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)
-    if config.engine == "PrismRunner":
-        for name, value in _PRISM_MEMORY.items():
-            os.environ.setdefault(name, value)
     engine: Any = config.engine
     if config.engine == "FnApiRunner" and not config.in_process:
         from pipeline.deaf_workers import DeafWorkersRunner
 
         engine = DeafWorkersRunner()
+    elif config.engine == "PrismRunner":
+        from pipeline.patient_prism import PatientPrismRunner
+
+        engine = PatientPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=engine, options=options)
     except ValueError as error:

@@ -58,7 +58,7 @@ def worker_pool(worker: Worker, home: Path) -> Iterator[Server]:
 @contextlib.contextmanager
 def prism(program: Path, pool: Server, home: Path) -> Iterator[Engine]:
     """Prism, with the pool's workers."""
-    command = (str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
+    command = ("nice", "-n", "19", str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
     env = {"HOME": str(home), "TMPDIR": str(home), "PATH": os.defpath}
     with _started(command, env, home / "prism.log") as service:
         yield Engine(service, pool)

@@ -53,7 +53,10 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
 def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line(
     prism_program: Path, tmp_path: Path
 ) -> None:
-    args = builds.build_args(write_photos(tmp_path / "in", cat=300, dog=300), tmp_path / "out", *FLAGS)
+    photos = write_photos(tmp_path / "in", cat=300, dog=300)
+    args = builds.build_args(
+        photos, tmp_path / "out", *FLAGS, "--threads", "1"
+    )  # no helpers: the first part is Prism's
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
     program = [sys.executable, "-m", "pipeline", *args, *engine]
     with subprocess.Popen(
@@ -63,6 +66,7 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
             assert launcher.poll() is None
             time.sleep(0.01)
         (prism,) = [pid for pid in descendants(launcher.pid) if "prism" in Path(f"/proc/{pid}/cmdline").read_text()]
+        assert os.getpriority(os.PRIO_PROCESS, prism) == 19
         os.kill(prism, signal.SIGKILL)
         out, err = launcher.communicate(timeout=60)
     assert (launcher.returncode, out) == (4, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.engines import servers
 from tests.engines.conftest import FLAGS
 from tests.engines.servers import Engine, Server
 from tests.engines.worker import Worker
-from tests.promises import builds, disk
+from tests.promises import builds, disk, hooks
 
 # A worker's own account: its process, and where its code comes from.
 WITNESS = """
@@ -25,11 +26,19 @@ encoding.process_image = witnessed
 """
 
 
+@pytest.mark.parametrize("helpers", [0, 2])
 def test_prism_with_a_worker_thread_in_the_launcher(
-    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path
+    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path, helpers: int
 ) -> None:
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    builds.built(photos, tmp_path / "out", *FLAGS, *engine, env={"TMPDIR": str(tmp_path)})
+    builds.built(
+        photos,
+        tmp_path / "out",
+        *FLAGS,
+        *engine,
+        env={"TMPDIR": str(tmp_path)},
+        hooks=[partial(hooks.helpers, helpers)],
+    )
     assert disk.digests(tmp_path / "out") == reference
 
 

@@ -191,6 +191,7 @@ def test_a_link_does_not_hide_that_the_output_lies_inside_the_input(tmp_path: Pa
         ),
         (None, ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "FnApiRunner", True),
         ("PrismRunner", (), "PrismRunner", False),
+        ("prismrunner", (), "PrismRunner", False),
         ("DataflowRunner", DATAFLOW, "DataflowRunner", False),
     ],
 )
@@ -200,6 +201,26 @@ def test_the_direct_runner_is_beams_in_process_engine_by_name(
     config = _config(runner=runner, beam_args=beam_args)
 
     assert (config.engine, config.in_process) == (engine, in_process)
+
+
+@pytest.mark.parametrize(
+    ("runner", "beam_args", "here"),
+    [
+        (None, (), True),
+        (None, ("--direct_running_mode=multi_processing",), False),
+        ("PrismRunner", (), True),
+        ("PrismRunner", ("--environment_type", "EXTERNAL"), False),
+        ("PortableRunner", ("--job_endpoint=host:1",), False),
+        ("PortableRunner", ("--job_endpoint=host:1", "--environment_type=loopback"), True),
+        ("FlinkRunner", ("--flink_master=host:1",), False),
+        ("DataflowRunner", (*DATAFLOW, "--environment_type=LOOPBACK"), False),
+    ],
+    ids=str,
+)
+def test_helpers_are_for_builds_that_encode_in_this_process(
+    runner: str | None, beam_args: tuple[str, ...], here: bool
+) -> None:
+    assert _config(runner=runner, beam_args=beam_args).encodes_here is here
 
 
 def _refused(parse: Callable[[str], object], text: str) -> str:
