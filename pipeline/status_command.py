@@ -190,7 +190,7 @@ def _read_parts(store: Store, parts: list[tuple[tuple[str, str], int]]) -> Parts
     def read(item: tuple[tuple[str, str], int]) -> Sidecar | None:
         (fingerprint, split), part = item
         try:
-            return parse_sidecar(store.read(naming.sidecar_name(fingerprint, split, part)))
+            return parse_sidecar(store.read_sealed(naming.sidecar_name(fingerprint, split, part)))
         except NotFoundError:  # swept or healed since the listing
             return None
 

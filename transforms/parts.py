@@ -80,7 +80,8 @@ def read_sidecar(store: Store, fingerprint: str, split: str, part: int) -> Sidec
     """A part's sidecar, None when there is none; a torn one is deleted."""
     name = naming.sidecar_name(fingerprint, split, part)
     try:
-        sidecar = parse_sidecar(store.read(name))
+        # What is torn may be so on the way only, which ``read`` finds out.
+        sidecar = parse_sidecar(store.read_sealed(name)) or parse_sidecar(store.read(name))
     except NotFoundError:
         return None
     if sidecar is None:

@@ -104,6 +104,10 @@ class Store(abc.ABC):
     def read(self, name: str) -> bytes:
         """Whole content. Raises NotFoundError."""
 
+    def read_sealed(self, name: str) -> bytes:
+        """``read`` of a file that holds its own checksum, which the caller compares. Raises NotFoundError."""
+        return self.read(name)
+
     @abc.abstractmethod
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``offset``. Raises NotFoundError."""

@@ -26,7 +26,9 @@ _UNPACKED = " (stored with Content-Encoding: gzip and unpacked on the way? Uploa
 
 
 class GcsSource(Source):
-    """A bucket prefix. Its first-level «folders» are its sections, slash included; ``b""`` is every object beside them."""
+    """A bucket prefix. Its first-level «folders» are its sections, slash included; ``b""`` is every object beside them,
+    where there is one.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -39,17 +41,18 @@ class GcsSource(Source):
             raise self._empty()
 
     def sections(self) -> list[bytes]:
-        sections, empty, token = [b""], True, None
+        folders: builtins.list[bytes] = []
+        beside, token = False, None
         while True:
             page = self._bucket.page(self._prefix, token, delimiter="/")
-            sections += [self._key(prefix) for prefix in page.prefixes]
-            empty = empty and not (page.objects or page.prefixes)
+            folders += [self._key(prefix) for prefix in page.prefixes]
+            beside = beside or bool(page.objects)
             token = page.next_token
             if not token:
                 break
-        if empty:
+        if not (folders or beside):
             raise self._empty()
-        return sections
+        return [b""] * beside + folders
 
     def list(self, section: bytes) -> Iterator[Listed]:
         prefix, token = self._prefix + section.decode(), None
@@ -98,6 +101,9 @@ class GcsStore(Store):
 
     def read(self, name: str) -> bytes:
         return self._bucket.read(self._prefix + name)
+
+    def read_sealed(self, name: str) -> bytes:
+        return self._bucket.read_unchecked(self._prefix + name)
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         return self._bucket.read_range(self._prefix + name, offset, size)

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import obstore
 from google.api_core.exceptions import NotFound, PreconditionFailed, RequestRangeNotSatisfiable
@@ -26,6 +26,9 @@ from shardfeed.storage.base import ChangedError, NotFoundError, Stat
 from shardfeed.storage.gcs_clients import CONNECT_TIMEOUT, READ_TIMEOUT, google_client, obstore_bucket
 from shardfeed.storage.gcs_errors import FAILURES, Action, is_transient, lacks_header, status_of, translated
 from shardfeed.storage.retry import call_with_retries
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
 
 MAX_COMPOSE = 32  # sources a call; Google's limit
 
@@ -83,23 +86,14 @@ class Bucket:
 
     def read_version(self, name: str, generation: int) -> bytes:
         """All bytes of one generation, unchecked. Raises ChangedError when it is not there any more."""
-        bucket = None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
-
-        def action() -> bytes:
-            if bucket is not None:
-                try:
-                    return bytes(obstore.get(bucket, name, options={"version": str(generation)}).bytes())
-                except obstore.exceptions.BaseError as error:
-                    if not lacks_header(error):
-                        raise
-            return _download(self._blob(name, generation))
-
         try:
-            return call_with_retries(action, is_transient)
-        except FAILURES as error:
-            if status_of(error) == 404:
-                raise ChangedError(f"gs://{self.name}/{clip(name)} is gone or overwritten since the listing") from error
-            raise translated(error, "get", self.name, name) from error
+            return self._read_unchecked(name, generation)
+        except NotFoundError as error:
+            raise ChangedError(f"gs://{self.name}/{clip(name)} is gone or overwritten since the listing") from error
+
+    def read_unchecked(self, name: str) -> bytes:
+        """All bytes of the live object, for a tenth of the CPU of ``read``."""
+        return self._read_unchecked(name, None)
 
     def read(self, name: str) -> bytes:
         """All bytes of the live object; the client compares them with the checksum in the answer."""
@@ -180,6 +174,26 @@ class Bucket:
                 return
 
         self._call("delete", name, action)
+
+    def _read_unchecked(self, name: str, generation: int | None) -> bytes:
+        bucket = None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
+        options: GetOptions = {} if generation is None else {"version": str(generation)}
+
+        def action() -> bytes:
+            if bucket is not None:
+                try:
+                    return bytes(obstore.get(bucket, name, options=options).bytes())
+                except obstore.exceptions.BaseError as error:
+                    if not lacks_header(error):
+                        raise
+            return _download(self._blob(name, generation))
+
+        try:
+            return call_with_retries(action, is_transient)
+        except FAILURES as error:
+            if status_of(error) == 404:
+                raise NotFoundError(f"gs://{self.name}/{clip(name)} is not there.") from error
+            raise translated(error, "get", self.name, name) from error
 
     def _blob(self, name: str, generation: int | None = None) -> Blob:
         return google_client().bucket(self.name).blob(name, generation=generation)

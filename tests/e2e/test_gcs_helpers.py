@@ -15,10 +15,10 @@ from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import hooks
 
 FOLDERS = {
-    "in/": 3,
+    "in/": 2,
     "in/cat/": 3,
     "in/dog/": 3,
-}  # the root: a look, its folders, what lies beside them; three names a page
+}  # the root: a look, its folders; three names a page
 
 
 @pytest.fixture(scope="module")

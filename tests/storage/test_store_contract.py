@@ -17,6 +17,7 @@ from shardfeed.errors import ConflictError
 def test_created_bytes_are_read_back(store: storage.Store) -> None:
     assert store.create("_parts/f/train/00001.json", b"content\r\n\0")
     assert store.read("_parts/f/train/00001.json") == b"content\r\n\0"
+    assert store.read_sealed("_parts/f/train/00001.json") == b"content\r\n\0"
 
 
 def test_an_empty_file_is_a_file(store: storage.Store) -> None:
@@ -76,10 +77,11 @@ def test_a_missing_name_has_no_stat(store: storage.Store) -> None:
     "ask",
     [
         lambda store: store.read("gone"),
+        lambda store: store.read_sealed("gone"),
         lambda store: store.read_range("gone", 0, 1),
         lambda store: store.checksum("gone"),
     ],
-    ids=["read", "read_range", "checksum"],
+    ids=["read", "read_sealed", "read_range", "checksum"],
 )
 def test_a_missing_name_is_an_error_that_names_it(store: storage.Store, ask: Callable[[storage.Store], object]) -> None:
     with pytest.raises(storage.NotFoundError, match="gone"):

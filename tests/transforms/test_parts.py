@@ -105,6 +105,13 @@ def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: Store, torn
     assert find_part(store, "f", "train", 3) == SIDECAR
 
 
+def test_a_sidecar_that_is_torn_on_the_way_only_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
+    monkeypatch.setattr(store, "read_sealed", lambda name: store.read(name)[:-1])
+
+    assert find_part(store, "f", "train", 3) == SIDECAR
+
+
 @pytest.mark.parametrize("torn", [b"", RECORDS[:-1], RECORDS[:-1] + b"x"], ids=["empty", "cut", "other bytes"])
 def test_a_torn_part_is_deleted_and_written_again(store: Store, torn: bytes) -> None:
     store.create(PART, torn)
