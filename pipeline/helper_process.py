@@ -1,6 +1,6 @@
 """What a helper runs (see ``pipeline.helpers``): parts of its own choice until it is told to finish, then those it is given.
 
-Standard input brings pickles of the builder's: an order, then ``("finish",)``, ``("plan", plan)`` and
+Standard input brings pickles of the builder's: an order, then ``("begin",)``, ``("finish",)``, ``("plan", plan)`` and
 ``("part", split, part, packed references)``. Its end means that the builder is done, or dead, and ends this process at once.
 A copy of standard output takes a line of JSON for everything that the builder has to know, and one every second; what other
 code prints goes nowhere.
@@ -49,7 +49,9 @@ def serve() -> None:
     try:
         server = _Server(lines, *order)
         threading.Thread(target=server.watch, args=(builder,), daemon=True).start()
-        server.run(commands)
+        server.open_stores()
+        if pickle.load(commands) == ("begin",):
+            server.run(commands)
     finally:
         os._exit(1)  # not through the interpreter's end, which waits for the threads' last images
 
@@ -74,6 +76,11 @@ class _Server:
             self._say("alive")
             time.sleep(_ALIVE_SECONDS)
         os._exit(0)
+
+    def open_stores(self) -> None:
+        """Imports what they need, for a bucket half a second's worth, while the builder looks whether there is anything to do."""
+        for url in (*(root.url for root in self._config.roots), self._config.output):
+            storage.open_store(url)
 
     def run(self, commands: BinaryIO) -> None:
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()

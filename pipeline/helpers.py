@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
@@ -55,7 +55,7 @@ Part = tuple[str, int]
 
 
 class Helpers:
-    """The helpers of one build, for the length of a with block."""
+    """The helpers of one build: processes that start with the with block, and encode in ``at_work``'s."""
 
     def __init__(self, config: BuildConfig) -> None:
         self._config = config
@@ -76,16 +76,26 @@ class Helpers:
         for order in self._orders if sys.executable else ():
             with contextlib.suppress(OSError, ValueError):  # no interpreter to start: the others do it all
                 self._helpers.append(_Helper(order))
-        if self._helpers:
-            RUN.helpers = self
-            threading.Thread(target=self._watch, args=(tuple(self._helpers),), name="helpers", daemon=True).start()
         return self
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """There is something to build: before this block they only start, after it they are gone."""
+        try:
+            if self._helpers:
+                for helper in self._helpers:
+                    helper.tell("begin")
+                RUN.helpers = self
+                threading.Thread(target=self._watch, args=(tuple(self._helpers),), name="helpers", daemon=True).start()
+            yield
+        finally:
+            self._close()
+            RUN.helpers = None
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
-        RUN.helpers = None
 
     @property
     def count(self) -> int:
@@ -210,6 +220,7 @@ class _Helper:
         return made
 
     def tell(self, what: str) -> None:
+        self._heard = time.monotonic()
         self._send((what,))
 
     def kill_if_silent(self) -> None:

@@ -12,6 +12,7 @@ import datetime
 import logging
 import secrets
 import time
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline.beam_options import require_beam
@@ -47,20 +48,25 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     """
     began, before = time.monotonic(), children()
     RUN.reset()
-    manifest = find_existing(config)
-    if manifest is None:
-        require_beam()
-    run = _record(config)
-    if manifest is not None:
-        finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
-        return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+    with Helpers(config) as helpers:  # they start while this process looks whether there is anything to do
+        manifest, run = find_existing(config), _record(config)
+        if manifest is None:
+            require_beam()
+            return _build(config, run, progress, helpers, began, before)
+    finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
+    return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+
+
+def _build(
+    config: BuildConfig, run: RunRecord, progress: TextIO | None, helpers: Helpers, began: float, before: Container[int]
+) -> Summary | Submitted:
     output, submitted = Output(config.output, run.run_id), None
     with (
         no_empty_folders(config.output),
         StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
     ):
         try:
-            with ProgressLine(progress if config.encodes_here else None), Helpers(config):
+            with ProgressLine(progress if config.encodes_here else None), helpers.at_work():
                 submitted = _run_graph(config, run, progress)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)

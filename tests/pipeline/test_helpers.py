@@ -110,7 +110,8 @@ def started(photos: Path, out: Path, builder: int) -> Iterator[subprocess.Popen[
     )
     assert process.stdin is not None and process.stdout is not None
     with process:
-        process.stdin.write(pickle.dumps(sys.path) + pickle.dumps((builder, config, 0, 1, 1, 1000, False)))
+        order = (builder, config, 0, 1, 1, 1000, False)
+        process.stdin.write(b"".join(map(pickle.dumps, (sys.path, order, ("begin",)))))
         process.stdin.flush()
         yield process
 
@@ -202,7 +203,8 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
         pytest.param(8, 2, None, (1, 4), id="more threads than cores"),
         pytest.param(8, 8, None, (7, 7), id="a thread a process"),
         pytest.param(64, 64, None, (15, 60), id="never more than 15"),
-        pytest.param(8, 8, "PrismRunner", (0, 0), id="an engine"),
+        pytest.param(8, 8, "PortableRunner", (0, 0), id="an engine"),
+        pytest.param(8, 8, "PrismRunner", (7, 7), id="an engine whose worker is a thread of this process"),
         pytest.param(8, 8, "bucket", (7, 7), id="an output in a bucket"),
     ],
 )
@@ -218,7 +220,7 @@ def test_there_is_one_helper_a_further_core(
     monkeypatch.setattr(helpers, "default_threads", lambda _: cores)
     monkeypatch.setattr(helpers, "_Helper", lambda order: FakeHelper())
     output, runner = ("gs://bucket/out", None) if runner == "bucket" else (str(tmp_path.parent / "out"), runner)
-    config = BuildConfig((str(tmp_path),), output, threads=threads, runner=runner)
+    config = BuildConfig((str(tmp_path),), output, threads=threads, runner=runner, beam_args=("--job_endpoint=host:1",))
     with Helpers(config) as some:
         assert (some.count, some.threads) == expected
 
