@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -141,13 +142,18 @@ class _Server:
             self._make(split, part, packed).add_done_callback(lambda _: self._room.release())
 
     def _own(self, batches: list[RefBatch], plan: Plan) -> Iterator[tuple[tuple[str, int], list[bytes]]]:
+        """Its share of the parts with their references. Uses ``batches`` up: references are held once."""
         grouped: dict[tuple[str, int], list[bytes]] = {}
-        for batch in batches:
+        while batches:
+            batch = batches.pop()
             if batch.refs:
                 by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, self._config.options.seed)
                 for part, refs in by_part.items():
                     grouped.setdefault((batch.split, part), []).append(refs)
-        return iter(sorted(grouped.items())[self._number :: self._count])
+        mine = deque(sorted(grouped.items())[self._number :: self._count])
+        grouped.clear()
+        while mine:
+            yield mine.popleft()
 
     def _open(self, plan: Plan) -> None:
         if self._encoder is None:

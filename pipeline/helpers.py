@@ -37,7 +37,7 @@ from transforms.run_state import RUN, HelperGoneError, Made
 from transforms.spent import Spent
 
 MOST_HELPERS = 15  # about 90 MB each
-MOST_IMAGES = 100_000  # that helpers begin by themselves: a build of a minute or more
+MOST_IMAGES = 50_000  # that helpers begin by themselves: a build of a minute; of more, each would hold all references
 # Isolated (-I): the current folder, often the input, is on nobody's path, nor a site's or a user's own start-up code.
 _PROGRAM = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
