@@ -86,6 +86,8 @@ class BuildConfig:
         engine = self.engine.rpartition(".")[2].lower()
         if engine in ("fnapirunner", "dataflowrunner"):
             return self.in_process
+        if any("use_loopback_process_worker" in arg for arg in self.beam_args):
+            return False
         default = "LOOPBACK" if engine == "prismrunner" else ""  # other engines' depends on where they run
         return (self.beam_arg("environment_type") or default).upper() == "LOOPBACK"
 

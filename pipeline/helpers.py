@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from types import TracebackType
 from typing import Any
 
@@ -73,9 +73,13 @@ class Helpers:
         self._asking = threading.Lock()  # an engine may run several copies of a step at a time
 
     def __enter__(self) -> Helpers:
-        for order in self._orders if sys.executable else ():
-            with contextlib.suppress(OSError, ValueError):  # no interpreter to start: the others do it all
-                self._helpers.append(_Helper(order))
+        try:
+            for order in self._orders if sys.executable else ():
+                with contextlib.suppress(OSError, ValueError):  # no interpreter to start: the others do it all
+                    self._helpers.append(_Helper(order))
+        except BaseException:  # Ctrl-C: the caller's block is never entered, nor left
+            self._close()
+            raise
         return self
 
     @contextlib.contextmanager
@@ -139,9 +143,8 @@ class Helpers:
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
         """Has the least busy helper make a part; None when all have enough."""
         with self._asking:
-            if not self.has_room():
-                return None
-            return min(self._helpers, key=lambda helper: helper.in_hand).submit(plan, split, part, packed)
+            free = [helper for helper in self._helpers if helper.in_hand < _IN_HAND]
+            return min(free, key=lambda helper: helper.in_hand).submit(plan, split, part, packed) if free else None
 
     def _watch(self, helpers: Sequence[_Helper]) -> None:
         while not self._closed.wait(min(SILENT_SECONDS / 4, 1.0)):
@@ -212,7 +215,9 @@ class _Helper:
             return dict(self._made)
 
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made:
-        made = self._expect((split, part))
+        made, asked = self._expect((split, part))
+        if asked:  # by a bundle that was given up
+            return made
         if not self._knows_plan:
             self._send(("plan", plan))
             self._knows_plan = True
@@ -246,17 +251,20 @@ class _Helper:
 
     def _send(self, *messages: Any) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended: the reader knows
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or was closed: the reader knows
             self._process.stdin.write(b"".join(map(pickle.dumps, messages)))
             self._process.stdin.flush()
 
-    def _expect(self, part: Part) -> Made:
-        made: Made = Future()
+    def _expect(self, part: Part) -> tuple[Made, bool]:
+        """The part's future, and whether it was expected already."""
         with self._lock:
-            self._made[part] = made
+            made = self._made.get(part)
+            if made is not None and not made.done():
+                return made, True
+            made = self._made[part] = Future()
             if self._gone:
                 made.set_exception(HelperGoneError())
-        return made
+        return made, False
 
     def _read(self, lines: Iterable[bytes]) -> None:
         try:
@@ -269,6 +277,7 @@ class _Helper:
             ValueError,
             LookupError,
             TypeError,
+            InvalidStateError,
         ):  # other code wrote into a line of ours: nothing of it is to be trusted
             self._process.kill()
         finally:

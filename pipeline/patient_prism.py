@@ -6,6 +6,7 @@ at this priority. What else it has to do, it does while the workers wait for it.
 """
 
 import shutil
+import sys
 from typing import Any
 
 from apache_beam.runners.portability.job_server import StopOnExitJobServer
@@ -24,4 +25,21 @@ class _PatientPrism(PrismJobServer):
     def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
         command, endpoint = super().subprocess_cmd_and_endpoint()
         nice = shutil.which("nice")
-        return ([nice, "-n", "19", *command] if nice else command), endpoint
+        if nice is None or not _is_for_this_machine(command[0]):
+            return command, endpoint  # which says best what is wrong with it: nice would give it to a shell
+        return [nice, "-n", "19", *command], endpoint
+
+
+def _is_for_this_machine(program: str) -> bool:
+    """Whether ``program`` is executable code of this interpreter's format, word size and machine, or a script."""
+    try:
+        head, own = _head(program), _head(sys.executable)
+    except OSError:
+        return False
+    return head == own or head.startswith(b"#!")
+
+
+def _head(path: str) -> bytes:
+    with open(path, "rb") as file:
+        head = file.read(20)
+    return head[:6] + head[18:20] if head.startswith(b"\x7fELF") else head[:4]

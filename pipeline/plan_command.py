@@ -107,7 +107,7 @@ def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_b
     records, size = max(round(images * sample.written), 1) if sample.written else 0, sample.total(images)
     # Part membership is a hash, so some parts of a small split get no image; those are never made.
     parts = max(round(planned.parts * (1 - (1 - 1 / planned.parts) ** images)), 1)
-    shards = planned.shards or shards_for_bytes(size, records, shard_bytes)
+    shards = (planned.shards or shards_for_bytes(size, records, shard_bytes)) if records else 0
     by_class = {name: count for name, (count, _) in sorted(totals.by_class.items())}
     return SplitForecast(images, records, size, sample.error(images), parts, min(shards, parts), by_class)
 
@@ -116,9 +116,10 @@ def _about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Itera
     bad = sum(sum(sample.rejected.values()) for sample in found.splits.values())
     expected = round(bad / found.images * plan.candidates)
     allowed = config.max_rejected.images(plan.candidates)
-    if bad == found.images:
-        yield f"none of the {found.images:,} images read can be used: the build would publish nothing (exit 3)"
-    elif expected > allowed:
+    for name, sample in found.splits.items():
+        if not sample.written:
+            yield f"none of the images read for {name} can be used: the build would publish nothing (exit 3)"
+    if expected > allowed:
         yield (
             f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}: the build would publish nothing "
             "(exit 3)"

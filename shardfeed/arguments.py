@@ -12,12 +12,13 @@ _UNITS = {"": 1, "B": 1} | {
     for power, prefix in enumerate("KMGT", 1)
     for kind, base in (("B", 1000), ("IB", 1024))
 }
-_MOST = (1 << 31) - 1  # of a count: a product of two still fits into TensorFlow's 64 bits
+COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
+_BYTES_MOST = 1 << 60
 _BYTES = re.compile(r"(\d+|\d+\.\d+(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
-def integer(name: str, value: object, *, least: int | None = None) -> int:
-    """``value`` as an int (NumPy's integers too, but not bool); with ``least``, a count from there up to 2³¹ - 1.
+def integer(name: str, value: object, *, least: int | None = None, most: int = COUNT) -> int:
+    """``value`` as an int (NumPy's integers too, but not bool); with ``least``, from there up to ``most``.
 
     Raises:
         UsageError: naming the argument ``name``.
@@ -28,8 +29,8 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
     number = int(index(value))
     if least is not None and number < least:
         raise UsageError(f"{name}={number}: expected an integer of at least {least}.")
-    if least is not None and number > _MOST:
-        raise UsageError(f"{name}={number}: expected an integer of at most {_MOST}.")
+    if least is not None and number > most:
+        raise UsageError(f"{name}={number}: expected an integer of at most {most}.")
     return number
 
 
@@ -88,7 +89,7 @@ def byte_count(name: str, value: object) -> int:
         UsageError: naming the argument ``name``.
     """
     if not isinstance(value, str):
-        return positive(name, value)
+        return integer(name, value, least=1, most=_BYTES_MOST)
     match = _BYTES.fullmatch(value.strip())
     count = int(Fraction(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if not count:

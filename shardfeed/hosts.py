@@ -84,9 +84,11 @@ def _tensorflow_host() -> Host:
 def _warn_of_other_workers() -> None:
     """A program of several workers that calls ``load`` outside its strategy's scope trains every worker on every record."""
     try:
-        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}")["cluster"]
+        config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        cluster, task = config["cluster"], config.get("task", {}).get("type", "worker")
         workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
-        alike = "ps" not in cluster  # else a coordinator reads for all
+        # Else a coordinator reads for all, or this is the evaluator, which reads all.
+        alike = "ps" not in cluster and task in ("chief", "worker")
     except (ValueError, KeyError, TypeError, AttributeError):
         return  # not for us to judge: the strategy that reads it will
     if alike and workers > 1:

@@ -76,6 +76,18 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     assert builds.run(*args).code == 0
 
 
+def test_a_prism_that_this_machine_cannot_run_is_named(photos: Path, tmp_path: Path) -> None:
+    program = tmp_path / "prism"
+    program.write_text("<html>Not Found</html>")
+    program.chmod(0o755)
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS)
+    failed = builds.run(*args, "--runner", "PrismRunner", "--prism_location", str(program))
+    assert (failed.code, failed.err.splitlines()[0]) == (
+        4,
+        f"shardfeed: the engine gave up: [Errno 8] Exec format error: '{program}'",
+    )
+
+
 AGAIN = ", 10 times. Run the same command again later.\n"
 
 # A worker that finds its store where the test says, and does not wait between its attempts.

@@ -210,6 +210,7 @@ def test_the_direct_runner_is_beams_in_process_engine_by_name(
         (None, ("--direct_running_mode=multi_processing",), False),
         ("PrismRunner", (), True),
         ("PrismRunner", ("--environment_type", "EXTERNAL"), False),
+        ("PrismRunner", ("--experiments=use_loopback_process_worker",), False),
         ("PortableRunner", ("--job_endpoint=host:1",), False),
         ("PortableRunner", ("--job_endpoint=host:1", "--environment_type=loopback"), True),
         ("FlinkRunner", ("--flink_master=host:1",), False),

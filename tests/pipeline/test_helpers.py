@@ -225,8 +225,26 @@ def test_there_is_one_helper_a_further_core(
         assert (some.count, some.threads) == expected
 
 
+def test_ctrl_c_while_helpers_start_leaves_none_of_them(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[FakeHelper] = []
+
+    def start(order: object) -> FakeHelper:
+        if started:
+            raise KeyboardInterrupt
+        started.append(FakeHelper())
+        return started[0]
+
+    monkeypatch.setattr(helpers, "cores", lambda: 4)
+    monkeypatch.setattr(helpers, "_Helper", start)
+    with pytest.raises(KeyboardInterrupt), Helpers(BuildConfig((str(photos),), str(photos.parent / "o"), threads=4)):
+        pytest.fail("the block was entered")
+    assert [helper.closed for helper in started] == [True]
+
+
 class FakeHelper:
     """Counts as a process."""
 
+    closed = False
+
     def close(self) -> None:
-        pass
+        self.closed = True

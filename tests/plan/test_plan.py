@@ -189,7 +189,9 @@ def test_where_no_image_can_be_used_no_record_is_promised(tmp_path: Path, capsys
 
     text = capsys.readouterr().out
     assert "3 images, about 0 records, 0 B, in no shard\n" in text
-    assert "  note       none of the 3 images read can be used: the build would publish nothing (exit 3)\n" in text
+    assert (
+        "  note       none of the images read for train can be used: the build would publish nothing (exit 3)\n" in text
+    )
 
 
 def test_more_rejects_than_allowed_are_foretold(tmp_path: Path) -> None:

@@ -111,6 +111,10 @@ def test_bytes_are_spelled_as_people_do(text: int | str, expected: int) -> None:
     assert byte_count("shuffle_buffer", text) == expected
 
 
+def test_bytes_may_be_more_than_a_count() -> None:
+    assert byte_count("shuffle_buffer", 4 << 30) == byte_count("shuffle_buffer", "4GiB")
+
+
 @pytest.mark.parametrize(
     "text", ["", "MB", "-1MB", "1.5", "1.5B", "1.MB", ".5MB", "0.0001KB", "1PB", "1I", "1 0MB", "١MB"], ids=repr
 )

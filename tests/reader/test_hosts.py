@@ -203,6 +203,7 @@ def test_several_workers_that_load_outside_their_strategy_are_warned(
         {"cluster": {"worker": ["a:1"]}},
         {"cluster": {"ps": ["p:1"], **WORKERS}},
         {"cluster": []},
+        {"cluster": WORKERS, "task": {"type": "evaluator", "index": 0}},
     ],
     ids=str,
 )
