@@ -6,17 +6,29 @@ that no folder is there which was not there before.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.pipeline.photos import command, environment, said
 
-_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2  # linux/prctl.h, linux/capability.h
+# Becomes the command that it is given. Permissions bind root too, once CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH are gone
+# (linux/prctl.h, linux/capability.h); they are nobody else's to begin with. A program of its own, not `preexec_fn`: a fork of
+# the tests' process has gRPC's threads, dead, and gRPC aborts it now and then.
+_OBEY_PERMISSIONS = """
+import ctypes, os, sys
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+if os.geteuid() == 0:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def snapshot(folder: Path) -> dict[bytes, tuple[int, int, int, bytes]]:
@@ -81,17 +93,8 @@ class Case:
         arguments: list[str | Path] = [] if "--input" in args else ["--input", self.root]
         arguments += ["--output", self.output if output is None else output, "--image_size", "16"]
         ended = subprocess.run(
-            command("build", *arguments, *args), capture_output=True, text=True, timeout=120, check=False, env=self.env,
-            cwd=self.root.parent, preexec_fn=_obey_permissions,
+            [sys.executable, "-ISc", _OBEY_PERMISSIONS, *command("build", *arguments, *args)],
+            capture_output=True, text=True, timeout=120, check=False, env=self.env, cwd=self.root.parent,
         )  # fmt: skip
         ended.stderr = said(ended.stderr)
         return ended
-
-
-def _obey_permissions() -> None:
-    """Permissions bind root too, once these capabilities are gone; they are nobody else's to begin with."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
-            if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0):
-                raise OSError(ctypes.get_errno(), "prctl")

@@ -148,8 +148,8 @@ def test_a_current_folder_that_has_been_deleted(case: Case, command: str) -> Non
     here = case.root.parent / "here"
     here.mkdir()
     ended = subprocess.run(
-        photos.command(*command.split()), capture_output=True, text=True, env=case.env, cwd=here, check=False,
-        preexec_fn=here.rmdir,
+        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *photos.command(*command.split())],
+        capture_output=True, text=True, env=case.env, cwd=here, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         2,

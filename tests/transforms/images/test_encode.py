@@ -7,6 +7,8 @@ import errno
 import io
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,6 +46,12 @@ def test_threads_do_not_mix() -> None:
 
 
 def test_a_forked_process_does_not_mix_with_its_parent() -> None:
+    code = f"from {__name__} import *; fork_and_encode()"  # there are no other threads to fork
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+
+
+def fork_and_encode() -> None:
+    """Encodes one image here and another in a forked process at the same time; both must be right."""
     expected = [in_memory(image) for image in IMAGES]
     encode(IMAGES[0], OPTIONS)  # this thread's file is there before the fork
     child = os.fork()
