@@ -25,9 +25,12 @@ from shardfeed.manifest import ImageInfo
 from shardfeed.verify_record import decoder_text
 from shardfeed.warning import warn
 
-_V = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
-_HEAD = re.compile(  # Example { Features { "class": Int64List { one }, "image": BytesList { one, up to its first byte
-    rb"\n(V)\n(.)\n\x05class\x12(.)\x1a(.)\n(.)(V)\n(V)\n\x05image\x12(V)\n(V)\n(V)".replace(b"V", _V), re.DOTALL
+_HEAD = re.compile(  # Example { Features { "class": Int64List { one of 0 to 2^21 - 1 }, "image": BytesList { one, up to its bytes
+    rb"\n(V)\n(?:\x0e\n\x05class\x12\x05\x1a\x03\n\x01([\x00-\x7f])|\x0f\n\x05class\x12\x06\x1a\x04\n\x02(C[\x00-\x7f])"
+    rb"|\x10\n\x05class\x12\x07\x1a\x05\n\x03(CC[\x00-\x7f]))\n(V)\n\x05image\x12V\nV\n(V)".replace(
+        b"V", rb"C{0,4}[\x00-\x7f]"
+    ).replace(b"C", rb"[\x80-\xff]"),
+    re.DOTALL,
 )
 
 Pixels = NDArray[np.uint8]
@@ -75,35 +78,27 @@ def image_and_class(data: Bytes) -> tuple[Bytes, int]:
     return columns["image"][0], columns["class"][0]
 
 
-def _scanned(data: Bytes) -> tuple[Bytes, int] | None:
-    """The two columns of a record as our own encoder nests it, ``class`` first: 5 µs for 20 µs. Any surprise gives None."""
+def _scanned(data: Bytes) -> tuple[memoryview, int] | None:
+    """The two columns of a record as our own encoder nests it, ``class`` first: 2 µs for 20 µs. Any surprise gives None.
+
+    Of a whole Example it finds what the careful parser finds: an image that ends where its entry ends is alone in each of the
+    lists between. What is no Example at all may pass where something else than the image is wrong.
+    """
     found = _HEAD.match(data)
     if found is None:
         return None
-    record, one, two, three, four, label, entry, values, bytes_list, size = found.groups()
-    start, count, value = found.end(), len(label), _varint(label)
+    record, one, two, three, entry, size = found.groups()
+    start = found.end()
     end = start + _varint(size)
-    as_nested = (
-        found.end(1) + _varint(record) == len(data)
-        and one[0] - 13 == two[0] - 4 == three[0] - 2 == four[0] == count
-        and found.end(7) + _varint(entry) == end
-        and found.end(8) + _varint(values) == end
-        and found.end(9) + _varint(bytes_list) == end
-        and value < 1 << 63
-        and _are_other_entries(bytes(data[end:]))
-    )
-    return (data[start:end], value) if as_nested else None
-
-
-def _are_other_entries(data: bytes) -> bool:
-    """Whether it is short entries to the very end, none of them one of the two columns again."""
-    at, size = 0, len(data)
-    while at + 1 < size:
-        length = data[at + 1]
-        if data[at] != 0x0A or length > 0x7F:
-            return False
-        at += 2 + length
-    return at == size and b"\n\x05class" not in data and b"\n\x05image" not in data
+    tail = bytes(data[end:])
+    if (
+        found.end(1) + _varint(record) != len(data)
+        or found.end(5) + _varint(entry) != end
+        or b"\n\x05class" in tail  # a column that comes again wins
+        or b"\n\x05image" in tail
+    ):
+        return None
+    return memoryview(data)[start:end], one[0] if one else _varint(two or three)
 
 
 def _varint(digits: bytes) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from shardfeed import order, storage
 from shardfeed.array_blocks import BlockReader, Record, blocks_in
 from shardfeed.array_decode import image_decoder
-from shardfeed.array_reading import Decoder
+from shardfeed.array_reading import Decoder, Example
 from shardfeed.dataset_info import DatasetInfo
 from shardfeed.manifest import Shard
 from shardfeed.origin import Origin
@@ -117,13 +117,14 @@ def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds
 
 
 def _array_decoding(decoder: Decoder, sample: list[Record]) -> Generator[int, None, None]:
-    def decode(records: list[Record]) -> int:
-        images = np.empty((len(records), *decoder.shape), np.uint8)
-        decoder.rows(records, images, np.empty(len(records), np.int32))
-        return len(records)
+    examples = [decoder.example(record) for record in sample]
+
+    def decode(chunk: list[Example]) -> int:
+        decoder.pixels(chunk, np.empty((len(chunk), *decoder.shape), np.uint8))
+        return len(chunk)
 
     with ThreadPoolExecutor(cores()) as pool:
-        chunks = itertools.cycle([sample[at : at + _ARRAY_CHUNK] for at in range(0, len(sample), _ARRAY_CHUNK)])
+        chunks = itertools.cycle([examples[at : at + _ARRAY_CHUNK] for at in range(0, len(examples), _ARRAY_CHUNK)])
         while True:
             yield from pool.map(decode, itertools.islice(chunks, 4 * cores()))
 

@@ -11,6 +11,9 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import google_crc32c
+import numpy as np
+
 from shardfeed.checksums import crc32c
 
 OVERHEAD = 16  # bytes of framing a record
@@ -19,6 +22,7 @@ MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allo
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+_MASK_DELTA = 0xA282EAD8
 
 
 class RecordError(ValueError):
@@ -37,7 +41,7 @@ class RecordError(ValueError):
 
 def mask(crc: int) -> int:
     """TFRecord's crc mask: rotate right by 15 bits and add a constant (tensorflow/core/lib/hash/crc32c.h)."""
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def frame(data: bytes) -> bytes:
@@ -65,20 +69,21 @@ def split(block: bytes) -> list[memoryview]:
     Raises:
         RecordError: at the first damaged record, with its offset.
     """
-    records, at, size, view = [], 0, len(block), memoryview(block)
-    while at < size:
-        end = at + _HEADER.size
-        if end > size:
+    # What ``read_record`` does, written out, on views: half of the time, which all threads of a reader share.
+    records, at, size, view, array = [], 0, len(block), memoryview(block), np.frombuffer(block, np.uint8)
+    extend, header, stored = google_crc32c.extend, _HEADER.unpack_from, _CRC.unpack_from
+    while (start := at + _HEADER.size) <= size:
+        length, length_crc = header(block, at)
+        stop = start + length
+        if stop + _CRC.size > size:
             break
-        length, length_crc = _HEADER.unpack_from(block, at)
-        stop = end + length
-        if (
-            stop + _CRC.size > size
-            or mask(crc32c(block[at : at + _LENGTH.size])) != length_crc
-            or mask(crc32c(block[end:stop])) != _CRC.unpack_from(block, stop)[0]
-        ):
+        crc = extend(0, array[at : at + _LENGTH.size])
+        if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != length_crc:
             break
-        records.append(view[end:stop])
+        crc = extend(0, array[start:stop])
+        if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != stored(block, stop)[0]:
+            break
+        records.append(view[start:stop])
         at = stop + _CRC.size
     if at < size:  # the careful way says what is wrong
         return [memoryview(data) for _, data in scan(io.BytesIO(block))]
