@@ -21,6 +21,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
+from common import where  # this repository is found from here on
 
 import pipeline.build as graph
 import shardfeed
@@ -281,8 +282,6 @@ def _manifest(plans: list[ShardPlan]) -> Manifest:
 
 def main() -> None:
     """Prints both halves."""
-    from common import where
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=1_000_000, help="references through the graph; 0 leaves it out")
     parser.add_argument("--batch", type=int, default=BATCH_REFS, help="references a batch of the listing")

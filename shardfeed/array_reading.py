@@ -86,7 +86,7 @@ def batches(
 ) -> Generator[tuple[Pixels, Labels], None, None]:
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
     with _pool(readers, "shardfeed-read") as reading, _pool(threads, "shardfeed-decode") as decoding:
-        examples = _examples(windows(), decoder, reading)
+        examples = _examples(windows(), decoder, reading, readers)
         ahead = max(_BATCHES_AHEAD, -(-2 * threads * _CHUNK // batch_size))
         pending: deque[_Pending] = deque()
         while rows := list(islice(examples, batch_size)):
@@ -117,12 +117,14 @@ class _Pending:
         return self.images, self.labels
 
 
-def _examples(windows: Iterator[Window], decoder: Decoder, pool: Executor) -> Iterator[Example]:
-    """Examples of ``windows`` in order; the next window is read while this one is used up."""
+def _examples(windows: Iterator[Window], decoder: Decoder, pool: Executor, readers: int) -> Iterator[Example]:
+    """Examples of ``windows`` in order; the next one, or more where ``readers`` would have too little to do, is read while this
+    one is used up.
+    """
     ahead: deque[tuple[Window, list[Future[list[Example]]]]] = deque()
     ended = False
     while not ended or ahead:
-        while not ended and len(ahead) <= _WINDOWS_AHEAD:
+        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(blocks) for _, blocks in ahead) <= readers):
             window = next(windows, None)
             if window is None:
                 ended = True

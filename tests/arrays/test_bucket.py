@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import shardfeed
 from shardfeed import storage
+from shardfeed.array_blocks import Block, BlockReader, Record
 from shardfeed.storage import retry
 from tests.arrays.streams import THREE_BLOCKS, numbers
 from tests.datasets import write_dataset
@@ -57,6 +59,23 @@ def test_each_block_is_one_request_and_nothing_is_listed(strict_gcs: StrictGCS, 
 
     assert sorted(numbers(batches, written)) == list(range(37))
     assert Counter(request.kind for request in strict_gcs.log[before:]) == {"get": 10}
+
+
+def test_evaluation_keeps_many_requests_in_flight(
+    strict_gcs: StrictGCS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_dataset(tmp_path, image_format="raw")
+    url = upload(tmp_path, "gs://bucket/a/flowers")
+    together, read = threading.Barrier(10), BlockReader.read  # all blocks of the split
+
+    def read_together(self: BlockReader, block: Block) -> list[Record]:
+        together.wait(30)
+        return read(self, block)
+
+    monkeypatch.setattr(BlockReader, "read", read_together)
+    batches = shardfeed.array_batches(url, "train", 37, training=False)
+
+    assert numbers(batches, written) == list(range(37))
 
 
 @pytest.mark.parametrize("effect", ["status", "drop"])
