@@ -130,13 +130,26 @@ def _check_engine(config: BuildConfig) -> None:
     """What would look like an engine that was lost, and no rerun would help."""
     engine = config.engine.rpartition(".")[2].lower()
     prism = config.beam_arg("prism_location")
-    if engine == "prismrunner" and prism is not None and "://" not in prism and not os.path.exists(prism):
+    if engine == "prismrunner" and prism is not None and "://" not in prism and not os.path.isfile(prism):
+        wrong = "is not a file" if os.path.exists(prism) else "does not exist"
         raise UsageError(
-            f"--prism_location {clip(prism)} does not exist. Build Prism with make engines (.engines/), or name where it is."
+            f"--prism_location {clip(prism)} {wrong}. Build Prism with make engines (.engines/), or name where it is."
         )
-    if engine == "portablerunner" and config.beam_arg("job_endpoint") is None:
+    endpoint = config.beam_arg("job_endpoint")
+    if engine == "portablerunner" and endpoint is None:
         raise UsageError(
             "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
+            "(docs/engines.md has examples)."
+        )
+    if endpoint not in (None, "embed") and not re.search(r":\d+$", endpoint):
+        raise UsageError(
+            f"--job_endpoint {clip(endpoint)} names no port. Give HOST:PORT, where the engine's job service listens, such as "
+            "localhost:8099."
+        )
+    pool = config.beam_arg("environment_config") or config.beam_arg("environment_options")
+    if config.beam_arg("environment_type") == "EXTERNAL" and pool is None:
+        raise UsageError(
+            "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
             "(docs/engines.md has examples)."
         )
 

@@ -140,7 +140,10 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
             return
         if config.in_process or isinstance(error, ShardfeedError):
             raise error
-        raise IncompleteError(f"the engine gave up: {error}\nRerun the same command to carry on.") from error
+        raise IncompleteError(
+            f"the engine gave up: {error or type(error).__name__}\nRerun the same command to carry on; what each engine needs is "
+            "in docs/engines.md."
+        ) from error
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)

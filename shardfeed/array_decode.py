@@ -29,8 +29,7 @@ _HEAD = re.compile(  # Example { Features { "class": Int64List { one of 0 to 2^2
     rb"\n(V)\n(?:\x0e\n\x05class\x12\x05\x1a\x03\n\x01([\x00-\x7f])|\x0f\n\x05class\x12\x06\x1a\x04\n\x02(C[\x00-\x7f])"
     rb"|\x10\n\x05class\x12\x07\x1a\x05\n\x03(CC[\x00-\x7f]))\n(V)\n\x05image\x12V\nV\n(V)".replace(
         b"V", rb"C{0,4}[\x00-\x7f]"
-    ).replace(b"C", rb"[\x80-\xff]"),
-    re.DOTALL,
+    ).replace(b"C", rb"[\x80-\xff]")
 )
 
 Pixels = NDArray[np.uint8]

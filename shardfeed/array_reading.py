@@ -21,7 +21,7 @@ from shardfeed.array_blocks import Block, BlockReader, Record
 from shardfeed.array_decode import Bytes, Decode, ImageProblem, image_and_class
 from shardfeed.array_order import Window
 
-_CHUNK = 64  # records a task: 16 ms of decoding for 0.1 ms of handing it over
+CHUNK = 64  # records a task: 16 ms of decoding for 0.1 ms of handing it over
 _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
@@ -87,7 +87,7 @@ def batches(
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
     with _pool(readers, "shardfeed-read") as reading, _pool(threads, "shardfeed-decode") as decoding:
         examples = _examples(windows(), decoder, reading, readers)
-        ahead = max(_BATCHES_AHEAD, -(-2 * threads * _CHUNK // batch_size))
+        ahead = max(_BATCHES_AHEAD, -(-2 * threads * CHUNK // batch_size))
         pending: deque[_Pending] = deque()
         while rows := list(islice(examples, batch_size)):
             pending.append(_Pending.start(rows, decoder, decoding))
@@ -107,7 +107,7 @@ class _Pending:
     def start(cls, examples: list[Example], decoder: Decoder, pool: Executor) -> _Pending:
         images = np.empty((len(examples), *decoder.shape), np.uint8)
         labels = np.array([example.label for example in examples], np.int32)
-        chunks = (slice(at, at + _CHUNK) for at in range(0, len(examples), _CHUNK))
+        chunks = (slice(at, at + CHUNK) for at in range(0, len(examples), CHUNK))
         tasks = [pool.submit(decoder.pixels, examples[chunk], images[chunk]) for chunk in chunks]
         return cls(images, labels, tasks)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from shardfeed import limits, storage
+from shardfeed import storage
 from shardfeed.arguments import height_width, positive
 from shardfeed.benchmark_result import Benchmark
 from shardfeed.dataset_info import DatasetInfo, info
@@ -50,6 +50,8 @@ def benchmark(
     origin, added = _origin(batches, dataset, split)
     found, chosen = origin.info, origin.split
     first, rows, rate = _stream_rate(batches, seconds)
+    from shardfeed import limits  # with NumPy, which who has batches has
+
     read, decode = limits.measured(origin, seconds / 2, tensorflow=type(batches).__module__.startswith("tensorflow."))
     return Benchmark(
         images_per_second=rate,
@@ -141,6 +143,8 @@ def _stream_rate(batches: Iterable[Any], seconds: float) -> tuple[float, int, fl
     if not arrivals:
         raise UsageError(f"there are no batches to measure: {_EXPECTED}.")
     first, rows = arrivals[0][0]
+    from shardfeed import limits
+
     rate = limits.rate_of(arrivals)
     if rate is None and len(arrivals) > 1:  # one batch a pass: how often a pass can be started is all there is
         rate = sum(len(one) * rows for one in arrivals) / (arrivals[-1][-1][0] - start)

@@ -74,7 +74,13 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
 def _of_a_stream(error: Exception) -> bool:
     """True for what a tf.data iterator raised; a model's own error has another operation in its text."""
     tensorflow = sys.modules.get("tensorflow")
-    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError) and "IteratorGetNext" in str(error)
+    if tensorflow is None:
+        return False
+    if isinstance(
+        error, UnicodeDecodeError
+    ):  # TensorFlow quotes a record that is no Example, and Python cannot read the message
+        return b"Could not parse example input" in error.object
+    return isinstance(error, tensorflow.errors.OpError) and "IteratorGetNext" in str(error)
 
 
 def _of_framing(error: Exception) -> bool:

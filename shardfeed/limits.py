@@ -20,7 +20,7 @@ import numpy as np
 from shardfeed import order, storage
 from shardfeed.array_blocks import BlockReader, Record, blocks_in
 from shardfeed.array_decode import image_decoder
-from shardfeed.array_reading import Decoder, Example
+from shardfeed.array_reading import CHUNK, Decoder, Example
 from shardfeed.dataset_info import DatasetInfo
 from shardfeed.manifest import Shard
 from shardfeed.origin import Origin
@@ -31,7 +31,6 @@ _SEED = 0x5EED  # blocks for the reading limit: others than the stream has just 
 _WARM = 0.25  # of a pass is not measured, ``_WARM_MOST`` arrivals at most: until then what was made in advance is handed out
 _WARM_MOST = 8
 _CHUNK = 128  # records a decoding call of TensorFlow's, as in ``shardfeed.graph``
-_ARRAY_CHUNK = 32  # as in ``shardfeed.array_reading``
 
 Arrivals = Sequence[tuple[float, int]]
 """(seconds on a clock, images) of each batch of one pass."""
@@ -124,7 +123,7 @@ def _array_decoding(decoder: Decoder, sample: list[Record]) -> Generator[int, No
         return len(chunk)
 
     with ThreadPoolExecutor(cores()) as pool:
-        chunks = itertools.cycle([examples[at : at + _ARRAY_CHUNK] for at in range(0, len(examples), _ARRAY_CHUNK)])
+        chunks = itertools.cycle([examples[at : at + CHUNK] for at in range(0, len(examples), CHUNK)])
         while True:
             yield from pool.map(decode, itertools.islice(chunks, 4 * cores()))
 

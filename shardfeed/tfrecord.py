@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import google_crc32c
-import numpy as np
 
 from shardfeed.checksums import crc32c
 
@@ -69,6 +68,8 @@ def split(block: bytes) -> list[memoryview]:
     Raises:
         RecordError: at the first damaged record, with its offset.
     """
+    import numpy as np  # here: who splits blocks has it, a worker or ``verify`` need not
+
     # What ``read_record`` does, written out, on views: half of the time, which all threads of a reader share.
     records, at, size, view, array = [], 0, len(block), memoryview(block), np.frombuffer(block, np.uint8)
     extend, header, stored = google_crc32c.extend, _HEADER.unpack_from, _CRC.unpack_from

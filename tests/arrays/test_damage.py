@@ -70,14 +70,16 @@ def test_a_flipped_bit(tmp_path: Path, options: dict[str, Any]) -> None:
     )
 
 
-def test_a_flipped_bit_in_a_length(tmp_path: Path) -> None:
-    write_dataset(tmp_path, image_format="raw")
+@pytest.mark.parametrize("place", range(12))
+def test_a_flipped_bit_in_a_length_or_its_crc(tmp_path: Path, place: int) -> None:
+    written = write_dataset(tmp_path, image_format="raw")
     data = bytearray((tmp_path / SHARD).read_bytes())
-    data[0] ^= 1
+    data[place] ^= 1
     (tmp_path / SHARD).write_bytes(data)
+    key = "unreadable" if place < 8 else written.records["train"][12].key.decode()
 
     assert refusal(tmp_path).startswith(
-        f"{tmp_path}/{SHARD} is damaged: record 0 at byte 0, key unreadable: crc of the length"
+        f"{tmp_path}/{SHARD} is damaged: record 0 at byte 0, key {key}: crc of the length: expected "
     )
 
 
@@ -125,13 +127,18 @@ def test_an_image_that_ends_early(tmp_path: Path) -> None:
     assert f"record 2 at byte {offset}, key train/" in refusal(tmp_path)
 
 
-def test_a_class_that_is_not_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "longer"), [(3, 0), (-1, 9)])
+def test_a_class_that_is_not_one(tmp_path: Path, number: int, longer: int) -> None:
     written = write_dataset(tmp_path, image_format="raw")
-    offset = rewrite(tmp_path, 0, lambda columns: {**columns, "class": 3})
+    offset = rewrite(
+        tmp_path,
+        0,
+        lambda columns: {**columns, "class": number, "image": columns["image"][0][: len(columns["image"][0]) - longer]},
+    )
     key = written.records["train"][12].key.decode()
 
     assert refusal(tmp_path) == message(
-        tmp_path, f"record 0 at byte {offset}, key {key}: class: expected 0 to 2, found 3"
+        tmp_path, f"record 0 at byte {offset}, key {key}: class: expected 0 to 2, found {number}"
     )
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.checksums import crc32c, to_hex
+from shardfeed.tfrecord import frame
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
 from tests.datasets import write_dataset
 
@@ -70,6 +71,20 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path, read: Callable[[Path], 
     assert "[Op:" not in str(found.value) and "{{" not in str(found.value)
     assert str(found.value).endswith(message(tmp_path, "").partition("damaged: ")[2])
     assert isinstance(found.value.__cause__, tf.errors.InvalidArgumentError)
+
+
+@reading
+def test_a_record_that_is_no_example(tmp_path: Path, read: Callable[[Path], None]) -> None:
+    write_dataset(tmp_path)
+    records = records_of(tmp_path)
+    offset = offset_of(records, 6)
+    records[6] = b"\x87" * len(records[6])
+    (tmp_path / SHARD).write_bytes(b"".join(map(frame, records)))
+
+    found = explained(tmp_path, read)
+
+    start = f"record 6 at byte {offset}, key unreadable: record: expected a tf.train.Example, found "
+    assert str(found.value).startswith(f"{tmp_path}/{SHARD} is damaged: {start}")
 
 
 def test_a_flipped_bit_in_a_copy(tmp_path: Path) -> None:

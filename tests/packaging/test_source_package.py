@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets import write_dataset
 from tests.packaging import sources
 
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
@@ -116,5 +117,10 @@ def test_the_installed_version_is_the_package_version(worker: Path) -> None:
     assert installed == said
 
 
-def test_the_installed_command_starts_without_extras(worker: Path) -> None:
-    assert "build" in run(worker.with_name("shardfeed"), "--help")
+def test_the_installed_command_verifies_and_inspects_without_extras(worker: Path, tmp_path: Path) -> None:
+    command = worker.with_name("shardfeed")
+    write_dataset(tmp_path, image_format="raw")
+
+    assert "build" in run(command, "--help")
+    assert "in order" in run(command, "verify", tmp_path, "--deep")
+    assert str(tmp_path) in run(command, "inspect", tmp_path)

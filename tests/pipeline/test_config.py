@@ -209,7 +209,7 @@ def test_the_direct_runner_is_beams_in_process_engine_by_name(
         (None, (), True),
         (None, ("--direct_running_mode=multi_processing",), False),
         ("PrismRunner", (), True),
-        ("PrismRunner", ("--environment_type", "EXTERNAL"), False),
+        ("PrismRunner", ("--environment_type", "EXTERNAL", "--environment_config=host:2"), False),
         ("PrismRunner", ("--experiments=use_loopback_process_worker",), False),
         ("PortableRunner", ("--job_endpoint=host:1",), False),
         ("PortableRunner", ("--job_endpoint=host:1", "--environment_type=loopback"), True),
@@ -222,6 +222,48 @@ def test_helpers_are_for_builds_that_encode_in_this_process(
     runner: str | None, beam_args: tuple[str, ...], here: bool
 ) -> None:
     assert _config(runner=runner, beam_args=beam_args).encodes_here is here
+
+
+@pytest.mark.parametrize(
+    ("runner", "beam_args", "message"),
+    [
+        (
+            "PrismRunner",
+            ("--prism_location", "/"),
+            "--prism_location / is not a file. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
+            "PrismRunner",
+            ("--prism_location=/no/prism",),
+            "--prism_location /no/prism does not exist. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
+            "PortableRunner",
+            (),
+            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
+            "(docs/engines.md has examples).",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint", "localhost"),
+            "--job_endpoint localhost names no port. Give HOST:PORT, where the engine's job service listens, such as "
+            "localhost:8099.",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL"),
+            "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
+            "(docs/engines.md has examples).",
+        ),
+    ],
+)
+def test_what_an_engine_cannot_do_without_is_asked_for_before_it_is_started(
+    runner: str, beam_args: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UsageError) as found:
+        _config(runner=runner, beam_args=beam_args)
+
+    assert str(found.value) == message
 
 
 def _refused(parse: Callable[[str], object], text: str) -> str:
