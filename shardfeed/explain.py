@@ -76,9 +76,8 @@ def _of_a_stream(error: Exception) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return False
-    if isinstance(
-        error, UnicodeDecodeError
-    ):  # TensorFlow quotes a record that is no Example, and Python cannot read the message
+    if isinstance(error, UnicodeDecodeError):
+        # TensorFlow quotes a record that is no Example, and Python cannot read its message.
         return b"Could not parse example input" in error.object
     return isinstance(error, tensorflow.errors.OpError) and "IteratorGetNext" in str(error)
 

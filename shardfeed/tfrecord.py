@@ -68,20 +68,18 @@ def split(block: bytes) -> list[memoryview]:
     Raises:
         RecordError: at the first damaged record, with its offset.
     """
-    import numpy as np  # here: who splits blocks has it, a worker or ``verify`` need not
-
-    # What ``read_record`` does, written out, on views: half of the time, which all threads of a reader share.
-    records, at, size, view, array = [], 0, len(block), memoryview(block), np.frombuffer(block, np.uint8)
+    # What ``read_record`` does, written out: two thirds of the time, which all threads of a reader share.
+    records, at, size, view = [], 0, len(block), memoryview(block)
     extend, header, stored = google_crc32c.extend, _HEADER.unpack_from, _CRC.unpack_from
     while (start := at + _HEADER.size) <= size:
         length, length_crc = header(block, at)
         stop = start + length
         if stop + _CRC.size > size:
             break
-        crc = extend(0, array[at : at + _LENGTH.size])
+        crc = extend(0, block[at : at + _LENGTH.size])
         if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != length_crc:
             break
-        crc = extend(0, array[start:stop])
+        crc = extend(0, block[start:stop])
         if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != stored(block, stop)[0]:
             break
         records.append(view[start:stop])
