@@ -2,13 +2,16 @@
 
 Prism with a worker thread in the launcher, Prism with a worker process, and Beam's own job service with two worker processes. All
 run in turn, several rounds; a ratio is the median of the rounds' ratios. Start-up of the command is in the figure; that of the
-engine's servers, which outlive a job, is not. Needs Prism: ``make engines``.
+engine's servers, which outlive a job, is not. Beside it the memory of our largest process: launcher, helper or worker; what the
+engine's own processes take is the engine's. Needs Prism: ``make engines``.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from common import ROOT, build, link_copies, median, photos_parser, where
 
+from pipeline.interrupt import descendants
 from tests.engines import servers
 from tests.engines.worker import Worker, make_worker
 
@@ -38,14 +42,16 @@ def main() -> None:
         worker = make_worker(Path(work))
         ratios: dict[str, list[float]] = {name: [] for name in GOALS}
         for turn in range(args.rounds + 1):
-            here = build(photos, Path(work) / "out").seconds
-            line = [f"in process {here:.1f} s"]
+            with _Largest() as largest:
+                here = build(photos, Path(work) / "out").seconds
+            line = [f"in process {here:.1f} s, {largest.mb:.0f} MB"]
             for name in GOALS:
-                seconds = _on(name, programs[-1], worker, photos, Path(work))
-                line.append(f"{name} {seconds:.1f} s ({seconds / here:.2f})")
+                with _Largest() as largest:
+                    seconds = _on(name, programs[-1], worker, photos, Path(work))
+                line.append(f"{name} {seconds:.1f} s ({seconds / here:.2f}), {largest.mb:.0f} MB")
                 if turn:
                     ratios[name].append(seconds / here)
-            print(f"{turn or 'warm-up'}: {', '.join(line)}", flush=True)
+            print(f"{turn or 'warm-up'}: {'; '.join(line)}", flush=True)
         images = sum(1 for _ in photos.rglob("*.jpg"))
     for name, goal in GOALS.items():
         print(
@@ -66,6 +72,37 @@ def _on(name: str, program: Path, worker: Worker, photos: Path, work: Path) -> f
             )
             flags = stack.enter_context(start).flags
         return build(photos, work / "out", *flags).seconds
+
+
+class _Largest:
+    """Peak resident memory in MB of the largest Python process below this one, for the length of a with block."""
+
+    def __init__(self) -> None:
+        self.mb = 0.0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> _Largest:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(0.2):
+            self.mb = max([self.mb, *map(_high_water_mb, descendants(os.getpid()))])
+
+
+def _high_water_mb(pid: int) -> float:
+    """Peak resident memory of a Python process; 0 for others, such as Prism."""
+    try:
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:  # it has ended
+        return 0.0
+    is_ours = fields["Name"].strip().startswith("python") and "VmHWM" in fields
+    return int(fields["VmHWM"].split()[0]) / 1024 if is_ours else 0.0
 
 
 if __name__ == "__main__":

@@ -127,7 +127,9 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
                 "Start it, then rerun the same command."
             ) from error
         if type(error).__module__.startswith("grpc."):
-            said = f"the engine was lost: {_first_line(error)}. Rerun the same command to carry on."
+            pool = config.beam_arg("environment_config")
+            remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
+            said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
             if needs_us(config):
                 leave(said)  # at once: each thread of a worker in this process would end with pages of its own
             raise IncompleteError(said) from error

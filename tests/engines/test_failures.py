@@ -28,7 +28,11 @@ from tests.promises import builds, disk
             "the worker",
             r"shardfeed: the engine gave up: Pipeline job-001 failed in state FAILED: .*SDK worker disconnected",
         ),
-        ("Prism", r"shardfeed: the engine was lost: Stream removed \(.*\)\. Rerun the same command to carry on\.\n"),
+        (
+            "Prism",
+            r"shardfeed: the engine was lost: Stream removed \(.*\)\. See that it runs, and the workers at localhost:\d+, "
+            r"then rerun the same command to carry on\.\n",
+        ),
     ],
     ids=["a worker", "Prism itself"],
 )
@@ -74,6 +78,21 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     assert len(said) == 1, err
     assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", said[0])
     assert builds.run(*args).code == 0
+
+
+def test_a_worker_pool_that_is_not_there_is_named(prism_program: Path, photos: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        nowhere = Server(ended, 1)
+    with servers.prism(prism_program, nowhere, tmp_path) as engine:
+        failed = builds.run(*builds.build_args(photos, tmp_path / "out", *FLAGS, *engine.flags))
+
+    assert (failed.code, failed.out) == (4, "")
+    assert re.search(
+        rf"^shardfeed: the engine was lost: .*\. See that it runs, and the workers at {nowhere.address}, then rerun the same "
+        r"command to carry on\.\n\Z",
+        failed.err,
+        re.MULTILINE,
+    )
 
 
 def test_a_prism_that_this_machine_cannot_run_is_named(photos: Path, tmp_path: Path) -> None:
