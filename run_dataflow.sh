@@ -111,7 +111,7 @@ check_workers_account() {
     --filter="bindings.members:serviceAccount:$worker" '--format=value(bindings.role)'); then
     grep -Eqx 'roles/(dataflow\.worker|editor|owner)' <<<"$roles" ||
       fail "the workers' account $worker may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding $PROJECT \
---member=serviceAccount:$worker --role=roles/dataflow.worker"
+--member=serviceAccount:$worker --role=roles/dataflow.worker (where it may by a role of its folder, organisation or group: CHECKS=no)"
   else
     note "$account may not see the roles of $worker; going on without that check."
   fi
@@ -196,6 +196,7 @@ fi
 
 python=${PYTHON:-$here/.venv/bin/python}
 [[ -n ${PYTHON:-} || -x $python ]] || python=python3
+type -P "$python" >/dev/null || fail "PYTHON=$python is not a program. Give a Python with this package and Apache Beam."
 "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("apache_beam") is None)' ||
   fail "$python has no Apache Beam. Install it with: $python -m pip install '${here}[beam]'"
 

@@ -101,6 +101,18 @@ def test_without_checks_gcloud_is_not_asked(tmp_path: Path) -> None:
     assert run(tmp_path, *COMMAND, CHECKS="no").asked == []
 
 
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        ("/no/python", "PYTHON=/no/python is not a program. Give a Python with this package and Apache Beam."),
+        ("false", f"false has no Apache Beam. Install it with: false -m pip install '{ROOT}[beam]'"),
+    ],
+)
+def test_a_python_that_cannot_run_the_command_is_named(tmp_path: Path, python: str, said: str) -> None:
+    ran = run(tmp_path, *COMMAND, PYTHON=python)
+    assert (ran.code, ran.out, ran.err, ran.started) == (2, "", f"run_dataflow.sh: {said}\n", [])
+
+
 REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
     ("no account", {"auth list": ""}, {}, "gcloud has no account. Log in: gcloud auth login"),
     (
@@ -165,7 +177,8 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
         {"projects get-iam-policy": "roles/storage.objectUser"},
         {},
         f"the workers' account {WORKER} may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding my-project "
-        f"--member=serviceAccount:{WORKER} --role=roles/dataflow.worker",
+        f"--member=serviceAccount:{WORKER} --role=roles/dataflow.worker (where it may by a role of its folder, organisation or "
+        "group: CHECKS=no)",
     ),
     (
         "no image",
