@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def command(*args: str, check: bool = True) -> Ran:
         process = subprocess.Popen(
             [sys.executable, *args], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=_environment()
         )
-        with _Watched(process.pid) as watched:
+        with Watched(lambda: _resident_mb(process.pid)) as watched:
             _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -62,15 +62,15 @@ def command(*args: str, check: bool = True) -> Ran:
     return Ran(seconds, usage.ru_utime + usage.ru_stime, peak, process.returncode, text)
 
 
-class _Watched:
-    """Sums the resident memory of a process and of those below it, for the length of a with block."""
+class Watched:
+    """The most megabytes that ``look`` saw, ten times a second, for the length of a with block."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, look: Callable[[], float]) -> None:
         self.peak_mb = 0.0
-        self._pid, self._done = pid, threading.Event()
+        self._memory_mb, self._done = look, threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> _Watched:
+    def __enter__(self) -> Watched:
         self._thread.start()
         return self
 
@@ -80,8 +80,12 @@ class _Watched:
 
     def _look(self) -> None:
         while not self._done.wait(0.1):
-            pages = sum(map(_resident_pages, [self._pid, *descendants(self._pid)]))
-            self.peak_mb = max(self.peak_mb, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+            self.peak_mb = max(self.peak_mb, self._memory_mb())
+
+
+def _resident_mb(pid: int) -> float:
+    """Of a process and of those below it, together."""
+    return sum(map(_resident_pages, [pid, *descendants(pid)])) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _resident_pages(pid: int) -> int:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import ROOT, build, link_copies, median, photos_parser, where
+from common import ROOT, Watched, build, link_copies, median, photos_parser, where
 
 from pipeline.interrupt import descendants
 from tests.engines import servers
@@ -42,13 +41,13 @@ def main() -> None:
         worker = make_worker(Path(work))
         ratios: dict[str, list[float]] = {name: [] for name in GOALS}
         for turn in range(args.rounds + 1):
-            with _Largest() as largest:
+            with Watched(_largest_mb) as largest:
                 here = build(photos, Path(work) / "out").seconds
-            line = [f"in process {here:.1f} s, {largest.mb:.0f} MB"]
+            line = [f"in process {here:.1f} s, {largest.peak_mb:.0f} MB"]
             for name in GOALS:
-                with _Largest() as largest:
+                with Watched(_largest_mb) as largest:
                     seconds = _on(name, programs[-1], worker, photos, Path(work))
-                line.append(f"{name} {seconds:.1f} s ({seconds / here:.2f}), {largest.mb:.0f} MB")
+                line.append(f"{name} {seconds:.1f} s ({seconds / here:.2f}), {largest.peak_mb:.0f} MB")
                 if turn:
                     ratios[name].append(seconds / here)
             print(f"{turn or 'warm-up'}: {'; '.join(line)}", flush=True)
@@ -74,25 +73,9 @@ def _on(name: str, program: Path, worker: Worker, photos: Path, work: Path) -> f
         return build(photos, work / "out", *flags).seconds
 
 
-class _Largest:
-    """Peak resident memory in MB of the largest Python process below this one, for the length of a with block."""
-
-    def __init__(self) -> None:
-        self.mb = 0.0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> _Largest:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._done.wait(0.2):
-            self.mb = max([self.mb, *map(_high_water_mb, descendants(os.getpid()))])
+def _largest_mb() -> float:
+    """Peak resident memory of the largest Python process below this one."""
+    return max(map(_high_water_mb, descendants(os.getpid())), default=0.0)
 
 
 def _high_water_mb(pid: int) -> float:
