@@ -14,7 +14,7 @@
 #            PYTHON           interpreter with shardfeed[beam]                (default: .venv/bin/python, else python3)
 #            CHECKS=no        do not ask gcloud whether all is ready
 #            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here)
-# Arguments after OUTPUT go to `shardfeed build` as they are.
+# Arguments after OUTPUT go to `shardfeed build` as they are; --input among them adds another input.
 #
 # Before a machine is paid for, gcloud is asked about login, project, APIs, region and the workers' account, and `shardfeed build`
 # looks at the buckets. Then the job is submitted and followed; summary and exit code are those of a local build.
@@ -165,6 +165,14 @@ check OUTPUT "$output" "$bucket/.+" "gs://BUCKET/FOLDER: the folder that becomes
 output_bucket=${output#gs://}
 TEMP=${TEMP:-gs://${output_bucket%%/*}/shardfeed-tmp}
 check TEMP "$TEMP" "$bucket/.+" "gs://BUCKET/FOLDER"
+for argument in "$@"; do  # a second one would win over what is asked for and checked here
+  case $argument in
+    --runner | --runner=*) fail "$argument after OUTPUT: this script is for Dataflow. For other engines: shardfeed build --runner …" ;;
+    --output | --output=*) fail "$argument after OUTPUT: the output is the second argument." ;;
+    --project | --project=*) fail "$argument after OUTPUT: give the project as PROJECT=…, for it is what gcloud is asked about." ;;
+    --region | --region=*) fail "$argument after OUTPUT: give the region as REGION=…, for it is what gcloud is asked about." ;;
+  esac
+done
 
 options=(--runner DataflowRunner --project "$PROJECT" --region "$REGION" --temp_location "$TEMP" --no_save_main_session)
 if [[ -n ${WORKERS:-} ]]; then

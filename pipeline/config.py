@@ -26,6 +26,14 @@ _IN_PROCESS = frozenset(
     {"directrunner", "switchingdirectrunner", "fnapirunner"}
 )  # Beam ignores case in a runner's name
 
+# Where an engine may run the workers' code, and the configuration that it cannot do without.
+_ENVIRONMENTS = {
+    "DOCKER": "",
+    "PROCESS": '\'{"command": "/opt/beam/boot"}\', the program that starts a worker',
+    "EXTERNAL": "HOST:PORT, where the worker pool listens",
+    "LOOPBACK": "",
+}
+
 
 @dataclass(frozen=True)
 class BuildConfig:
@@ -89,7 +97,7 @@ class BuildConfig:
         if any("use_loopback_process_worker" in arg for arg in self.beam_args):
             return False
         default = "LOOPBACK" if engine == "prismrunner" else ""  # other engines' depends on where they run
-        return (self.beam_arg("environment_type") or default).upper() == "LOOPBACK"
+        return (self.beam_arg("environment_type") or default) == "LOOPBACK"
 
     def beam_arg(self, name: str) -> str | None:
         """The last value of one of Beam's flags among ``beam_args``; None where it is not given."""
@@ -146,11 +154,16 @@ def _check_engine(config: BuildConfig) -> None:
             f"--job_endpoint {clip(endpoint)} names no port. Give HOST:PORT, where the engine's job service listens, such as "
             "localhost:8099."
         )
-    pool = config.beam_arg("environment_config") or config.beam_arg("environment_options")
-    if config.beam_arg("environment_type") == "EXTERNAL" and pool is None:
+    environment = config.beam_arg("environment_type")
+    if environment and environment not in _ENVIRONMENTS and not environment.startswith("beam:env:"):
         raise UsageError(
-            "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
-            "(docs/engines.md has examples)."
+            f"--environment_type {clip(environment)}: allowed are {', '.join(_ENVIRONMENTS)}, in capitals, and Beam's own "
+            "identifiers (beam:env:…); docs/engines.md has examples."
+        )
+    wanted = _ENVIRONMENTS.get(environment or "")
+    if wanted and not (config.beam_arg("environment_config") or config.beam_arg("environment_options")):
+        raise UsageError(
+            f"--environment_type {environment} also needs --environment_config {wanted} (docs/engines.md has examples)."
         )
 
 

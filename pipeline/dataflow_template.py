@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pipeline.cli import main
 
 # Ours that take no value; a form can only say true or false.
-_SWITCHES = frozenset({"keep_original", "discard_incomplete", "keep_parts", "trust_manifest", "cross_region"})
+SWITCHES = frozenset({"keep_original", "discard_incomplete", "keep_parts", "trust_manifest", "cross_region"})
 
 
 def build_arguments(parameters: Sequence[str]) -> list[str]:
@@ -22,7 +22,7 @@ def build_arguments(parameters: Sequence[str]) -> list[str]:
         name, equals, value = parameter.removeprefix("--").partition("=")
         if equals and not value:
             continue
-        if name in _SWITCHES and value:
+        if name in SWITCHES and value:
             if value.lower() == "true":
                 arguments.append(f"--{name}")
             continue

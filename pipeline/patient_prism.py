@@ -11,6 +11,9 @@ from typing import Any
 
 from apache_beam.runners.portability.job_server import StopOnExitJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
+from apache_beam.version import __version__ as beam_version
+
+from shardfeed.errors import UsageError
 
 
 class PatientPrismRunner(PrismRunner):
@@ -23,7 +26,13 @@ class PatientPrismRunner(PrismRunner):
 
 class _PatientPrism(PrismJobServer):
     def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
-        command, endpoint = super().subprocess_cmd_and_endpoint()
+        try:
+            command, endpoint = super().subprocess_cmd_and_endpoint()
+        except (OSError, RuntimeError, ValueError) as error:  # Beam looks for it in its cache, then fetches it
+            raise UsageError(
+                f"--runner PrismRunner has no Prism: {error}. Build it with make engines, then give --prism_location "
+                f".engines/prism-{beam_version}."
+            ) from error
         nice = shutil.which("nice")
         if nice is None or not _is_for_this_machine(command[0]):
             return command, endpoint  # which says best what is wrong with it: nice would give it to a shell

@@ -51,7 +51,7 @@ def needs_us(config: BuildConfig) -> bool:
         return True
     # Beam's default is a thread of the launcher for the engines that it can start itself, and a container for the others.
     default = "DOCKER" if engine == "portablerunner" else "LOOPBACK"
-    return (config.beam_arg("environment_type") or default).upper() == "LOOPBACK"
+    return (config.beam_arg("environment_type") or default) == "LOOPBACK"
 
 
 @contextlib.contextmanager

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
+from apache_beam.runners.portability.fn_api_runner import execution
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from shardfeed.storage.gcs_clients import google_client
@@ -89,6 +91,21 @@ class Worker:
         finally:
             process.kill()
             process.communicate()
+
+
+@contextlib.contextmanager
+def shuffle_sizes() -> Iterator[list[int]]:
+    """Bytes of each message of elements that the engine was given for a grouping while this was on."""
+    sizes: list[int] = []
+    append = execution.GroupingBuffer.append
+
+    def noted(self: Any, elements_data: bytes) -> None:
+        sizes.append(len(elements_data))
+        append(self, elements_data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution.GroupingBuffer, "append", noted)
+        yield sizes
 
 
 def execute(job: Job, worker: Worker, gcs: str) -> End:

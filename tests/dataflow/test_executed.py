@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import random
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from shardfeed._version import __version__
 from tests.dataflow.cloud import Cloud, Ended
-from tests.dataflow.execution import Worker, execute, staged
+from tests.dataflow.execution import Worker, execute, shuffle_sizes, staged
 from tests.dataflow.service import End, Job
 
 FLAGS = ("--splits", "train=0.7,validation=0.3", "--num_shards", "2", "--max_rejected", "1")
@@ -47,6 +50,20 @@ def test_the_dataset_is_the_local_build_byte_for_byte(cloud: Cloud, executed: En
     local = cloud.build(*FLAGS, out="gs://data/local")
     assert (executed.code, local.code) == (0, 0), local.err
     assert digests(cloud, "out/") == digests(cloud, "local/")
+
+
+def test_no_image_crosses_a_shuffle(cloud: Cloud, worker: Worker, executed: Ended) -> None:
+    photo = io.BytesIO()
+    Image.frombytes("RGB", (200, 200), random.Random(1).randbytes(200 * 200 * 3)).save(photo, "JPEG", quality=95)
+    cloud.put("photos", {f"large/{name}/{i}.jpg": photo.getvalue() for name in ("cat", "dog") for i in range(3)})
+    cloud.service.execute = lambda job: execute(job, worker, cloud.gcs)
+    flags = (*cloud.setup, "--image_size", "160", "--image_format", "raw")
+    with shuffle_sizes() as sizes:
+        large = cloud.submit(*flags, source="gs://photos/large", out="gs://data/large")
+    assert (executed.code, large.code) == (0, 0), large.err  # the first one gave the worker the package
+    smallest = min(len(photo.getvalue()), 160 * 160 * 3)
+    assert len(sizes) >= 7  # groupings that are given anything where no image is rejected
+    assert sum(sizes) < smallest / 5, sizes
 
 
 def test_a_worker_without_the_package_is_told_from_other_failures(cloud: Cloud, tmp_path: Path) -> None:

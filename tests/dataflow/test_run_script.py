@@ -86,6 +86,15 @@ def test_where_all_is_well_the_plan_is_shown_and_the_job_runs_with_the_same_argu
     assert ran.started == [f"plan: -m pipeline plan {same}", f"build: -m pipeline build {same}"]
 
 
+def test_more_inputs_follow_the_output(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, "--input", "gs://more", PLAN="no")
+    (started,) = ran.started
+    assert started.startswith(
+        "build: -m pipeline build --input gs://photos --output gs://datasets/flowers/v1 --runner "
+    )
+    assert started.endswith(" --input gs://more")
+
+
 @pytest.mark.parametrize("code", ["2", "3", "4", "5"])
 def test_the_exit_code_is_the_commands(tmp_path: Path, code: str) -> None:
     ran = run(tmp_path, *COMMAND, PLAN="no", PYTHON_CODE=code)
@@ -111,6 +120,20 @@ def test_without_checks_gcloud_is_not_asked(tmp_path: Path) -> None:
 def test_a_python_that_cannot_run_the_command_is_named(tmp_path: Path, python: str, said: str) -> None:
     ran = run(tmp_path, *COMMAND, PYTHON=python)
     assert (ran.code, ran.out, ran.err, ran.started) == (2, "", f"run_dataflow.sh: {said}\n", [])
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--runner", "this script is for Dataflow. For other engines: shardfeed build --runner …"),
+        ("--output=gs://b/c", "the output is the second argument."),
+        ("--project", "give the project as PROJECT=…, for it is what gcloud is asked about."),
+        ("--region=us-east1", "give the region as REGION=…, for it is what gcloud is asked about."),
+    ],
+)
+def test_what_the_script_gives_itself_is_not_given_again(tmp_path: Path, flag: str, said: str) -> None:
+    ran = run(tmp_path, *COMMAND, "--image_size", "224", flag, "DirectRunner")
+    assert (ran.code, ran.err, ran.started) == (2, f"run_dataflow.sh: {flag} after OUTPUT: {said}\n", [])
 
 
 REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [

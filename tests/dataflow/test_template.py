@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.dataflow_template import build_arguments
-from pipeline.flags import add_build_flags
+from pipeline.dataflow_template import SWITCHES, build_arguments
+from pipeline.flags import add_build_flags, build_config
+from shardfeed.errors import UsageError
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.execution import graph
 from tests.dataflow.service import PROJECT, REGION
@@ -25,16 +26,16 @@ GOOD = {
     "input": ["gs://photos", "gs://photos/in/*/*.jpg"],
     "output": ["gs://data/flowers/v1"],
     "sdk_container_image": ["us-docker.pkg.dev/p/r/shardfeed:0.1.0", "gcr.io/p/i@sha256:0f"],
-    "image_size": ["224", "224x320"],
+    "image_size": ["1", "224", "224x320", "1x8192", "1000", "2048", "8099x100", "100x8190"],
     "resize": ["crop", "longest"],
     "channels": ["gray"],
     "image_format": ["raw"],
     "quality": ["1", "95", "100"],
     "keep_original": ["true", "false"],
     "splits": ["train", "folders", "train=0.9,validation=0.1"],
-    "num_shards": ["16", "train=16,validation=2"],
-    "shard_bytes": ["100MB", "64MiB", "500kB", "0.5 gb", "1000000"],
-    "max_rejected": ["25", "1%", "0.5%"],
+    "num_shards": ["1", "16", "1000000", "train=16,validation=2"],
+    "shard_bytes": ["100MB", "64MiB", "500kB", "0.5 gb", "1.5GB", "1000000", "10 B"],
+    "max_rejected": ["0", "25", "1%", "0.5%", "100%"],
     "seed": ["0", "-1"],
     "discard_incomplete": ["true"],
     "cross_region": ["false"],
@@ -43,16 +44,16 @@ BAD = {
     "input": ["photos/", "gs://"],
     "output": ["gs://data", "gs://data/*", "/out"],
     "sdk_container_image": ["--flag", ""],
-    "image_size": ["big", "224x", "0", "224x0", "100000"],
+    "image_size": ["big", "224x", "0", "224x0", "8193", "1x9999", "100000"],
     "resize": ["stretch"],
     "channels": ["cmyk"],
     "image_format": ["gif"],
     "quality": ["0", "101"],
     "keep_original": ["yes"],
     "splits": ["train=", "train validation"],
-    "num_shards": ["0", "many", "train=0"],
-    "shard_bytes": ["big", "100TB", "100M"],
-    "max_rejected": ["-1", "some"],
+    "num_shards": ["0", "many", "train=0", "1000001", "train=9999999"],
+    "shard_bytes": ["big", "100TB", "100M", "0", "0MB", "0.0GB"],
+    "max_rejected": ["-1", "some", "0.5", "101%", "150%"],
     "seed": ["1.5"],
     "discard_incomplete": ["1"],
     "cross_region": ["eu"],
@@ -79,6 +80,26 @@ def test_every_parameter_is_a_flag() -> None:
 def test_a_pattern_lets_good_values_pass_and_no_others(name: str) -> None:
     assert [value for value in GOOD[name] if not accepted(name, value)] == []
     assert [value for value in BAD[name] if accepted(name, value)] == []
+
+
+def taken(name: str, value: str) -> bool:
+    """Whether the command line takes the value."""
+    parser = argparse.ArgumentParser()
+    add_build_flags(parser)
+    parser.set_defaults(command="build")
+    given = {"input": "gs://photos", "output": "gs://data/flowers", name: value}
+    try:
+        build_config(parser.parse_args([f"--{flag}={value}" for flag, value in given.items()]), [])
+    except (UsageError, SystemExit):
+        return False
+    return True
+
+
+def test_patterns_and_flags_agree() -> None:
+    flags = set(PARAMETERS) - {"sdk_container_image", *SWITCHES}
+    assert [(name, value) for name in flags for value in GOOD[name] if not taken(name, value)] == []
+    flags -= {"input", "output"}  # a folder is good for the command line
+    assert [(name, value) for name in flags for value in BAD[name] if taken(name, value)] == []
 
 
 def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:

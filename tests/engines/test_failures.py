@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from apache_beam.version import __version__ as beam_version
 
 from pipeline.interrupt import descendants
 from tests.e2e.cloud import IN, build_args, photo_server
@@ -104,6 +105,17 @@ def test_a_prism_that_this_machine_cannot_run_is_named(photos: Path, tmp_path: P
     assert (failed.code, failed.err.splitlines()[0]) == (
         4,
         f"shardfeed: the engine gave up: [Errno 8] Exec format error: '{program}'",
+    )
+
+
+def test_a_prism_that_cannot_be_fetched_is_not_the_engine_s_failure(photos: Path, tmp_path: Path) -> None:
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--runner", "PrismRunner")
+    failed = builds.run(*args, env={"HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:1"})
+    assert (failed.code, failed.out) == (2, "")
+    assert re.fullmatch(
+        r"shardfeed: --runner PrismRunner has no Prism: Unable to fetch remote prism binary at https://\S+: .*refused.*"
+        rf"\. Build it with make engines, then give --prism_location \.engines/prism-{beam_version}\.\n",
+        failed.err,
     )
 
 

@@ -49,7 +49,7 @@ def test_the_direct_runner_is_beams_in_process_engine_by_name(
         ("PrismRunner", ("--environment_type", "EXTERNAL", "--environment_config=host:2"), False),
         ("PrismRunner", ("--experiments=use_loopback_process_worker",), False),
         ("PortableRunner", ("--job_endpoint=host:1",), False),
-        ("PortableRunner", ("--job_endpoint=host:1", "--environment_type=loopback"), True),
+        ("PortableRunner", ("--job_endpoint=host:1", "--environment_type=LOOPBACK"), True),
         ("FlinkRunner", ("--flink_master=host:1",), False),
         ("DataflowRunner", (*DATAFLOW, "--environment_type=LOOPBACK"), False),
     ],
@@ -91,6 +91,18 @@ def test_helpers_are_for_builds_that_encode_in_this_process(
             ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL"),
             "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
             "(docs/engines.md has examples).",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint=localhost:1", "--environment_type=PROCESS", "--environment_config="),
+            '--environment_type PROCESS also needs --environment_config \'{"command": "/opt/beam/boot"}\', the program that '
+            "starts a worker (docs/engines.md has examples).",
+        ),
+        (
+            "PrismRunner",
+            ("--environment_type", "loopback"),
+            "--environment_type loopback: allowed are DOCKER, PROCESS, EXTERNAL, LOOPBACK, in capitals, and Beam's own "
+            "identifiers (beam:env:…); docs/engines.md has examples.",
         ),
     ],
 )
