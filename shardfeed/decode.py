@@ -30,7 +30,8 @@ class Wanted:
         size: Height and width of the pixels handed out; None leaves images as they are stored.
         crop: None, "center" or "random_resized".
         crop_seed: ``order.crop_seed``, for "random_resized".
-        classes: Length of one-hot labels; 0 = indices.
+        classes: How many there are: a record's class is below, or reading fails; 0 = not checked.
+        onehot: Labels are one-hot rows of ``classes``, not indices.
         features: What else is parsed, by column; ``size`` also where it is needed to crop.
     """
 
@@ -38,6 +39,7 @@ class Wanted:
     crop: str | None = None
     crop_seed: int = 0
     classes: int = 0
+    onehot: bool = False
     features: Mapping[str, Any] = field(default_factory=dict)
 
     def boxes(self, sizes: Any, positions: Any) -> Any:
@@ -71,15 +73,17 @@ def chunk_decoder(image: ImageInfo, wanted: Wanted) -> Decoder:
 
     def decode(serialized: Any, positions: Any) -> Columns:
         parsed = tf.io.parse_example(serialized, features)
-        columns = {"image": pixels(parsed, positions), "label": labels(parsed["class"], wanted.classes)}
+        columns = {"image": pixels(parsed, positions), "label": labels(parsed["class"], wanted)}
         return columns | {name: parsed[name] for name in wanted.features}
 
     return decode
 
 
-def labels(indices: Any, classes: int) -> Any:
+def labels(indices: Any, wanted: Wanted) -> Any:
     """int32[n], or float32[n, classes] one-hot."""
-    return tf.one_hot(indices, classes) if classes else tf.cast(indices, tf.int32)
+    # A look-up refuses what is out of range; a cast would hand it on, and one_hot make it a row of zeros.
+    checked = tf.gather(tf.range(wanted.classes), indices) if wanted.classes else tf.cast(indices, tf.int32)
+    return tf.one_hot(checked, wanted.classes) if wanted.onehot else checked
 
 
 def _image_decoder(image: ImageInfo) -> Callable[..., Any]:

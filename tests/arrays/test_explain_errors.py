@@ -87,6 +87,21 @@ def test_a_record_that_is_no_example(tmp_path: Path, read: Callable[[Path], None
     assert str(found.value).startswith(f"{tmp_path}/{SHARD} is damaged: {start}")
 
 
+@pytest.mark.parametrize("label", ["int", "onehot"])
+def test_a_class_that_is_not_one(tmp_path: Path, label: str) -> None:
+    written = write_dataset(tmp_path)
+    offset = rewrite(tmp_path, 6, lambda columns: {**columns, "class": 3})
+    key = written.records["train"][12 + 6].key.decode()
+
+    def read(path: Path) -> None:
+        for _ in shardfeed.load(path, "train", 37, epochs=1, label=label):
+            pass
+
+    assert str(explained(tmp_path, read).value) == message(
+        tmp_path, f"record 6 at byte {offset}, key {key}: class: expected 0 to 2, found 3"
+    )
+
+
 def test_a_flipped_bit_in_a_copy(tmp_path: Path) -> None:
     path = tmp_path / "dataset"
     key = write_dataset(path).records["train"][12 + 6].key.decode()
