@@ -56,12 +56,25 @@ def scaled(images: torch.Tensor, device: torch.device) -> torch.Tensor:
     return images.to(device, non_blocking=True).float() / 127.5 - 1
 
 
-def show(step: int, steps: int, loss: torch.Tensor) -> None:
+@torch.no_grad()
+def accuracy(model: nn.Module, batches: Batches, device: torch.device) -> float:
+    """Of the whole split, each record counted once: rows that only fill a batch up weigh nothing."""
+    counts = torch.zeros(2, device=device)
+    for images, labels, weights in batches:
+        real = (weights > 0).to(device)
+        right = model(scaled(images, device)).argmax(1) == labels.to(device)
+        counts += torch.stack([(right & real).sum(), real.sum()])
+    if torch.distributed.is_initialized():
+        torch.distributed.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def show(step: int, steps: int, loss: float) -> None:
     """A bar, renewed every 20 steps; where the output is no terminal, a line."""
     if step % 20 and step != steps:
         return
     done = 30 * step // steps
-    bar = f"{step}/{steps} [{'=' * done}{'.' * (30 - done)}] loss {float(loss):.4f}"
+    bar = f"{step}/{steps} [{'=' * done}{'.' * (30 - done)}] loss {loss:.4f}"
     print(
         f"\r{bar}" if sys.stdout.isatty() else bar, end="" if sys.stdout.isatty() and step < steps else "\n", flush=True
     )
@@ -82,6 +95,7 @@ def main() -> None:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if cuda else torch.device("cpu")
     info = shardfeed.info(args.dataset)
     model = network(info.image_shape[2], len(info.classes)).to(device)
+    first = os.environ.get("RANK", "0") == "0"
     if "WORLD_SIZE" in os.environ:
         torch.distributed.init_process_group("nccl" if cuda else "gloo")
         model = nn.parallel.DistributedDataParallel(model)
@@ -93,7 +107,12 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        show(step, steps, loss)
+        if first:
+            show(step, steps, loss.item())
+    for split in info.splits:
+        found = accuracy(model, Batches(info, split, args.batch_size, training=False), device)
+        if first:
+            print(f"accuracy on {split}: {found:.4f}")
 
 
 if __name__ == "__main__":

@@ -85,6 +85,7 @@ def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     torch, nn, utils, data = (ModuleType(name) for name in ("torch", "torch.nn", "torch.utils", "torch.utils.data"))
     found: dict[str, Any] = {"worker": None}
     torch.from_numpy = lambda array: array.view(StandInTensor)  # type: ignore[attr-defined]
+    torch.no_grad = lambda: lambda function: function  # type: ignore[attr-defined]
     torch.nn, torch.utils = nn, utils  # type: ignore[attr-defined]
     data.IterableDataset, data.DataLoader = StandInDataset, None  # type: ignore[attr-defined]
     data.get_worker_info = lambda: found["worker"]  # type: ignore[attr-defined]

@@ -18,12 +18,12 @@ from tests.e2e.cloud import IN, build_args, photo_server
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
-from tests.pipeline.photos import shardfeed, write_photos
+from tests.pipeline.photos import said, shardfeed, write_photos
 from tests.promises import builds, disk
 
 
 @pytest.mark.parametrize(
-    ("who", "said"),
+    ("who", "told"),
     [
         (
             "the worker",
@@ -38,14 +38,14 @@ from tests.promises import builds, disk
     ids=["a worker", "Prism itself"],
 )
 def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes(
-    who: str, said: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
+    who: str, told: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
 ) -> None:
     with stuck_build() as stuck:
         os.kill(stuck.worker if who == "the worker" else stuck.engine.service.process.pid, signal.SIGKILL)
         out, err = stuck.launcher.communicate(timeout=60)
 
     assert (stuck.launcher.returncode, out) == (4, "")
-    assert re.search(f"^{said}", err, re.MULTILINE), err
+    assert re.search(f"^{told}", err, re.MULTILINE), err
     assert "Traceback" not in err
     assert "manifest.json" not in disk.files(tmp_path / "out")
 
@@ -75,9 +75,9 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
         os.kill(prism, signal.SIGKILL)
         out, err = launcher.communicate(timeout=60)
     assert (launcher.returncode, out) == (4, "")
-    said = [line for line in err.splitlines() if line and not line.startswith("INFO:PrismRunner:")]
-    assert len(said) == 1, err
-    assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", said[0])
+    lines = [line for line in said(err).splitlines() if line and not line.startswith("INFO:PrismRunner:")]
+    assert len(lines) == 1, err
+    assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", lines[0])
     assert builds.run(*args).code == 0
 
 

@@ -135,10 +135,12 @@ def _preload() -> None:
     import pipeline.cli
     import pipeline.helpers
     import pipeline.launch
+    import pipeline.progress
     import tests.promises.steps  # noqa: F401
 
     Image.init()
     pipeline.helpers.MOST_HELPERS = 0  # they are programs of their own: no hook reaches them (see ``hooks.helpers``)
+    pipeline.progress._LOG_SECONDS = 3600  # what is said must not depend on how busy this machine is
     setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))  # noqa: B010
     gc.collect()
     gc.freeze()  # else every child's collector copies every page
