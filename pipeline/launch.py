@@ -46,12 +46,12 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     Raises:
         ShardfeedError: with the exit code and the message for the user.
     """
+    require_beam()  # before the input is listed, which may take minutes
     began, before = time.monotonic(), children()
     RUN.reset()
     with Helpers(config) as helpers:  # they start while this process looks whether there is anything to do
         manifest, run = find_existing(config), _record(config)
         if manifest is None:
-            require_beam()
             return _build(config, run, progress, helpers, began, before)
     finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)

@@ -72,9 +72,17 @@ def detect_accelerator() -> Accelerator:
         UserWarning: there is better hardware than what can be used; the text names what to install.
 
     Raises:
+        ImportError: Keras is not installed.
         UsageError: Keras runs on another backend than TensorFlow or JAX.
     """
-    import keras
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        if error.name != "keras":
+            raise
+        raise ImportError(
+            "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax"
+        ) from error
 
     backend = keras.config.backend()
     if backend == "jax":

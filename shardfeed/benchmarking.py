@@ -101,7 +101,8 @@ def benchmark_reader(
     try:
         read: Any = shardfeed.load if reader == "tensorflow" else shardfeed.array_batches
     except ImportError as error:
-        raise UsageError(f"{error}. Without TensorFlow, measure the NumPy reader: --reader arrays") from None
+        other = ". Without TensorFlow, measure the NumPy reader: --reader arrays" if reader == "tensorflow" else ""
+        raise UsageError(f"{error}{other}") from None
     return benchmark(read(found, chosen, batch_size, training=True, **options), seconds=seconds, step_ms=step_ms)
 
 

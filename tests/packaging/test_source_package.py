@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,14 @@ def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-@pytest.fixture(scope="module")
-def worker_with_beam(worker: Path) -> Path:
+@pytest.fixture
+def worker_with_beam(worker: Path) -> Iterator[Path]:
     """The same, with Beam visible behind its own packages, as in Beam's worker image. ``.pth`` files there are not read."""
     site_packages = Path(run(worker, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    (site_packages / "beam.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return worker
+    behind = site_packages / "beam.pth"
+    behind.write_text(sysconfig.get_path("purelib") + "\n")
+    yield worker
+    behind.unlink()  # other tests mean the environment without extras
 
 
 def modules(*, beam: bool) -> list[str]:
@@ -124,3 +127,53 @@ def test_the_installed_command_verifies_and_inspects_without_extras(worker: Path
     assert "build" in run(command, "--help")
     assert "in order" in run(command, "verify", tmp_path, "--deep")
     assert str(tmp_path) in run(command, "inspect", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("shardfeed.info(folder).classes", ""),
+        ("shardfeed.load(folder, 'train', 8)", "shardfeed.load needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'"),
+        (
+            "shardfeed.array_batches(folder, 'train', 8)",
+            "shardfeed.array_batches needs numpy, which is not installed here: pip install 'shardfeed[arrays]'",
+        ),
+        (
+            "shardfeed.detect_accelerator()",
+            "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax",
+        ),
+    ],
+)  # fmt: skip
+def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str, said: str) -> None:
+    write_dataset(tmp_path, image_format="raw")
+    code = f"import shardfeed, sys\nfolder = sys.argv[1]\ntry:\n  {program}\nexcept ImportError as error:\n  print(error)"
+    assert run(worker, "-c", code, tmp_path).strip() == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("benchmark", "FOLDER"),
+            "shardfeed.load needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'. "
+            "Without TensorFlow, measure the NumPy reader: --reader arrays",
+        ),
+        (
+            ("benchmark", "FOLDER", "--reader", "arrays"),
+            "shardfeed.array_batches needs numpy, which is not installed here: pip install 'shardfeed[arrays]'",
+        ),
+        (
+            ("build", "--input", "FOLDER", "--output", "out"),
+            "build: Apache Beam is not installed here. Install it with: pip install 'shardfeed[beam]'",
+        ),
+    ],
+    ids=["benchmark", "benchmark of arrays", "build"],
+)
+def test_a_command_that_needs_an_extra_names_it(
+    worker: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    write_dataset(tmp_path / "data", image_format="raw")
+    words = [str(tmp_path / "data") if word == "FOLDER" else word for word in arguments]
+    command = [worker.with_name("shardfeed"), *words]
+    done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"shardfeed: {said}\n")
