@@ -133,21 +133,21 @@ def test_the_installed_command_verifies_and_inspects_without_extras(worker: Path
     ("program", "said"),
     [
         ("shardfeed.info(folder).classes", ""),
-        ("shardfeed.load(folder, 'train', 8)", "shardfeed.load needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'"),
-        (
-            "shardfeed.array_batches(folder, 'train', 8)",
-            "shardfeed.array_batches needs numpy, which is not installed here: pip install 'shardfeed[arrays]'",
-        ),
+        ("shardfeed.load(folder, 'train', 8)", "load needs tensorflow|pip install 'shardfeed[tf]'"),
+        ("shardfeed.array_batches(folder, 'train', 8)", "array_batches needs numpy|pip install 'shardfeed[arrays]'"),
         (
             "shardfeed.detect_accelerator()",
-            "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax",
+            "detect_accelerator needs keras|pip install 'shardfeed[tf]', or keras and jax",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str, said: str) -> None:
     write_dataset(tmp_path, image_format="raw")
-    code = f"import shardfeed, sys\nfolder = sys.argv[1]\ntry:\n  {program}\nexcept ImportError as error:\n  print(error)"
-    assert run(worker, "-c", code, tmp_path).strip() == said
+    code = (
+        f"import shardfeed, sys\nfolder = sys.argv[1]\ntry:\n  {program}\nexcept ImportError as error:\n  print(error)"
+    )
+    expected = said and f"shardfeed.{said}".replace("|", ", which is not installed here: ")
+    assert run(worker, "-c", code, tmp_path).strip() == expected
 
 
 @pytest.mark.parametrize(
