@@ -224,13 +224,15 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     from shardfeed.card import card
     from shardfeed.records import first_records
 
+    if args.sheet is not None:
+        _check_sheet(args.dir, args.sheet)
     split = args.split or next(iter(shardfeed.info(args.dir).splits))
     records = first_records(args.dir, split, args.n)
     lines = [card(args.dir), "", f"first {len(records)} records of {split}:"]
     for record in records:
         label, size = clip(record.label, 24), f"{record.height}x{record.width}"
         lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
-    if args.sheet:
+    if args.sheet is not None:
         _write_sheet(args.dir, split, args.n, args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
@@ -251,6 +253,14 @@ def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         crop=args.crop,
     )
     return 0, result.to_json() if args.json else str(result)
+
+
+def _check_sheet(directory: str, path: str) -> None:
+    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
+    if not path.lower().endswith(".png"):
+        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
+    if os.path.realpath(os.path.dirname(path)) == os.path.realpath(directory):
+        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
 
 
 def _write_sheet(directory: str, split: str, count: int, path: str) -> None:

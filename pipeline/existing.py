@@ -77,7 +77,7 @@ def _compare_listing(config: BuildConfig, manifest: Manifest) -> None:
     then = manifest.listing
     if now["digest"] == then["digest"]:
         return
-    rows = list(_changes(then["by_split"], now["by_split"]))
+    rows = list(_changes(then.get("by_split", {}), now["by_split"]))
     shown = "\n".join(rows[:_ROWS]) + (f"\n  … and {len(rows) - _ROWS:,} more classes" if len(rows) > _ROWS else "")
     if not rows:
         shown = "  the same numbers of images and bytes, but other names or modification times"

@@ -26,8 +26,9 @@ from pipeline.summary import Summary
 from pipeline.waiting import CancelledError, needs_us, run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
-from shardfeed.errors import IncompleteError, ShardfeedError, UsageError
+from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
+from shardfeed.verify import verify
 from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
@@ -53,8 +54,17 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         manifest, run = find_existing(config), _record(config)
         if manifest is None:
             return _build(config, run, progress, helpers, began, before)
+    _refuse_damaged(config.output)
     finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+
+
+def _refuse_damaged(url: str) -> None:
+    """Exit code 0 says that the dataset is there and complete: names and sizes are looked at again, in one listing."""
+    findings = verify(url).findings
+    if findings:
+        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
+        raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
 
 
 def _build(

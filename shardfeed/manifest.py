@@ -25,6 +25,7 @@ BLOCK_BYTES = 1_000_000  # bytes at which a block closes: the reader's unit of s
 FORMATS = ("jpeg", "png", "webp", "raw")
 
 _CRC32C = re.compile("[0-9a-f]{8}")
+_HEX = re.compile("[0-9a-f]+")
 _MAX_INT = (1 << 63) - 1  # sizes and offsets are int64 wherever they go next
 
 
@@ -169,7 +170,7 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
         config=_object(raw["config"]),
         versions={name: _text(version) for name, version in _object(raw["versions"]).items()},
         classes=tuple(map(_text, _array(raw["classes"]))),
-        listing=_object(raw["listing"]),
+        listing=_listing(raw["listing"]),
         listed=_int(raw["listed"]),
         written=_int(raw["written"]),
         rejected=_counts(raw["rejected"]["by_reason"]),
@@ -181,6 +182,20 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
             SideFile(_text(file["file"]), _int(file["bytes"]), _crc32c(file["crc32c"])) for file in _array(raw["files"])
         ),
     )
+
+
+def _listing(raw: Any) -> dict[str, Any]:
+    """``digest``, and (images, bytes) by class and by split and class: a later build tells by them what has changed."""
+    _object(raw)
+    if not _HEX.fullmatch(_text(raw["digest"])):
+        raise ValueError(f"listing digest {clip(raw['digest'])} is not lower-case hex digits")
+    for cells in (raw.get("by_class", {}), *_object(raw.get("by_split", {})).values()):
+        for cell in _object(cells).values():
+            if len(_array(cell)) != 2:
+                raise ValueError("a class of the listing is not a pair of images and bytes")
+            for number in cell:
+                _int(number)
+    return dict(raw)
 
 
 def _image(raw: dict[str, Any]) -> ImageInfo:

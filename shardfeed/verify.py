@@ -10,11 +10,13 @@ record, for the proof that no key occurs twice.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from shardfeed import naming, storage
+from shardfeed.checksums import crc32c, to_hex
 from shardfeed.dataset_info import info
 from shardfeed.findings import Finding, Report, rebuild, restore
 from shardfeed.manifest import Manifest
@@ -38,7 +40,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     dataset = info(directory)
     store, manifest = storage.open_store(dataset.url), dataset.manifest
     listed = dict(store.list())
-    findings = _names_and_sizes(store, manifest, listed)
+    findings = [*_manifest_itself(store, listed), *_names_and_sizes(store, manifest, listed)]
     present = {name: listed[name].size for name in _sizes(manifest) if name in listed}
     records = 0
     if deep:
@@ -55,6 +57,20 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
         records=records,
         deep=deep,
     )
+
+
+def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
+    """The manifest against the checksum that was written beside it; a dataset without one is not damaged for that."""
+    if naming.RUN not in listed:
+        return []
+    try:
+        expected = str(json.loads(store.read(naming.RUN))["manifest_crc32c"])
+    except (ValueError, KeyError, TypeError):
+        return []
+    if (found := to_hex(crc32c(store.read(naming.MANIFEST)))) == expected:
+        return []
+    what, remedy = f"crc32c in {naming.RUN}", restore(naming.MANIFEST, store.url)
+    return [Finding(naming.MANIFEST, None, what, expected, found, remedy)]
 
 
 def _sizes(manifest: Manifest) -> dict[str, int]:

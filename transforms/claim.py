@@ -30,6 +30,10 @@ DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
+REMEDY_CHANGED = (
+    "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
+)
+_INPUT = "the input's files (names, sizes or versions)"
 REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
 
 
@@ -136,9 +140,11 @@ def describe_conflict(
         and not (name in _DEPENDENT and None in (value, theirs["config"].get(name)))
     ]
     if theirs.get("listing") != ours.get("listing"):
-        differing.append("the input's files (names, sizes or versions)")
+        differing.append(_INPUT)
     if theirs.get("versions", ours.get("versions")) != ours.get("versions"):
         differing.append("codec versions")
+    if differing == [_INPUT] and remedy == REMEDY_CLAIM:
+        remedy = REMEDY_CHANGED
     return f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. {remedy}"
 
 

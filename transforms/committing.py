@@ -41,12 +41,19 @@ class RunRecord:
     inputs: tuple[str, ...]
     runner: str
 
-    def to_json(self) -> bytes:
-        """Bytes of ``run.json``."""
+    def to_json(self, manifest: bytes) -> bytes:
+        """Bytes of ``run.json``, with the checksum of the manifest, which no other file can hold."""
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
-        raw = {"run_id": self.run_id, "started": self.started, "inputs": inputs, "runner": self.runner}
-        return canonical_json(raw)
+        return canonical_json(
+            {
+                "run_id": self.run_id,
+                "started": self.started,
+                "inputs": inputs,
+                "runner": self.runner,
+                "manifest_crc32c": to_hex(crc32c(manifest)),
+            }
+        )
 
 
 def commit(
@@ -95,7 +102,7 @@ def commit(
         storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
     data = manifest.to_json()
     storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
-    store.create(naming.RUN, run.to_json())
+    store.create(naming.RUN, run.to_json(data))
     return manifest
 
 
@@ -183,7 +190,8 @@ def finish(store: Store, run: RunRecord, *, keep_parts: bool) -> None:
     Where this user may not write or delete, a warning says so: the dataset is complete all the same.
     """
     try:
-        store.create(naming.RUN, run.to_json())
+        if store.stat(naming.RUN) is None:
+            store.create(naming.RUN, run.to_json(store.read(naming.MANIFEST)))
         if not keep_parts:
             for names in leftovers(store, ()):
                 sweep(store, names)

@@ -128,10 +128,17 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
     rejected, allowed = sum(counts.rejected.values()), limit.images(plan.candidates)
     if rejected <= allowed:
         return ""
+    remedy = (
+        f"Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: the finished work is kept and is not "
+        "done again. Or mend or remove those images, then rerun with --discard_incomplete."
+    )
+    if counts.rejected.get("CHANGED"):  # a rerun would list another input, which this claim is not for
+        remedy = (
+            "The input was changed while it was read: rerun with --discard_incomplete, to begin with what is there now."
+        )
     return (
         f"{rejected:,} of {plan.candidates:,} images cannot be used ({_by_count(counts.rejected)}); --max_rejected allows "
-        f"{allowed:,}. Nothing was published. Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: "
-        "the finished work is kept and is not done again. Or mend or remove those images, then rerun with --discard_incomplete."
+        f"{allowed:,}. Nothing was published. {remedy}"
     )
 
 

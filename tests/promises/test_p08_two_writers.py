@@ -249,7 +249,9 @@ def test_what_a_finished_build_left_undone_is_done_by_its_rerun(finished: Path) 
     ended = builds.built(finished / "photos", out, "--splits", "folders")
     assert ended.err == ""
     assert disk.digests(out) == whole
-    assert set(json.loads((out / naming.RUN).read_bytes())) == {"inputs", "run_id", "runner", "started"}
+    assert set(json.loads((out / naming.RUN).read_bytes())) == {
+        "inputs", "manifest_crc32c", "run_id", "runner", "started",
+    }  # fmt: skip
 
 
 def test_kept_parts_stay_with_keep_parts_and_go_without(photos: Path, tmp_path: Path) -> None:

@@ -95,6 +95,49 @@ def test_a_finished_build_says_that_it_was_there(tmp_path: Path) -> None:
     assert again == {**first, "status": "already_built", "encoded_in_this_run": 0, "seconds": again["seconds"]}
 
 
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (
+            lambda out: next(out.glob("train-*.tfrecord")).unlink(),
+            r"train-00000-of-0000\d\.tfrecord: file: expected \d+ bytes, found no file",
+        ),
+        (lambda out: cut(out / "classes.txt"), r"classes\.txt at byte \d+: size: expected \d+ bytes, found \d+ bytes"),
+        (
+            lambda out: swap(out / "manifest.json", b'"quality":95', b'"quality":95 '),
+            r"manifest\.json: crc32c in run\.json: expected [0-9a-f]{8}, found [0-9a-f]{8}",
+        ),
+    ],
+    ids=["a shard is gone", "a file is cut", "the manifest is not what was written"],
+)
+def test_a_finished_build_that_is_damaged_since_is_not_called_complete(
+    tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    photos, out = make_input(tmp_path), tmp_path / "out"
+    builds.built(photos, out)
+    damage(out)
+    left = disk.digests(out)
+    ended = builds.build(photos, out)
+    name = said.partition(":")[0].partition(" at")[0]
+    assert (ended.code, ended.out) == (4, "")
+    assert re.fullmatch(
+        rf"shardfeed: {out} holds this dataset, but it is damaged: {said}\. Restore {name} from a copy, or delete {out} and "
+        r"build again\.\n",
+        ended.err,
+    ), ended.err
+    assert disk.digests(out) == left
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def swap(file: Path, one: bytes, other: bytes) -> None:
+    data = file.read_bytes()
+    assert one in data
+    file.write_bytes(data.replace(one, other))
+
+
 def test_what_verify_and_the_reader_say_of_a_build_with_exit_0(tmp_path: Path) -> None:
     photos, out = make_input(tmp_path), tmp_path / "out"
     builds.built(photos, out)

@@ -23,6 +23,10 @@ from transforms.plan import fingerprint
 OPTIONS = BuildOptions()
 VERSIONS = {"pillow": "12.1"}
 BUILD = "f" * 32
+REMEDY_CHANGED = (
+    "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
+)
+INPUT = "the input's files (names, sizes or versions)"
 REMEDY = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
@@ -70,7 +74,7 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
             VERSIONS,
             "--image_size (there [224, 224], here [32, 224]); --splits (there train, here test)",
         ),
-        (OPTIONS, 8, VERSIONS, "the input's files (names, sizes or versions)"),
+        (OPTIONS, 8, VERSIONS, INPUT),
         (OPTIONS, 7, {"pillow": "12.2"}, "codec versions"),
         (
             replace(OPTIONS, seed=5),
@@ -89,7 +93,8 @@ def test_another_build_is_refused_by_naming_what_differs(
 
     with pytest.raises(ConflictError) as found:
         _claim(store, options, digest, versions)
-    assert str(found.value) == f"{store.url} is claimed by another build that differs in {difference}. {REMEDY}"
+    remedy = REMEDY_CHANGED if difference == INPUT else REMEDY
+    assert str(found.value) == f"{store.url} is claimed by another build that differs in {difference}. {remedy}"
     assert store.read("_parts/CLAIM") == before
 
 

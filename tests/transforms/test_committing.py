@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardfeed.checksums import crc32c
+from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import ConflictError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.storage.base import Store
@@ -194,6 +194,7 @@ def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
         "started": "2026-01-02T03:04:05+00:00",
         "inputs": ["/photos"],
         "runner": "DirectRunner",
+        "manifest_crc32c": to_hex(crc32c(store.read("manifest.json"))),
     }
 
 
@@ -309,4 +310,4 @@ def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.Log
 def test_a_path_that_is_not_utf8_is_escaped_in_run_json() -> None:
     run = replace(RUN, inputs=(os.fsdecode(b"/ph\xffotos"),))
 
-    assert json.loads(run.to_json())["inputs"] == ["/ph\\xffotos"]
+    assert json.loads(run.to_json(b""))["inputs"] == ["/ph\\xffotos"]

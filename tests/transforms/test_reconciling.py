@@ -64,6 +64,18 @@ def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> Non
     )
 
 
+def test_where_the_input_changed_while_it_was_read_a_higher_limit_is_not_the_remedy() -> None:
+    counts = replace(GOOD, rejected={"CHANGED": 1, "EMPTY": 9})
+
+    verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=0))
+
+    assert (verdict.code, verdict.message) == (
+        3,
+        "10 of 1,000 images cannot be used (EMPTY 9, CHANGED 1); --max_rejected allows 0. Nothing was published. The input was "
+        "changed while it was read: rerun with --discard_incomplete, to begin with what is there now.",
+    )
+
+
 @pytest.mark.parametrize("limit", [RejectLimit(count=10), RejectLimit(), RejectLimit(share=(1, 100), floor=0)])
 def test_as_many_rejects_as_allowed_are_allowed(limit: RejectLimit) -> None:
     assert judge(GOOD, TOTALS, PLAN, limit).code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed import storage
+from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.findings import Finding
 from shardfeed.storage.base import Stat
@@ -161,6 +162,21 @@ def test_work_in_progress_is_noted_and_left_alone(out: Path) -> None:
         "they are no part of the dataset, and rerunning the same build sweeps them.",
     )
     assert part.read_bytes() == b"{}"
+
+
+def test_a_manifest_that_is_not_the_one_that_was_written_is_found(out: Path) -> None:
+    written = to_hex(crc32c((out / "manifest.json").read_bytes()))
+    (out / "run.json").write_text(json.dumps({"manifest_crc32c": written}))
+    assert verify(out).ok
+    text = (out / "manifest.json").read_text()
+    changed = text.replace('"config":{', '"config":{"channels":"cmyk",')
+    assert changed != text
+    (out / "manifest.json").write_text(changed)
+    (finding,) = verify(out).findings
+    assert finding == Finding(
+        "manifest.json", None, "crc32c in run.json", written, to_hex(crc32c(changed.encode())),
+        f"Restore manifest.json from a copy, or delete {out} and build again.",
+    )  # fmt: skip
 
 
 def test_run_json_belongs_to_the_dataset(out: Path) -> None:
