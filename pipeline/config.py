@@ -43,7 +43,7 @@ class BuildConfig:
     output: str
     options: BuildOptions = field(default_factory=BuildOptions)
     max_rejected: RejectLimit = field(default_factory=RejectLimit)
-    threads: int = 0
+    threads: int | None = None  # None leaves it to the machine that encodes
     runner: str | None = None
     beam_args: tuple[str, ...] = ()
     keep_parts: bool = False
@@ -59,7 +59,7 @@ class BuildConfig:
         set_(self, "output", _check_output(self.output))
         class_depth = 2 if self.options.splits == FOLDERS else 1
         set_(self, "roots", parse_inputs(list(self.inputs), class_depth=class_depth))
-        if self.threads < 0 or self.threads > 512:
+        if self.threads is not None and not 1 <= self.threads <= 512:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
             )
@@ -229,7 +229,7 @@ def parse_image_size(text: str) -> tuple[int, int]:
     Raises:
         UsageError: another form.
     """
-    match = re.fullmatch(r"(\d{1,9})(?:[xX](\d{1,9}))?", text)
+    match = re.fullmatch(r"([0-9]{1,9})(?:[xX]([0-9]{1,9}))?", text)
     if not match:
         raise UsageError(f"--image_size {clip(text)}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels.")
     return int(match[1]), int(match[2] or match[1])

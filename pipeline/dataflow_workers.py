@@ -54,7 +54,7 @@ def is_dataflow(engine: str) -> bool:
     return engine.rpartition(".")[2].lower() == "dataflowrunner"
 
 
-def encode_threads(engine: str, asked: int) -> int:
+def encode_threads(engine: str, asked: int | None) -> int:
     """``--threads``, or what suits the engine; 0 leaves it to the machine that encodes."""
     return asked or (REMOTE_THREADS if is_dataflow(engine) else 0)
 

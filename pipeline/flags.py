@@ -115,7 +115,6 @@ def _run(group: argparse._ArgumentGroup) -> None:
     add(
         "--threads",
         type=int,
-        default=0,
         metavar="N",
         help="encoding threads a process (default one a core, at least 8 from a bucket)",
     )

@@ -28,7 +28,7 @@ from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
 from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
-from shardfeed.verify import verify
+from shardfeed.verify import FOREIGN, verify
 from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
@@ -61,7 +61,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
 
 def _refuse_damaged(url: str) -> None:
     """Exit code 0 says that the dataset is there and complete: names and sizes are looked at again, in one listing."""
-    findings = verify(url).findings
+    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
     if findings:
         more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
         raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")

@@ -7,6 +7,7 @@ because a sheet is looked at exactly when something may be wrong.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
@@ -34,6 +35,12 @@ _LABEL_SIZE, _KEY_SIZE, _TITLE_SIZE = 14, 11, 14  # pixels of text height
 _CAPTION = 38  # pixels below a thumbnail: label and key
 _BACKGROUND, _FRAME, _INK, _FAINT = (242, 242, 242), (214, 214, 214), (28, 28, 28), (104, 104, 104)
 _ALARM = (160, 32, 32)
+_FONTS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "Arial.ttf",
+    "Helvetica.ttc",
+)  # as Linux, Windows and macOS have them
 _MAX_RECORDS = 1_000  # 40 rows of 25 are 8,000 pixels high; more is not looked at
 
 
@@ -45,7 +52,7 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, co
         UsageError: no such split, ``n`` or ``columns`` out of range, or Pillow is not installed.
     """
     try:
-        from PIL import Image, ImageDraw, ImageFont
+        from PIL import Image, ImageDraw
     except ImportError:
         raise UsageError(
             "a contact sheet is drawn with Pillow, which is not installed. Install it with: pip install Pillow"
@@ -61,8 +68,8 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, co
     sheet = Image.new("RGB", size, _BACKGROUND)
     draw = ImageDraw.Draw(sheet)
     title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
-    _text(draw, (_GAP, _GAP - 2), title, ImageFont.load_default(_TITLE_SIZE), _INK, size[0] - 2 * _GAP)
-    fonts = ImageFont.load_default(_LABEL_SIZE), ImageFont.load_default(_KEY_SIZE)
+    _text(draw, (_GAP, _GAP - 2), title, _font(_TITLE_SIZE), _INK, size[0] - 2 * _GAP)
+    fonts = _font(_LABEL_SIZE), _font(_KEY_SIZE)
     for number, record in enumerate(records):
         row, column = divmod(number, columns)
         corner = (_GAP + column * (_CELL + _GAP), top + row * (_CELL + _CAPTION + _GAP))
@@ -86,9 +93,29 @@ def _draw_record(
     else:
         thumbnail = _fit(picture)
         sheet.paste(thumbnail, (left + (_CELL - thumbnail.width) // 2, top + (_CELL - thumbnail.height) // 2))
-    _text(draw, (left, top + _CELL + 4), clip(record.label), fonts[0], _INK, _CELL)
-    key = _shortened(draw, clip(record.key), fonts[1], _CELL, keep_end=True)  # a key's end tells most
+    # The index tells classes apart whose names the font cannot show.
+    label = _written(f"{record.class_index} {clip(record.label)}", fonts[0])
+    _text(draw, (left, top + _CELL + 4), label, fonts[0], _INK, _CELL)
+    key = _shortened(
+        draw, _written(clip(record.key), fonts[1]), fonts[1], _CELL, keep_end=True
+    )  # a key's end tells most
     draw.text((left, top + _CELL + 22), key, fill=_FAINT, font=fonts[1])
+
+
+def _font(size: int) -> _Font:
+    """A font of the system's, for names in most scripts; else Pillow's own, which has ASCII alone."""
+    from PIL import ImageFont
+
+    for name in _FONTS:
+        with contextlib.suppress(OSError):
+            return ImageFont.truetype(name, size)
+    return ImageFont.load_default(size)
+
+
+def _written(text: str, font: _Font) -> str:
+    """``text`` as ``font`` can show it: in Pillow's own every other letter would be the same empty box."""
+    is_the_systems = isinstance(getattr(font, "path", None), str)
+    return text if is_the_systems else text.encode("ascii", "backslashreplace").decode()
 
 
 def _picture(record: StoredRecord, image: ImageInfo) -> Image | None:

@@ -24,6 +24,7 @@ from shardfeed.storage.base import Stat, Store
 
 __all__ = ["Finding", "Report", "verify"]
 
+FOREIGN = "foreign file"
 _MAX_THREADS = 16  # above it a bucket's bandwidth, not its latency, is the limit
 
 
@@ -94,11 +95,9 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
                 expected = f"an entry for {index}"
                 findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
     for name in sorted(listed):
-        if naming.is_ours(name) and not _is_expected(name, sizes):
+        if (naming.is_ours(name) or name.endswith(".tfrecord")) and not _is_expected(name, sizes):
             remedy = f"Readers that glob would take it in: move {name} out of {store.url}."
-            findings.append(
-                Finding(name, None, "foreign file", "no file that the manifest does not name", "one", remedy)
-            )
+            findings.append(Finding(name, None, FOREIGN, "no file that the manifest does not name", "one", remedy))
     return findings
 
 
@@ -113,7 +112,7 @@ def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
             f"{naming.PARTS}/ holds {len(parts)} files of a build in progress or stopped after it published; "
             "they are no part of the dataset, and rerunning the same build sweeps them."
         )
-    if strangers := sorted(name for name in listed if not naming.is_ours(name)):
+    if strangers := sorted(name for name in listed if not naming.is_ours(name) and not name.endswith(".tfrecord")):
         shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
         notes.append(f"{len(strangers)} files are not shardfeed's: {shown}")
     return notes

@@ -102,6 +102,23 @@ def test_of_a_long_key_the_end_is_shown_and_of_a_long_label_the_beginning(tmp_pa
     assert (third == fourth).all()
 
 
+@pytest.mark.parametrize(("fonts", "labels"), [(None, ("", "")), ((), ("日", "本"))], ids=["by index", "Pillow's font"])
+def test_classes_are_told_apart_whatever_the_font_can_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fonts: tuple[str, ...] | None, labels: tuple[str, str]
+) -> None:
+    if fonts is not None:
+        monkeypatch.setattr("shardfeed.contact_sheet._FONTS", fonts)
+    rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 1 if fonts is None else 6)]
+    rows[0]["label"], rows[2]["label"] = (label.encode() for label in labels)
+    rows[1]["label"] = rows[0]["label"]
+    daisies = 2 if fonts is None else 3
+    dataset = Tiny({"train": [rows]}, class_counts={"train": {"daisy": daisies, "rose": 3 - daisies, "tulip": 0}})
+    dataset.write(tmp_path / "out")
+    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 3, 3))
+    first, twin, other = (caption(sheet, number, 3)[:20] for number in range(3))
+    assert (first == twin).all() and (first != other).any()
+
+
 def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> None:
     rows = [columns(number) for number in range(3)]
     rows[1]["image"] = b"no image"

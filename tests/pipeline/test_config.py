@@ -101,6 +101,7 @@ def test_buckets_stay_as_they_are() -> None:
             "--input /in/cat lies inside --input /in: its images would be listed twice with different classes. Give only one of "
             "them, or build two datasets.",
         ),
+        ({"threads": 0}, "--threads 0: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         ({"threads": -1}, "--threads -1: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         ({"threads": 513}, "--threads 513: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         (
@@ -185,7 +186,9 @@ def test_a_size_is_one_number_or_height_by_width(text: str, size: tuple[int, int
     assert parse_image_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "x", "224x", "x224", "224,320", "-1", "2.5", "1x2x3", "224 x 320", "9" * 10])
+@pytest.mark.parametrize(
+    "text", ["", "x", "224x", "x224", "224,320", "-1", "2.5", "1x2x3", "224 x 320", "9" * 10, "２２４"]
+)
 def test_another_size_is_refused(text: str) -> None:
     assert _refused(parse_image_size, text) == (
         f"--image_size {text}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels."

@@ -135,9 +135,14 @@ def test_two_swapped_shards_of_different_sizes_are_found(out: Path) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["train-00003-of-00004.tfrecord", "old-00000-of-00001.tfrecord.idx", "rejects-00001-of-00002.jsonl"],
+    [
+        "train-00003-of-00004.tfrecord",
+        "old-00000-of-00001.tfrecord.idx",
+        "rejects-00001-of-00002.jsonl",
+        "test.tfrecord",
+    ],
 )
-def test_a_file_with_a_name_of_ours_that_the_manifest_does_not_name_is_foreign(out: Path, file: str) -> None:
+def test_a_file_that_readers_or_we_would_take_for_one_of_the_dataset_is_foreign(out: Path, file: str) -> None:
     (out / file).write_bytes(b"")
     (finding,) = verify(out).findings
     assert (finding.file, finding.what) == (file, "foreign file")
