@@ -49,6 +49,16 @@ ask() {
   gcloud --quiet "$@" 2>/dev/null
 }
 
+# reach WORDS…: ends this where gcloud refuses for another reason than that it may not, or finds nothing: no network, say.
+reach() {
+  local said
+  said=$(gcloud --quiet "$@" 2>&1 >/dev/null) && return 0
+  case $said in
+    *[Pp]ermission* | *PERMISSION_DENIED* | *"not found"* | *NOT_FOUND* | *"not exist"*) ;;
+    *) fail "gcloud could not ask Google: ${said##*$'\n'}" ;;
+  esac
+}
+
 # is_there WHAT WORDS…: whether gcloud describes it; what the user may not look at is taken for there, with a note.
 is_there() {
   local what=$1 said
@@ -69,8 +79,10 @@ check_login() {
 
 check_project() {
   local described services missing=() name
-  described=$(ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)') ||
+  described=$(ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)') || {
+    reach projects describe "$PROJECT"
     fail "project $PROJECT does not exist, or $account may not see it. Yours: gcloud projects list"
+  }
   project_number=${described%%[[:space:]]*}
   [[ $described == *ACTIVE ]] || fail "project $PROJECT is being deleted. Take another: gcloud projects list"
   if services=$(ask services list --enabled --project="$PROJECT" '--format=value(config.name)'); then
@@ -143,6 +155,7 @@ if [[ $# -eq 0 || $1 == -h || $1 == --help ]]; then
   [[ $# -gt 0 ]] || exit 2
   exit 0
 fi
+[[ $1 != --template || $# -eq 2 ]] || fail "--template takes one address: ./run_dataflow.sh --template gs://BUCKET/NAME.json"
 [[ $# -ge 2 ]] || fail "OUTPUT is missing: ./run_dataflow.sh gs://photos gs://datasets/flowers/v1"
 [[ -n ${PROJECT:-} ]] || fail "PROJECT is required: the Google Cloud project that runs the job, as in PROJECT=my-project"
 [[ -n ${REGION:-} ]] || fail "REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1"
@@ -151,7 +164,6 @@ check REGION "$REGION" '[a-z]+-[a-z]+[0-9]+' "a region, such as us-central1 (not
 [[ -z ${IMAGE:-} ]] ||
   check IMAGE "$IMAGE" '[a-z0-9][a-z0-9./:@_-]*' "an image's address, such as us-docker.pkg.dev/my-project/images/shardfeed:0.1.0"
 if [[ $1 == --template ]]; then
-  [[ $# -eq 2 ]] || fail "--template takes one address: ./run_dataflow.sh --template gs://BUCKET/NAME.json"
   make_template "$2"
   exit 0
 fi
@@ -188,6 +200,7 @@ if [[ -n ${SERVICE_ACCOUNT:-} ]]; then
   options+=(--service_account_email "$SERVICE_ACCOUNT")
 fi
 if [[ -n ${NETWORK:-} ]]; then
+  NETWORK=${NETWORK#"projects/$PROJECT/global/networks/"}
   check NETWORK "$NETWORK" '[a-z][a-z0-9-]*|(.*/)?regions/[a-z0-9-]+/subnetworks/[a-z][a-z0-9-]*' \
     "a network's name or regions/REGION/subnetworks/NAME"
   if [[ $NETWORK == */* ]]; then

@@ -33,6 +33,8 @@ WELL: dict[str, str | None] = {
     "dataflow flex-template build": "Successfully saved container spec in flex template file.",
 }
 DENIED = "ERROR: (gcloud) Some requests did not succeed: Required permission for this resource"
+OFFLINE = "ERROR: (gcloud.projects.describe) There was a problem reaching oauth2.googleapis.com"
+ABSENT = "ERROR: (gcloud.projects.describe) NOT_FOUND: Project not found"
 PYTHON = '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$3: $*" >>"$CALLS"\nexit "${PYTHON_CODE:-0}"\n'
 
 
@@ -51,8 +53,8 @@ def run(folder: Path, *arguments: str, answers: dict[str, str | None] | None = N
     gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
     for words, answer in {**WELL, **(answers or {})}.items():
         does = f"printf '%s\\n' '{answer}'" if answer is not None else "echo 'ERROR: (gcloud) no' >&2; exit 1"
-        if answer == DENIED:
-            does = f"echo '{DENIED}' >&2; exit 1"
+        if answer in (DENIED, OFFLINE, ABSENT):
+            does = f"echo '{answer}' >&2; exit 1"
         gcloud.append(f'*"{words}"*) {does} ;;')
     (folder / "bin").mkdir()
     for name, text in (("gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""])), ("python", PYTHON)):
@@ -145,8 +147,14 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
         "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login",
     ),
     (
+        "no network",
+        {"projects describe": OFFLINE},
+        {},
+        f"gcloud could not ask Google: {OFFLINE}",
+    ),
+    (
         "no project",
-        {"projects describe": None},
+        {"projects describe": ABSENT},
         {},
         "project my-project does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
     ),
@@ -275,6 +283,20 @@ def test_a_shared_networks_project_is_asked(tmp_path: Path) -> None:
     assert any("subnets describe shared" in line and "--project=host-proj" in line for line in ran.asked)
 
 
+@pytest.mark.parametrize(
+    ("network", "flag"),
+    [
+        ("projects/my-project/global/networks/inner", "--network inner"),
+        ("inner", "--network inner"),
+        ("regions/us-central1/subnetworks/s", "--subnetwork regions/us-central1/subnetworks/s"),
+    ],
+)
+def test_a_network_is_given_by_name_or_in_full(tmp_path: Path, network: str, flag: str) -> None:
+    ran = run(tmp_path, *COMMAND, NETWORK=network, PLAN="no")
+    assert ran.code == 0, ran.err
+    assert f" {flag} " in ran.started[0]
+
+
 def test_a_subnetwork_of_another_region_is_refused(tmp_path: Path) -> None:
     ran = run(tmp_path, *COMMAND, NETWORK="regions/europe-west1/subnetworks/s")
     said = "NETWORK is in region europe-west1, the workers are in us-central1. Take a subnetwork of us-central1."
@@ -305,8 +327,9 @@ def test_a_template_is_made_of_the_image_and_the_command_that_starts_it_is_shown
         (("gs://templates/t.json",), {}, "IMAGE is required for a template"),
         (("gs://templates",), {"IMAGE": IMAGE}, "TEMPLATE is 'gs://templates'; it must be gs://BUCKET/NAME.json."),
         (("gs://t/t.json", "--image_size"), {"IMAGE": IMAGE}, "--template takes one address"),
+        ((), {"IMAGE": IMAGE}, "--template takes one address"),
     ],
-    ids=["no image", "no file", "more"],
+    ids=["no image", "no file", "more", "no address"],
 )
 def test_a_template_that_cannot_be_made_is_refused(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], said: str
