@@ -134,7 +134,7 @@ def describe_conflict(
 ) -> str:
     """A message that names what differs between two builds, and the ``remedy``."""
     differing = [
-        f"--{name} (there {clip(theirs['config'].get(name), 60)}, here {clip(value, 60)})"
+        f"--{name} (there {_as_given(theirs['config'].get(name))}, here {_as_given(value)})"
         for name, value in sorted(ours["config"].items())
         if theirs["config"].get(name) != value
         and not (name in _DEPENDENT and None in (value, theirs["config"].get(name)))
@@ -146,6 +146,19 @@ def describe_conflict(
     if differing == [_INPUT] and remedy == REMEDY_CLAIM:
         remedy = REMEDY_CHANGED
     return f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. {remedy}"
+
+
+def _as_given(value: Any) -> str:
+    """An option's value as it is written on the command line."""
+    if value is None:
+        return "not given"
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={count}" for name, count in value.items())
+    elif isinstance(value, list) and all(isinstance(side, int) for side in value):
+        value = "x".join(map(str, value))
+    elif isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return clip(value, 60)
 
 
 def refuse_foreign(store: Store) -> None:

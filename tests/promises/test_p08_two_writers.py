@@ -96,7 +96,7 @@ def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_
     for flag in (
         "--seed (there 0, here 7)",
         "--resize (there crop, here pad)",
-        "--image_size (there [16, 16], here [16, 20])",
+        "--image_size (there 16x16, here 16x20)",
     ):
         assert flag in said
     assert "--discard_incomplete" in said
@@ -197,7 +197,7 @@ def test_the_same_command_again_finds_it_built(finished: Path) -> None:
     ("flags", "named"),
     [
         (["--quality", "80"], "--quality (there 95, here 80)"),
-        (["--num_shards", "2"], "--num_shards (there None, here 2)"),
+        (["--num_shards", "2"], "--num_shards (there not given, here 2)"),
         (["--image_format", "png"], "--image_format (there jpeg, here png)"),
         (["--channels", "gray"], "--channels (there rgb, here gray)"),
     ],

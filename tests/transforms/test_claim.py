@@ -72,7 +72,7 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
             replace(OPTIONS, splits="test", image=ImageOptions(height=32)),
             7,
             VERSIONS,
-            "--image_size (there [224, 224], here [32, 224]); --splits (there train, here test)",
+            "--image_size (there 224x224, here 32x224); --splits (there train, here test)",
         ),
         (OPTIONS, 8, VERSIONS, INPUT),
         (OPTIONS, 7, {"pillow": "12.2"}, "codec versions"),
@@ -342,12 +342,14 @@ def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("theirs", "ours", "differing"),
     [
-        ({}, {"num_shards": 4}, "--num_shards (there None, here 4)"),
-        ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here None)"),
+        ({}, {"class_list": ("b", "a")}, "--class_list (there not given, here b, a)"),
+        ({}, {"num_shards": (("a", 2), ("b", 1))}, "--num_shards (there not given, here a=2,b=1)"),
+        ({}, {"num_shards": 4}, "--num_shards (there not given, here 4)"),
+        ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here not given)"),
         ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
         ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
     ],
-    ids=["a number", "a number there", "bytes", "a format without a quality"],
+    ids=["a list", "numbers by split", "a number", "a number there", "bytes", "a format without a quality"],
 )
 def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     store: Store, theirs: dict[str, object], ours: dict[str, object], differing: str
