@@ -49,10 +49,11 @@ def main() -> None:
     parser = photos_parser(__doc__)
     parser.add_argument("--copies", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=0, help="of the bucket build (default: the command's own)")
+    parser.add_argument("--threads", help="of the bucket build (default: the command's own)")
     args = parser.parse_args()
     print(where())
-    os.environ["GOMAXPROCS"] = "1"  # more of them spin while they wait for the next request
+    # More of them spin while they wait for the next request; and a collection each few megabytes is the server's own affair.
+    os.environ.update(GOMAXPROCS="1", GOGC="400")
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else args.work
     with (
         tempfile.TemporaryDirectory(dir=args.work) as work,
@@ -69,7 +70,8 @@ def main() -> None:
             local, before = build(photos, Path(work) / "out"), _server_cpu()
             remote = command(
                 "-m", "pipeline", "build", "--input", "gs://photos", "--output", f"gs://datasets/v{turn}", "--resize", "squash",
-                "--quality", "90", "--num_shards", "16", "--threads", str(args.threads),
+                "--quality", "90", "--num_shards", "16",
+                *([] if args.threads is None else ["--threads", args.threads]),
             )  # fmt: skip
             ratios.append(local.seconds / remote.seconds)
             rates = f"local {images / local.seconds:,.0f} img/s, bucket to bucket {images / remote.seconds:,.0f} img/s"
