@@ -81,10 +81,6 @@ def _forecast(
         machine_type=config.beam_arg("worker_machine_type") or config.beam_arg("machine_type"),
         max_workers=config.beam_arg("max_num_workers") or config.beam_arg("num_workers"),
     )
-    rejected: dict[str, int] = {}
-    for sample in found.splits.values():
-        for reason, count in sample.rejected.items():
-            rejected[reason] = rejected.get(reason, 0) + count
     return Forecast(
         inputs=[root.url for root in config.roots],
         output=config.output,
@@ -93,7 +89,7 @@ def _forecast(
         splits=splits,
         classes=plan.classes,
         sampled=found.images,
-        rejected=rejected,
+        rejected=found.rejected,
         threads=threads,
         rate=found.rate,
         seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
@@ -104,20 +100,19 @@ def _forecast(
 
 def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_bytes: int) -> SplitForecast:
     images = totals.images
-    records, size = max(round(images * sample.written), 1) if sample.written else 0, sample.total(images)
+    records, size = images - sample.rejects, sample.bytes
     # Part membership is a hash, so some parts of a small split get no image; those are never made.
     parts = max(round(planned.parts * (1 - (1 - 1 / planned.parts) ** images)), 1)
     shards = (planned.shards or shards_for_bytes(size, records, shard_bytes)) if records else 0
     by_class = {name: count for name, (count, _) in sorted(totals.by_class.items())}
-    return SplitForecast(images, records, size, sample.error(images), parts, min(shards, parts), by_class)
+    return SplitForecast(images, records, size, sample.error, parts, min(shards, parts), by_class)
 
 
 def _about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterator[str]:
-    bad = sum(sum(sample.rejected.values()) for sample in found.splits.values())
-    expected = round(bad / found.images * plan.candidates)
+    expected = sum(sample.rejects for sample in found.splits.values())
     allowed = config.max_rejected.images(plan.candidates)
     for name, sample in found.splits.items():
-        if not sample.written:
+        if sample.rejects == sample.images:
             yield f"none of the images read for {name} can be used: the build would publish nothing (exit 3)"
     if expected > allowed:
         yield (

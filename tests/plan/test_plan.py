@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,6 +27,8 @@ from transforms.options import BuildOptions
 from transforms.reconciling import RejectLimit
 
 PHOTOS = REPOSITORY / "examples" / "sample_photos"
+NINE_TO_ONE = "train=0.9,validation=0.1"
+KEPT = ImageOptions(height=240, width=240, resize="longest", keep_original=True)
 SAMPLE = 100  # half of the photos; a sample of all would prove nothing
 
 
@@ -44,13 +47,48 @@ def _drawings(root: Path, count: int) -> Path:
     return root
 
 
+def _flat(root: Path, count: int, name: str = "") -> Path:
+    """PNGs of one colour, all about as large; ``name``: what each one's begins with."""
+    for i in range(count):
+        (root / f"class-{i % 3}").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (64, 64), (i % 256, i // 2 % 256, 90)).save(root / f"class-{i % 3}" / f"{name}{i}.png")
+    return root
+
+
+def _logos_and_photos(root: Path, logos: int, photos: int, name: str = "") -> Path:
+    """A few photos among logos, named so that of the hundred smallest hashes too few or too many are photos'."""
+    _flat(root, logos, name)
+    for i, path in enumerate(sorted(PHOTOS.glob("*/*.jpg"))[:photos]):
+        shutil.copy(path, root / f"class-{i % 3}" / path.name)
+    return root
+
+
+def _few_large(root: Path, count: int) -> Path:
+    """JPEGs of which one in 40 is far larger, named so that too many of the hundred smallest hashes are theirs."""
+    rng = np.random.default_rng(5)
+    for i in range(count):
+        side = 240 if i % 40 == 0 else 24
+        path = root / f"class-{i % 3}" / f"large-{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (side, side, 3), np.uint8)).save(path)
+    return root
+
+
 def _tree(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
 
 
 @pytest.fixture(scope="module")
-def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _drawings(tmp_path_factory.mktemp("drawings"), 400)
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of images by name."""
+    made = tmp_path_factory.mktemp("sources")
+    return {
+        "photos": PHOTOS,
+        "drawings": _drawings(made / "drawings", 400),
+        "3 % photos": _logos_and_photos(made / "3", 970, 30, "logo-"),
+        "10 % photos": _logos_and_photos(made / "10", 900, 100),
+        "few large": _few_large(made / "large", 1_000),
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,12 +99,22 @@ def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("photos", BuildOptions(image=ImageOptions(height=64, width=64, format="png"), num_shards=50)),
         ("drawings", BuildOptions(image=ImageOptions(height=48, width=64, format="png"), num_shards=8)),
         ("drawings", BuildOptions(image=ImageOptions(height=48, width=64), shard_bytes=40_000)),
+        ("3 % photos", BuildOptions(image=ImageOptions(height=96, width=96, format="png"), num_shards=8)),
+        ("3 % photos", BuildOptions(image=ImageOptions(height=96, width=96), shard_bytes=20_000, splits=NINE_TO_ONE)),
+        ("10 % photos", BuildOptions(image=ImageOptions(height=96, width=96), shard_bytes=20_000)),
+        ("few large", BuildOptions(image=KEPT, shard_bytes=50_000)),
+        ("few large", BuildOptions(image=KEPT, shard_bytes=20_000, splits=NINE_TO_ONE)),
     ],
-    ids=["photos in two splits", "photos by bytes", "four photos a shard", "drawings as PNG", "drawings by bytes"],
+    ids=[
+        *("photos in two splits", "photos by bytes", "four photos a shard", "drawings as PNG", "drawings by bytes"),
+        *("3 % photos as PNG", "3 % photos in two splits", "10 % photos by bytes"),
+        *("few large ones, kept", "few large ones, kept, in two splits"),
+    ],
 )
-def test_the_forecast_agrees_with_the_build(source: str, options: BuildOptions, drawings: Path, tmp_path: Path) -> None:
-    photos = PHOTOS if source == "photos" else drawings
-    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=options)
+def test_the_forecast_agrees_with_the_build(
+    source: str, options: BuildOptions, sources: dict[str, Path], tmp_path: Path
+) -> None:
+    config = BuildConfig(inputs=(str(sources[source]),), output=str(tmp_path / "out"), options=options)
     forecast = plan_build(config, sample=SAMPLE)
     run_build(config)
 
@@ -82,8 +130,32 @@ def test_the_forecast_agrees_with_the_build(source: str, options: BuildOptions, 
     }
     for name, split in built.splits.items():
         assert forecast.splits[name].bytes == pytest.approx(split.bytes, rel=0.10)
+        assert forecast.splits[name].error < 0.10
         shards = len(split.shards)
         assert forecast.splits[name].shards == (shards if options.num_shards else pytest.approx(shards, rel=0.10))
+
+
+def test_more_shards_than_parts_that_hold_an_image_are_not_promised(tmp_path: Path) -> None:
+    """A shard an image is asked for; some images share a part, and no shard is empty."""
+    photos = write_photos(tmp_path / "photos", cat=60)
+    options = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=60)
+    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=options)
+    split = plan_build(config).splits["train"]
+    run_build(config)
+
+    assert split.shards == split.parts < 60
+    assert split.shards == pytest.approx(len(info(tmp_path / "out").manifest.splits["train"].shards), rel=0.10)
+
+
+def test_when_time_is_up_one_of_each_stratum_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.sample.LEAST_IMAGES", 0)
+    monkeypatch.setattr("pipeline.sample.SAMPLE_SECONDS", -1.0)
+    photos = _flat(write_photos(tmp_path / "photos", cat=5), 7)
+    (photos / "cat" / "empty.png").touch()
+    forecast = plan_build(BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out")))
+
+    assert (forecast.sampled, forecast.rejected) == (3, {"EMPTY": 1})
+    assert forecast.splits["train"].records == 12
 
 
 def test_a_split_that_is_read_whole_is_forecast_exactly(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
+from operator import le
+from statistics import fmean
 
 import pytest
 
-from pipeline.sample import Sampler, SplitSample
+from pipeline.sample import Chosen, Outcome, Sampler, SplitSample, Stratum, StratumSample, allot, conclude
 from shardfeed.hashing import hash64
 from shardfeed.storage.base import Stat
 from transforms.elements import ImageRef, RefBatch, pack_ref
@@ -14,9 +17,18 @@ from transforms.elements import ImageRef, RefBatch, pack_ref
 KEYS = [b"cat/%d.jpg" % number for number in range(300)]
 
 
+def _ref(key: bytes, size: int = 1, root: int = 0) -> bytes:
+    return pack_ref(ImageRef(root, key, Stat(size, 1)))
+
+
 def _batches(keys: list[bytes], size: int) -> list[RefBatch]:
-    refs = [pack_ref(ImageRef(0, key, Stat(1, 1))) for key in keys]
+    refs = [_ref(key) for key in keys]
     return [RefBatch("train", b"".join(refs[i : i + size])) for i in range(0, len(refs), size)]
+
+
+def _of_sizes(sizes: list[int]) -> SplitSample:
+    """A sample of one stratum of 10,000 images."""
+    return SplitSample([StratumSample(10_000, [Outcome(size) for size in sizes])])
 
 
 @pytest.mark.parametrize("size", [1, 7, 300], ids=["single", "small batches", "one batch"])
@@ -27,34 +39,122 @@ def test_the_smallest_hashes_are_chosen_in_whatever_order_they_are_listed(size: 
         sampler.add(batch)
 
     smallest = sorted(KEYS, key=lambda key: hash64("plan", 0, key))[:20]
-    assert [(split, ref.key) for split, ref in sampler.chosen()] == [("train", key) for key in smallest]
+    assert [(item.split, item.ref.key) for item in sampler.chosen()] == [("train", key) for key in smallest]
 
 
 def test_splits_take_turns_so_that_any_beginning_is_a_sample() -> None:
     sampler = Sampler(splits=2, images=4)
     for split, count in (("train", 3), ("validation", 1)):
-        refs = [pack_ref(ImageRef(0, key, Stat(1, 1))) for key in KEYS[:count]]
-        sampler.add(RefBatch(split, b"".join(refs)))
+        sampler.add(RefBatch(split, b"".join(map(_ref, KEYS[:count]))))
 
-    assert [split for split, _ in sampler.chosen()] == ["train", "validation", "train", "train"]
+    assert [item.split for item in sampler.chosen()] == ["train", "validation", "train", "train"]
+
+
+def test_strata_are_suffixes_and_sizes_to_a_factor_of_two_and_each_is_in_any_beginning() -> None:
+    sampler = Sampler(splits=1, images=20)
+    refs = [_ref(key, 1_000) for key in KEYS]
+    refs += [_ref(b"cat.v2/%d" % number, 1_000) for number in range(9)]
+    refs += [_ref(b"cat/a.PNG", 1_000), _ref(b"cat/b.png", 1_023), _ref(b"cat/c.png", 1_024), _ref(b"cat/empty.png", 0)]
+    sampler.add(RefBatch("train", b"".join(refs)))
+
+    first = {item.stratum: item.ref.key for item in sampler.chosen()[:5]}
+    assert sorted(stratum.images for stratum in first) == [1, 1, 2, 9, 300]
+    assert [stratum.images for stratum, key in first.items() if b"." not in key.rpartition(b"/")[2]] == [9]
 
 
 def test_what_cannot_be_labelled_is_not_sampled() -> None:
     sampler = Sampler(splits=1)
-    sampler.add(RefBatch("?no_class", pack_ref(ImageRef(0, b"loose.jpg", Stat(1, 1)))))
+    sampler.add(RefBatch("?no_class", _ref(b"loose.jpg")))
 
     assert sampler.chosen() == []
 
 
-def test_totals_are_means_times_images_and_rejects_count_as_nothing() -> None:
-    sample = SplitSample([100, 200, 0, 300], {"FORMAT": 1})
+def test_a_key_of_two_inputs_is_sampled_twice() -> None:
+    """The build refuses it, but only once it sees both in one part."""
+    sampler = Sampler(splits=1, images=2)
+    sampler.add(RefBatch("train", b"".join(_ref(b"cat/1.jpg", root=root) for root in (1, 0, 2))))
 
-    assert (sample.written, sample.total(40)) == (0.75, 6_000)
+    assert [item.ref.key for item in sampler.chosen()] == [b"cat/1.jpg"] * 2
+
+
+@pytest.mark.parametrize(
+    ("strata", "read"),
+    [
+        ([(900, 9_000), (100, 9_000)], [70, 30]),
+        ([(900, 9_000), (10, 90_000)], [90, 10]),
+        ([(60, 60), (40, 90_000)], [60, 40]),
+        ([(10**8, 10**12), (1, 1), (2, 0)], [100, 1, 1]),
+        ([(500, 0)], [100]),
+    ],
+    ids=["half by each", "a whole stratum leaves the rest", "all", "one at least", "empty files"],
+)
+def test_half_is_read_in_proportion_to_images_and_half_to_bytes(strata: list[tuple[int, int]], read: list[int]) -> None:
+    listed = [Stratum(images, size) for images, size in strata]
+
+    counts = dict(allot(listed, 100))
+    assert [counts[stratum] for stratum in listed] == read
+
+
+def test_no_stratum_goes_unread_where_there_are_more_than_reads() -> None:
+    assert [count for _, count in allot([Stratum(5, 50 * i) for i in range(300)], 100)][-1] == 1
+
+
+def test_totals_are_means_times_images_by_stratum_and_rejects_count_as_nothing() -> None:
+    small = StratumSample(40, [Outcome(100), Outcome(200), Outcome(0, "FORMAT"), Outcome(300)])
+    large = StratumSample(2, [Outcome(5_000), Outcome(6_000)])
+    sample = SplitSample([small, large])
+
+    assert (sample.images, sample.rejects, sample.bytes) == (42, 10, 6_000 + 11_000)
+
+
+def test_no_record_is_promised_only_where_no_image_could_be_used() -> None:
+    bad, good = Outcome(0, "FORMAT"), Outcome(100)
+
+    assert SplitSample([StratumSample(1_000, [bad] * 10), StratumSample(7, [bad])]).rejects == 1_007
+    assert SplitSample([StratumSample(10**6, [bad] * 10), StratumSample(1, [good])]).rejects == 10**6
+    assert SplitSample([StratumSample(3, [bad, bad, good])]).rejects == 2
 
 
 def test_the_error_shrinks_with_the_sample_and_is_none_for_the_whole() -> None:
-    few, many = SplitSample([90, 110] * 5), SplitSample([90, 110] * 50)
+    whole = SplitSample([StratumSample(10, [Outcome(90), Outcome(110)] * 5)])
 
-    assert few.error(10) == 0.0
-    assert 0.05 < few.error(10_000) < 0.08
-    assert 0.015 < many.error(10_000) < 0.025
+    assert whole.error == 0.0
+    assert 0.05 < _of_sizes([90, 110] * 5).error < 0.08
+    assert 0.015 < _of_sizes([90, 110] * 50).error < 0.025
+
+
+def test_one_image_of_many_says_little() -> None:
+    assert _of_sizes([100]).error == pytest.approx(2, rel=1e-3)
+    assert _of_sizes([0]).error == 0.0
+
+
+def test_the_error_covers_the_truth() -> None:
+    """A hundred listings with photos among logos, whose records vary: two standard errors cover 95 %, and are not far more."""
+    off, said = [], []
+    for seed in range(100):
+        rng, sampler = random.Random(seed), Sampler(splits=1, images=60)
+        sizes = {b"c/%d-%d.png" % (seed, i): round(rng.lognormvariate(6, 0.3)) for i in range(380)}
+        sizes |= {b"c/%d-%d.jpg" % (seed, i): round(rng.lognormvariate(9, 0.6)) for i in range(20)}
+        records = {key: round(size * rng.lognormvariate(0, 0.5)) for key, size in sizes.items()}
+        sampler.add(RefBatch("train", b"".join(_ref(key, size) for key, size in sizes.items())))
+        chosen = sampler.chosen()
+        found = conclude(chosen, [Outcome(records[item.ref.key]) for item in chosen], 1.0).splits["train"]
+        off.append(abs(found.bytes / sum(records.values()) - 1))
+        said.append(found.error)
+
+    assert sum(map(le, off, said)) >= 90
+    assert fmean(said) < 3 * math.sqrt(fmean(share**2 for share in off))
+
+
+def test_times_are_those_of_the_input_not_of_the_sample() -> None:
+    """Two of ninety images that take a second and two of ten that take ten, on two threads; what was not read does not count."""
+    quick, slow = Stratum(90), Stratum(10)
+    ref = ImageRef(0, b"cat/1.jpg", Stat(1, 1))
+    chosen = [Chosen("train", stratum, ref) for stratum in (quick, slow, quick, slow, quick)]
+    fast, late = Outcome(1, cpu=0.5, seconds=1.0), Outcome(0, "FORMAT", cpu=5.0, seconds=10.0)
+
+    found = conclude(chosen, [fast, late, fast, late, None], 11.0)
+
+    assert (found.images, found.rejected) == (4, {"FORMAT": 2})
+    assert found.cpu_seconds == pytest.approx((90 * 0.5 + 10 * 5.0) / 100)
+    assert found.rate == pytest.approx(100 / ((90 * 1.0 + 10 * 10.0) / 2))
