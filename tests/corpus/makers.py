@@ -116,10 +116,11 @@ def patched(data: bytes, position: int, new: bytes) -> bytes:
 
 
 def many_scans(count: int) -> bytes:
-    """A progressive JPEG whose last scan is repeated."""
+    """A progressive JPEG of ``count`` scans: the last one is repeated."""
     data = saved(photo(), "JPEG", progressive=True)
-    last = data.rindex(b"\xff\xda")
-    return data[:last] + data[last:-2] * count + data[-2:]
+    scan = b"\xff\xda"
+    last = data.rindex(scan)
+    return data[:last] + data[last:-2] * (count + 1 - data.count(scan)) + data[-2:]
 
 
 def flat_ycck(luma: int, black: int, size: tuple[int, int] = (32, 32)) -> bytes:
@@ -200,14 +201,47 @@ def gray_profile(gamma: float) -> bytes:
     return icc(b"GRAY", b"XYZ ", {b"wtpt": WHITE, b"kTRC": _gamma(gamma)})
 
 
+def near_srgb_profile(levels: int) -> bytes:
+    """sRGB whose middle is ``levels`` (of 255) brighter; black and white are sRGB's."""
+    brighter = [x / 255 + levels / 255 * 4 * x / 255 * (1 - x / 255) for x in range(256)]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in brighter]
+    curve = b"curv\0\0\0\0" + struct.pack(">I256H", 256, *(round(v * 65535) for v in linear))
+    return icc(
+        b"RGB ",
+        b"XYZ ",
+        {
+            b"wtpt": WHITE,
+            b"rXYZ": _xyz(0.43607, 0.22249, 0.01392),
+            b"gXYZ": _xyz(0.38515, 0.71687, 0.09708),
+            b"bXYZ": _xyz(0.14307, 0.06061, 0.71410),
+            b"rTRC": curve,
+            b"gTRC": curve,
+            b"bTRC": curve,
+        },
+    )
+
+
+def faded_profile() -> bytes:
+    """RGB of a faded print, as tables: its perceptual black is Lab L 40, its colorimetric one L 20, its white is white."""
+    tables = {
+        name: _table(3, [(black + (255 - black) * index.bit_count() // 3, 128, 128) for index in range(8)])
+        for name, black in ((b"A2B0", 102), (b"A2B1", 51))
+    }
+    return icc(b"RGB ", b"Lab ", {b"wtpt": WHITE, **tables})
+
+
 def ink_profile(lab_of_full_ink: tuple[int, int, int] = (0, 128, 128)) -> bytes:
     """CMYK in which every ink alone, at full, already gives one colour: what no naive conversion would do."""
+    table = _table(4, [(255, 128, 128), *[lab_of_full_ink] * 15])
+    return icc(b"CMYK", b"Lab ", {b"wtpt": WHITE, b"A2B0": table})
+
+
+def _table(channels: int, corners: Iterable[tuple[int, int, int]]) -> bytes:
+    """Lab, a byte each, of every corner of the cube of ``channels``; the last channel varies fastest."""
     identity = bytes(range(256))
-    white, full = (255, 128, 128), lab_of_full_ink
-    grid = b"".join(bytes(white if index == 0 else full) for index in range(16))
     matrix = struct.pack(">9i", 65536, 0, 0, 0, 65536, 0, 0, 0, 65536)
-    lut = b"mft1\0\0\0\0" + bytes((4, 3, 2, 0)) + matrix + identity * 4 + grid + identity * 3
-    return icc(b"CMYK", b"Lab ", {b"wtpt": WHITE, b"A2B0": lut})
+    grid = b"".join(map(bytes, corners))
+    return b"mft1\0\0\0\0" + bytes((channels, 3, 2, 0)) + matrix + identity * channels + grid + identity * 3
 
 
 # --- GIF, BMP, WebP

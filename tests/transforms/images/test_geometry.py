@@ -17,12 +17,13 @@ MODES: list[ResizeMode] = ["crop", "squash", "pad", "shortest", "longest"]
     ("mode", "source", "target", "expected"),
     [
         ("crop", (400, 300), (200, 200), Plan((50.0, 0.0, 300.0, 300.0), (200, 200), (200, 200))),
-        ("crop", (300, 500), (200, 100), Plan((0.0, 175.0, 300.0, 150.0), (200, 100), (200, 100))),
+        ("crop", (300, 501), (200, 100), Plan((0.0, 175.5, 300.0, 150.0), (200, 100), (200, 100))),
         ("squash", (400, 300), (200, 200), Plan((0.0, 0.0, 400.0, 300.0), (200, 200), (200, 200))),
         ("pad", (400, 300), (200, 200), Plan((0.0, 0.0, 400.0, 300.0), (200, 150), (200, 200))),
         ("pad", (300, 400), (200, 200), Plan((0.0, 0.0, 300.0, 400.0), (150, 200), (200, 200))),
         ("shortest", (400, 300), (150, 150), Plan((0.0, 0.0, 400.0, 300.0), (200, 150), (200, 150))),
         ("longest", (400, 300), (200, 200), Plan((0.0, 0.0, 400.0, 300.0), (200, 150), (200, 150))),
+        ("longest", (400, 150), (100, 100), Plan((0.0, 0.0, 400.0, 150.0), (100, 38), (100, 38))),
         ("longest", (1000, 1), (224, 224), Plan((0.0, 0.0, 1000.0, 1.0), (224, 1), (224, 1))),
     ],
     ids=lambda value: str(value),
@@ -31,6 +32,11 @@ def test_a_source_is_cut_and_scaled_as_its_mode_says(
     mode: ResizeMode, source: tuple[int, int], target: tuple[int, int], expected: Plan
 ) -> None:
     assert plan(source, False, ImageOptions(resize=mode, width=target[0], height=target[1])) == expected
+
+
+@pytest.mark.parametrize(("source", "enlarged"), [((201, 199), True), ((199, 201), True), ((200, 200), False)], ids=str)
+def test_an_image_of_which_one_side_grows_is_enlarged(source: tuple[int, int], enlarged: bool) -> None:
+    assert plan(source, False, ImageOptions(resize="squash", width=200, height=200)).upscales is enlarged
 
 
 def test_sides_are_swapped_for_a_source_that_lies_on_its_side() -> None:

@@ -36,8 +36,15 @@ def test_an_empty_file_is_refused_by_its_size() -> None:
         check_size(0)
 
 
-def test_a_long_thin_image_is_refused_where_its_result_would_be_huge() -> None:
-    thin = m.saved(Image.new("L", (2, 200)), "PNG")
+def test_a_result_of_4_mpx_is_the_largest() -> None:
+    limits.check_output(2048, 2048)
+    with pytest.raises(RejectError, match="OUTPUT: the result would be 2048 x 2049 pixels; at most 4194304 in all"):
+        limits.check_output(2048, 2049)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_long_thin_image_is_refused_where_its_result_would_be_huge(kind: str) -> None:
+    thin = m.saved(Image.new("L", (2, 200)), kind)
     assert reason(thin, ImageOptions(resize="shortest")) == Reason.OUTPUT.value
     assert process_image(thin, ImageOptions(resize="longest")).width == 2
 
@@ -58,10 +65,14 @@ def test_tolerating_truncation_anywhere_in_the_process_is_refused(monkeypatch: p
     [
         (m.saved(m.photo((448, 448)), "JPEG"), 5 * 224 * 224),
         (m.saved(m.photo((100, 100), "L"), "JPEG"), 100 * 100),
+        (m.saved(m.photo((100, 100), "CMYK"), "JPEG"), 2 * 5 * 100 * 100),
+        (m.saved(m.photo((448, 448)), "JPEG", progressive=True), 5 * 224 * 224 + 2 * 3 * 448 * 448),
         (m.saved(m.photo((100, 100)), "PNG"), 14 * 100 * 100),
+        (m.saved(m.photo((100, 100)), "GIF"), 10 * 100 * 100),
+        (m.saved(m.photo((100, 100)), "BMP"), 10 * 100 * 100),
         (m.saved(m.photo((100, 100)), "WEBP"), 20 * 100 * 100),
     ],
-    ids=["jpeg-scaled", "jpeg-gray", "png", "webp"],
+    ids=["jpeg-scaled", "jpeg-gray", "jpeg-cmyk", "jpeg-progressive", "png", "gif", "bmp", "webp"],
 )
 def test_memory_is_reserved_once_and_given_back(data: bytes, expected: int) -> None:
     held: list[str] = []

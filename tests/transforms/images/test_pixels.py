@@ -12,6 +12,7 @@ from PIL import Image, ImageChops, ImageCms
 
 from tests.corpus import makers as m
 from transforms.images import decode
+from transforms.images.colour import fill_colour, to_srgb
 from transforms.images.encode import PixelStats
 from transforms.images.geometry import plan
 from transforms.images.options import ImageOptions, ResizeMode
@@ -62,8 +63,22 @@ def test_alpha_is_composited_on_the_background(mode: str) -> None:
     image = Image.new("RGBA", (8, 8), (200, 200, 200, 255))
     image.paste((200, 200, 200, 0), (0, 0, 4, 8))
     image.paste((200, 200, 200, 51), (4, 0, 6, 8))  # a fifth
-    stored = pixels(m.saved(image.convert(mode), "PNG"), replace(RAW, background=(100, 50, 0)))
-    assert [stored.getpixel((x, 0)) for x in (0, 4, 6)] == [(100, 50, 0), (120, 80, 40), (200, 200, 200)]
+    stored = pixels(m.saved(image.convert(mode), "PNG"), replace(RAW, background=(100, 50, 50)))
+    assert [stored.getpixel((x, 0)) for x in (0, 4, 6)] == [(100, 50, 50), (120, 80, 80), (200, 200, 200)]
+
+
+def test_a_background_is_no_colour_of_the_profile() -> None:
+    image = flat((100, 180, 100)).convert("RGBA")
+    image.paste((0, 0, 0, 0), (0, 0, 4, 8))
+    stored = pixels(m.saved(image, "PNG", icc_profile=m.wide_profile()), replace(RAW, background=(100, 180, 100)))
+    assert stored.getpixel((0, 0)) == (100, 180, 100)
+    assert worst(stored.crop((7, 0, 8, 1)), Image.new("RGB", (1, 1), (0, 181, 97))) <= 3
+
+
+def test_the_gray_of_a_background_is_that_of_an_image() -> None:
+    colours = list(product(range(0, 256, 17), repeat=3))
+    image = Image.frombytes("RGB", (len(colours), 1), bytes(part for colour in colours for part in colour))
+    assert bytes(fill_colour("L", colour) for colour in colours) == image.convert("L").tobytes()  # type: ignore[misc]
 
 
 def test_a_transparent_palette_entry_takes_the_background() -> None:
@@ -124,6 +139,20 @@ def test_inks_follow_their_profile() -> None:
 def test_a_wide_gamut_green_becomes_the_srgb_green_that_it_is() -> None:
     data = m.saved(flat((100, 180, 100)), "PNG", icc_profile=m.wide_profile())
     assert worst(pixels(data), flat((0, 181, 97))) <= 3  # by the two spaces' matrices; red is out of gamut
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_gray_is_made_of_the_colours_that_a_profile_means(kind: str) -> None:
+    data = m.saved(flat((100, 180, 100)), kind, icc_profile=m.wide_profile())
+    colour = pixels(data)
+    assert worst(pixels(data, replace(RAW, channels="gray")), colour.convert("L")) == 0
+
+
+def test_a_profile_of_4_mib_is_the_largest() -> None:
+    largest, fixes = m.wide_profile().ljust(4 << 20, b"\0"), set[str]()
+    to_srgb(flat((100, 180, 100)), largest, fixes)
+    to_srgb(flat((100, 180, 100)), largest + b"\0", fixes)
+    assert fixes == {"icc_to_srgb", "icc_broken"}
 
 
 def test_a_gray_profile_of_gamma_one_brightens() -> None:
