@@ -28,8 +28,9 @@ from types import TracebackType
 from typing import Any
 
 from pipeline.config import BuildConfig
-from shardfeed import naming, storage
+from shardfeed import storage
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
+from transforms.claim import take_back_claim
 from transforms.elements import PartResult, Plan, RefBatch
 from transforms.listing import Section
 from transforms.machine import cores, default_threads
@@ -118,13 +119,14 @@ class Helpers:
     def settle(self, fingerprint: str) -> None:
         """Called with the graph's own fingerprint before it claims: another one means that the input changed in between."""
         for helper in self._helpers:
-            helper.settle()
+            helper.settle(fingerprint)
         if any(helper.fingerprint not in ("", fingerprint) for helper in self._helpers):
-            helpers = list(self._helpers)
+            claimed = [helper.fingerprint for helper in self._helpers if helper.claimed]
             self._close()
             RUN.restart()
-            if any(helper.claimed for helper in helpers):
-                storage.open_store(self._config.output).delete(naming.CLAIM)
+            for old in claimed:
+                if old != fingerprint:
+                    take_back_claim(storage.open_store(self._config.output), old)
 
     def take_over(self) -> dict[Part, Made]:
         """Ends what helpers do by themselves; the parts that they have finished or in hand."""
@@ -201,9 +203,9 @@ class _Helper:
             raise self._error
         return self._listing if self._all_listed else None
 
-    def settle(self) -> None:
-        """After this it has made its claim, or will make none."""
-        if not self.fingerprint:
+    def settle(self, fingerprint: str) -> None:
+        """After this it has made its claim, or will make none; or it claims for ``fingerprint``, which is as good later."""
+        if self.fingerprint != fingerprint:
             self.tell("finish")
             self._until_ready()
 

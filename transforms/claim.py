@@ -202,10 +202,28 @@ def hold_claim(store: Store, fingerprint: str) -> None:
     except NotFoundError:
         pass
     if store.stat(naming.MANIFEST) is None:
-        raise IncompleteError(
-            f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
-            "published. Rerun the command to build it."
-        )
+        raise discarded(store.url)
+
+
+def discarded(url: str) -> IncompleteError:
+    """The end of a build whose files another command has deleted while it ran."""
+    return IncompleteError(
+        f"this build of {url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
+        "published. Rerun the command to build it."
+    )
+
+
+def take_back_claim(store: Store, fingerprint: str) -> None:
+    """Deletes the claim that this build made for a listing which has changed since; whoever has it by now keeps it."""
+    stat = store.stat(naming.CLAIM)
+    if stat is None:
+        return
+    try:
+        held = parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint
+    except (NotFoundError, ConflictError):  # a claim that is none is the next look's to report
+        return
+    if held:
+        store.delete(naming.CLAIM, stat.version)
 
 
 def discard_incomplete(store: Store) -> int:

@@ -13,7 +13,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 
@@ -23,6 +23,7 @@ from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split, canonical_json
 from shardfeed.storage.base import Store
 from shardfeed.tfds_files import tfds_files
+from transforms.claim import discarded
 from transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
 from transforms.options import BuildOptions
 from transforms.side_by_side import side_by_side
@@ -71,6 +72,7 @@ def commit(
 
     Raises:
         ConflictError: the output holds a shard that is not this dataset's, or another manifest.
+        IncompleteError: files that were made are gone.
     """
     results = sorted(shards, key=lambda shard: (shard.split, shard.file))
     splits = _splits(plan, counts, results)
@@ -97,7 +99,7 @@ def commit(
         splits=splits,
         files=tuple(sorted(files, key=lambda file: file.file)),
     )
-    _refuse_unnamed(store, {shard.file for shard in results} | {file.file for file in files})
+    _compare_with_store(store, {shard.file for shard in results} | {file.file for file in files}, set(texts))
     for name, data in sorted(texts.items()):
         storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
     data = manifest.to_json()
@@ -148,14 +150,17 @@ def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
     )
 
 
-def _refuse_unnamed(store: Store, named: Iterable[str]) -> None:
-    known = set(named)
-    stray = list(islice((name for name, _ in store.list() if naming.is_shard(name) and name not in known), 4))
+def _compare_with_store(store: Store, named: Set[str], still_to_come: Set[str]) -> None:
+    """One listing, for what no claim can tell: the same command may have discarded this build, and claimed anew."""
+    there = {name for name, _ in store.list() if naming.is_published_name(name)}
+    stray = sorted(name for name in there - named if naming.is_shard(name))
     if stray:
         raise ConflictError(
             f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. "
             "Remove them with --discard_incomplete, or give another --output."
         )
+    if named - there - still_to_come:
+        raise discarded(store.url)
 
 
 def leftovers(store: Store, keep: Iterable[str]) -> Iterator[tuple[str, ...]]:

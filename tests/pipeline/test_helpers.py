@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +20,10 @@ import pytest
 from pipeline import helpers
 from pipeline.config import BuildConfig
 from pipeline.helpers import Helpers
+from shardfeed import naming
+from shardfeed.storage.local import LocalStore
 from tests.promises import builds, disk, hooks
+from tests.promises.builder import Request
 from tests.promises.photos import make_photos, photo, write
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
@@ -241,10 +247,82 @@ def test_ctrl_c_while_helpers_start_leaves_none_of_them(photos: Path, monkeypatc
     assert [helper.closed for helper in started] == [True]
 
 
+OLD, NEW, OTHER = "a" * 32, "b" * 32, "c" * 32
+
+
+@pytest.mark.parametrize(
+    ("held", "left"),
+    [
+        pytest.param(OLD, None, id="ours is taken back"),
+        pytest.param(OTHER, OTHER, id="another build's is left"),
+        pytest.param("discarding", "discarding", id="a discard's is left"),
+        pytest.param(NEW, NEW, id="one for the new listing is left"),
+        pytest.param(None, None, id="none"),
+    ],
+)
+def test_of_a_listing_that_has_changed_only_the_own_claim_is_taken_back(
+    held: str | None, left: str | None, monkeypatch: pytest.MonkeyPatch, photos: Path, tmp_path: Path
+) -> None:
+    early, late = FakeHelper(), FakeHelper()
+    early.fingerprint, early.claimed = OLD, True
+    late.fingerprint, late.claimed = NEW, held == NEW
+    monkeypatch.setattr(helpers, "cores", lambda: 3)
+    monkeypatch.setattr(helpers, "_Helper", lambda order: late if order[1] else early)
+    store = LocalStore(str(tmp_path / "out"))
+    if held is not None:
+        store.create(naming.CLAIM, json.dumps({"fingerprint": held, "config": {}}).encode())
+    with Helpers(BuildConfig((str(photos),), store.url, threads=3)) as some:
+        some.settle(NEW)
+    assert early.closed and late.closed
+    assert (json.loads(store.read(naming.CLAIM))["fingerprint"] if store.stat(naming.CLAIM) else None) == left
+
+
+def test_a_build_whose_input_changed_while_another_took_its_output_says_whose_it_is(
+    photos: Path, tmp_path: Path
+) -> None:
+    mine, out, answer = tmp_path / "mine", tmp_path / "out", tmp_path / "answer"
+    shutil.copytree(photos, mine)
+    args = builds.build_args(photos, out, "--quality", "50", "--discard_incomplete")
+    other = partial(hooks.run_other, Request(args, (hooks.kill_at_publishing,)), answer)
+    changed = partial(hooks.before_graph, partial(remove_and, mine / "cat" / "003.jpg", other))
+    ended = builds.build(mine, out, hooks=[changed, partial(hooks.helpers, 1, made=6)])
+    assert (ended.code, answer.read_text()) == (5, "-9\n")
+    assert "--quality (there 50, here 95)" in ended.err
+    builds.built(photos, out, "--quality", "50")  # its claim is there, and its parts are carried on
+
+
+def test_a_claim_that_was_made_but_not_heard_of_is_taken_back_too(photos: Path, tmp_path: Path) -> None:
+    mine, out = tmp_path / "mine", tmp_path / "out"
+    shutil.copytree(photos, mine)
+    changed = partial(hooks.before_graph, partial(remove_when, mine / "cat" / "003.jpg", out / naming.CLAIM))
+    unheard = partial(hooks.at_part_of_helper, 0, late, event="claimed")
+    builds.built(mine, out, hooks=[changed, unheard, partial(hooks.helpers, 1)])
+    assert len(disk.keys(out)) == 79
+
+
+def remove_when(path: Path, claim: Path) -> None:
+    while not claim.exists():
+        time.sleep(0.01)
+    path.unlink()
+
+
+def late(_helper: int) -> None:
+    time.sleep(3)
+
+
+def remove_and(path: Path, act: Callable[[], None]) -> None:
+    path.unlink()
+    act()
+
+
 class FakeHelper:
     """Counts as a process."""
 
+    fingerprint, claimed = "", False
     closed = False
+
+    def settle(self, fingerprint: str) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,27 @@ def test_a_build_that_is_discarded_while_it_runs_publishes_nothing_of_its_own(ph
     # The first may leave parts behind, which the next build sweeps; it changes no published byte.
     published = {m: {name: digest for name, digest in m.digests.items() if not name.startswith("_parts/")} for m in met}
     assert {m.call: sorted(found) for m, found in published.items() if found != (one if m.first == 0 else two)} == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "killed"),
+    [
+        pytest.param(("--quality", "50"), partial(hooks.before_manifest, hooks.kill_self), id="by another build"),
+        pytest.param((), hooks.kill_at_publishing, id="by the same build"),  # whose claim is ours, but for its files
+    ],
+)
+def test_a_build_that_is_discarded_before_its_manifest_does_not_publish(
+    flags: tuple[str, ...], killed: Callable[[], None], photos: Path, tmp_path: Path
+) -> None:
+    out, answer = tmp_path / "out", tmp_path / "answer"
+    other = Request(builds.build_args(photos, out, *flags, "--discard_incomplete"), (killed,))
+    ended = builds.build(photos, out, hooks=[partial(hooks.before_manifest, partial(hooks.run_other, other, answer))])
+    assert (ended.code, answer.read_text()) == (4, "-9\n")
+    assert "was discarded by another command (--discard_incomplete) while it ran. Nothing was published." in ended.err
+    assert naming.MANIFEST not in disk.files(out)
+    builds.built(photos, out, *flags)
+    builds.built(photos, tmp_path / "alone", *flags)
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")
 
 
 def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_names_every_flag_that_differs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 from shardfeed.checksums import crc32c, to_hex
-from shardfeed.errors import ConflictError, UsageError
+from shardfeed.errors import ConflictError, IncompleteError, UsageError
 from shardfeed.manifest import Manifest, parse_manifest
-from shardfeed.storage.base import Store
+from shardfeed.storage.base import Stat, Store
 from shardfeed.storage.local import LocalStore
 from transforms.committing import RunRecord, commit, leftovers, sweep
 from transforms.composing import compose_shard
@@ -72,17 +73,24 @@ def _shard(store: Store, split: str, records: int) -> ShardResult:
     return compose_shard(store, "f", plan)
 
 
+def _rejects(store: Store) -> FileResult:
+    store.create("rejects-00000-of-00001.jsonl", b"rejected\n")
+    return FileResult("rejects-00000-of-00001.jsonl", 9, 5)
+
+
 def _commit(store: Store, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object) -> Manifest:
     arguments = {
         "plan": PLAN,
         "totals": TOTALS,
         "counts": counts,
         "shards": [_shard(store, "train", 3), _shard(store, "test", 2)],
-        "rejects": [FileResult("rejects-00000-of-00001.jsonl", 9, 5)],
+        "rejects": None,
         "options": options,
         "run": RUN,
         **changes,
     }
+    if arguments["rejects"] is None:
+        arguments["rejects"] = [_rejects(store)]
     return commit(store, **arguments)  # type: ignore[arg-type]
 
 
@@ -175,6 +183,7 @@ def test_the_manifest_is_the_last_file_but_one_and_run_json_the_last(tmp_path: P
     assert [name for name in created if "/" not in name] == [
         "train-00000-of-00001.tfrecord.idx",
         "test-00000-of-00001.tfrecord.idx",
+        "rejects-00000-of-00001.jsonl",
         *SIDE_FILES,
         "manifest.json",
         "run.json",
@@ -216,6 +225,22 @@ def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Store,
         f"{store.url} holds shards that are not this dataset's: {stray}. Another build wrote here. Remove them with "
         "--discard_incomplete, or give another --output."
     )
+    assert store.stat("manifest.json") is None
+
+
+@pytest.mark.parametrize(
+    "gone",
+    ["train-00000-of-00001.tfrecord", "test-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl"],
+)
+def test_a_file_that_is_gone_stops_the_commit(tmp_path: Path, gone: str) -> None:
+    class _Discarded(LocalStore):
+        def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+            self.delete(gone)
+            return super().list(prefix)
+
+    store = _Discarded(str(tmp_path))
+    with pytest.raises(IncompleteError, match="was discarded by another command"):
+        _commit(store)
     assert store.stat("manifest.json") is None
 
 
