@@ -111,6 +111,12 @@ def _palette_text() -> bytes:
     return m.with_chunks(_png("P"), m.chunk(b"tEXt", b"transparency\0x"))
 
 
+def _scaled_webp() -> bytes:
+    """Asks to be shown larger, which no decoder heeds: the two high bits of width and height."""
+    data = m.saved(m.photo(), "WEBP")
+    return m.patched(data, 26, struct.pack("<HH", 96 | 1 << 14, 64 | 1 << 14))
+
+
 def _bomb() -> bytes:
     return zlib.compress(bytes(20 << 20), 9)
 
@@ -147,6 +153,7 @@ CASES: tuple[Case, ...] = (
     Case("72-damaged-chunk.webp", "CORRUPT", lambda: m.patched(m.saved(m.photo(), "WEBP"), 16, b"\xff" * 4)),
     Case("72-damaged.webp", "CORRUPT", lambda: m.patched(m.saved(m.photo(), "WEBP"), 30, b"\xff" * 60)),
     Case("73-cut.bmp", "TRUNCATED", lambda: _cut(m.saved(m.photo(), "BMP"), 0.5)),
+    Case("73-cut-in-header.bmp", "TRUNCATED", lambda: m.saved(m.photo(), "BMP")[:15]),
     Case("73-bad-header.bmp", "FORMAT", lambda: m.patched(m.saved(m.photo(), "BMP"), 14, b"\x99")),
     Case("73-bad-compression.bmp", "FORMAT", lambda: m.bmp(8, 8, 24, 9, b"", bytes(192))),
     Case("73-bad-depth.bmp", "FORMAT", lambda: m.bmp(8, 8, 7, 0, b"", bytes(192))),
@@ -285,6 +292,8 @@ CASES: tuple[Case, ...] = (
         lambda: m.bmp(8, 2, 8, 1, b"\0\0\xff\0\xff\0\0\0", b"\x08\x01\0\0\x08\x00\0\0\0\1"),
         ("palette_expanded",),
     ),
+    Case("109-os2.bmp", "OK", lambda: m.os2_bmp(8, 8, bytes(192))),
+    Case("109-scaled.webp", "OK", _scaled_webp),
     Case("109-sixteen-bit.bmp", "OK", lambda: m.bmp(8, 8, 16, 0, b"", bytes(128))),
     Case("110-tiff.jpg", "FORMAT", lambda: m.saved(m.photo(), "TIFF")),
     Case("110-jp2.jpg", "FORMAT", lambda: m.saved(m.photo(), "JPEG2000")),
@@ -302,6 +311,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case("122-frame-beyond-screen.gif", "PIXELS", lambda: m.gif((4, 4), [((0, 0, 65535, 65535), 2)])),
     Case("123-webp-canvas-bomb.webp", "PIXELS", lambda: m.webp_canvas(16384, 16384)),
+    Case("123-webp-wide-canvas.webp", "PIXELS", lambda: m.webp_canvas(66336, 66336)),
     Case("124-text-named-transparency.png", "OK", lambda: _text(b"transparency", b"x")),
     Case("124-palette-and-text-named-transparency.png", "OK", _palette_text, ("palette_expanded",)),
     Case("124-short-profile-behind-pixels.png", "CORRUPT", lambda: _png()[:-12] + m.chunk(b"iCCP", b"a\0") + m.END),
@@ -313,6 +323,12 @@ CASES: tuple[Case, ...] = (
     Case("124-text-named-default-image.png", "OK", lambda: _text(b"default_image", b"x")),
     Case("124-text-named-disposal.png", "OK", lambda: _text(b"disposal", b"x")),
     Case("125-no-frame.gif", "CORRUPT", lambda: m.gif((4, 4), [])),
+    Case(
+        "125-little-junk.gif",
+        "OK",
+        lambda: m.gif((4, 4), [])[:-1] + bytes(60_000) + m.gif((4, 4), [((0, 0, 1, 1), 0)])[19:],
+        ("palette_expanded",),
+    ),
     Case("125-junk.gif", "CORRUPT", lambda: m.gif((4, 4), [])[:-1] + bytes(1 << 20)),
     Case("126-no-pixels.png", "CORRUPT", lambda: m.png(m.header(8, 8, 8, 2), m.END)),
 )

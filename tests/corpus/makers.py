@@ -262,6 +262,16 @@ def bmp(width: int, height: int, bits: int, compression: int, palette: bytes, pi
     return b"BM" + struct.pack("<IHHI", start + len(pixels), 0, 0, start) + info + palette + pixels
 
 
+def os2_bmp(width: int, height: int, pixels: bytes) -> bytes:
+    """24 bits a pixel behind a header of 12 bytes."""
+    return (
+        b"BM"
+        + struct.pack("<IHHI", 26 + len(pixels), 0, 0, 26)
+        + struct.pack("<IHHHH", 12, width, height, 1, 24)
+        + pixels
+    )
+
+
 def webp_canvas(width: int, height: int) -> bytes:
     """A WebP header that announces a canvas, with nothing on it."""
     size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]

@@ -78,6 +78,13 @@ def test_restart_markers_and_odd_samplings_are_kept() -> None:
     assert process_image(data, KEEP).data == data
 
 
+def test_adobes_marker_is_kept_without_what_hangs_on_it() -> None:
+    data = m.saved(m.photo(), "JPEG", keep_rgb=True)  # colours that only this marker says are not YCbCr
+    end = m.at_marker(data, 0xEE) + 16
+    longer = data[: end - 14] + b"\0\x12" + data[end - 12 : end] + b"home" + data[end:]
+    assert [process_image(source, KEEP).data for source in (data, longer)] == [data, data]
+
+
 def test_a_kept_image_is_proven_whole() -> None:
     with pytest.raises(RejectError) as caught:
         process_image(PLAIN[: len(PLAIN) * 3 // 4], KEEP)
@@ -86,6 +93,22 @@ def test_a_kept_image_is_proven_whole() -> None:
 
 def test_statistics_of_a_kept_image_are_those_of_its_pixels() -> None:
     assert process_image(PLAIN, KEEP, with_stats=True).stats == pixel_stats(Image.open(io.BytesIO(PLAIN)))
+
+
+FRAME = m.at_marker(PLAIN, 0xC0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        m.patched(PLAIN, FRAME + 4, b"\x0c"),
+        PLAIN[:FRAME] + PLAIN[FRAME : FRAME + 19] + PLAIN[FRAME:],
+        PLAIN[:FRAME] + PLAIN[FRAME + 19 :],
+    ],
+    ids=["twelve-bit", "two-frames", "no-frame"],
+)
+def test_only_one_frame_of_8_bits_is_kept(data: bytes) -> None:
+    assert stripped_jpeg(data) is None
 
 
 def test_stripping_any_bytes_ends() -> None:

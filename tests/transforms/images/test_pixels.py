@@ -202,11 +202,15 @@ def test_a_letterbox_of_a_turned_photo_is_centred_upright() -> None:
     assert stored.tobytes() == expected.tobytes()
 
 
-def test_a_crop_without_scaling_is_the_centre_bit_for_bit() -> None:
-    picture = m.photo((13, 8))
-    assert (
-        pixels(m.saved(picture, "PNG"), replace(RAW, resize="crop")).tobytes() == picture.crop((2, 0, 10, 8)).tobytes()
-    )
+@pytest.mark.parametrize(
+    ("size", "centre"), [((13, 8), (2, 0, 10, 8)), ((15, 8), (3, 0, 11, 8)), ((8, 15), (0, 3, 8, 11))], ids=str
+)
+def test_a_crop_without_scaling_is_the_centre_bit_for_bit(
+    size: tuple[int, int], centre: tuple[int, int, int, int]
+) -> None:
+    picture = m.photo(size)
+    stored = pixels(m.saved(picture, "PNG"), replace(RAW, resize="crop"))
+    assert stored.tobytes() == picture.crop(centre).tobytes()
 
 
 @pytest.mark.parametrize("resizer", ["simd", "pillow"])
