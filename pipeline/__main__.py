@@ -1,20 +1,29 @@
-"""``python -m pipeline``: the same program as ``shardfeed``.
+"""The program ``shardfeed``, also ``python -m pipeline``.
 
 The command line is imported inside ``main``, so that Ctrl-C while that goes on ends as it does later: a line, and exit 4.
 """
 
+import contextlib
 import sys
+
+from pipeline.early_signals import leaving_at_once
 
 
 def main() -> int:
     """Runs one command; returns the exit code."""
+    build = sys.argv[1:2] == ["build"]
     try:
-        from pipeline import cli
+        with leaving_at_once("build") if build else contextlib.nullcontext():
+            from pipeline import cli
 
-        return cli.main()
+            return cli.main()
     except KeyboardInterrupt:  # while the command line does not listen for it itself
         print("shardfeed: stopped; rerun the same command.", file=sys.stderr)
         return 4  # of IncompleteError, whose module may be what was being imported
+    finally:
+        # Python notes a KeyboardInterrupt that leaves code in a string (a dataclass is made by such), and would end by the
+        # signal although it was caught; running another string takes the note back.
+        exec("")
 
 
 if __name__ == "__main__":

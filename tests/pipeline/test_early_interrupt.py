@@ -1,32 +1,117 @@
-"""Ctrl-C before the command line listens for it."""
+"""Ctrl-C and SIGTERM before a run listens for them."""
 
 from __future__ import annotations
 
+import select
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import command, environment
+from tests.pipeline.photos import command, environment, write_photos
 
-# Runs at the start of the process; sends it SIGINT when it begins to import a module.
+# Runs at the start of the process; sends it a signal when it begins to import a module. ``exec`` of a string is how Python makes
+# a dataclass: a KeyboardInterrupt that leaves it is noted, and would end the process by the signal even where it was caught.
 INTERRUPTED = """
 import signal, sys
 class Finder:
     def find_spec(name, path=None, target=None):
         if name == {module!r}:
-            signal.raise_signal(signal.SIGINT)
+            exec("signal.raise_signal({number})")
 sys.meta_path.insert(0, Finder)
 """
+
+# ``shardfeed``, which waits for ever in the look at what the output holds.
+AT_THE_OUTPUT = """
+import sys, threading
+from pipeline import existing, __main__
+def gate(*args):
+    print("at the gate", flush=True)
+    threading.Event().wait()
+existing.check_folder = gate
+sys.exit(__main__.main())
+"""
+
+STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
+ENGINES = {
+    "in process": ("--direct_running_mode", "in_memory"),
+    "threads": ("--direct_running_mode", "multi_threading"),
+    "worker processes": ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
+    "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
+}
+engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
+signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+
+
+def _interrupted(
+    tmp_path: Path, module: str, number: signal.Signals, *args: str | Path
+) -> subprocess.CompletedProcess[str]:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(INTERRUPTED.format(module=module, number=int(number)))
+    env = environment(PYTHONPATH=f"{site}:{environment()['PYTHONPATH']}")
+    return subprocess.run(command(*args), capture_output=True, text=True, env=env, check=False)
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> tuple[str, ...]:
+    write_photos(tmp_path / "in", cat=2, dog=2)
+    return ("build", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out", "--image_size", "16")
 
 
 @pytest.mark.parametrize("module", ["pipeline.cli", "pipeline.flags", "shardfeed.errors"])
 def test_ctrl_c_while_the_command_line_is_imported_is_one_line_and_exit_4(tmp_path: Path, module: str) -> None:
-    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED.format(module=module))
-    env = environment(PYTHONPATH=f"{tmp_path}:{environment()['PYTHONPATH']}")
-    ended = subprocess.run(command("verify", tmp_path), capture_output=True, text=True, env=env, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (
-        4,
-        "",
-        "shardfeed: stopped; rerun the same command.\n",
+    ended = _interrupted(tmp_path, module, signal.SIGINT, "verify", tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", "shardfeed: stopped; rerun the same command.\n")
+
+
+@signals
+@pytest.mark.parametrize("module", ["pipeline.cli", "shardfeed.errors"])
+def test_a_signal_while_a_build_s_command_line_is_imported_is_the_line_that_comes_later(
+    tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
+) -> None:
+    ended = _interrupted(tmp_path, module, number, *build)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED)
+
+
+@signals
+@engines
+def test_a_signal_while_beam_is_imported_for_its_flags_is_one_line_and_exit_4(
+    tmp_path: Path, build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
+) -> None:
+    ended = _interrupted(tmp_path, "apache_beam", number, *build, *engine)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED)
+    assert not (tmp_path / "out").exists()
+
+
+@signals
+@engines
+def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(
+    build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
+) -> None:
+    program = [sys.executable, "-c", AT_THE_OUTPUT, *build, *engine]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as child:
+        assert child.stdout is not None
+        assert select.select([child.stdout], [], [], 60)[0]
+        assert child.stdout.readline() == "at the gate\n"
+        child.send_signal(number)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (4, "", STOPPED)
+
+
+@signals
+def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_runs(
+    build: tuple[str, ...], number: signal.Signals
+) -> None:
+    ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
+    raised = f"existing.check_folder = lambda folder: signal.raise_signal({int(number)})"
+    program = f"{ignored}\nfrom pipeline import existing, __main__\n{raised}\nraise SystemExit(__main__.main())"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *build], capture_output=True, text=True, env=environment(), check=False
     )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("Built: ")
