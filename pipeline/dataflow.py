@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
+from pipeline.counted import note_counted
 from pipeline.dataflow_checks import check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
@@ -93,4 +94,5 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
         stream.flush()
     with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
+        note_counted(result)
     return None

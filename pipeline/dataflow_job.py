@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, TypeVar
 
+from pipeline.counted import counted
 from pipeline.dataflow_failures import explain_failure, explain_refusal
 from pipeline.progress import human_bytes
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -116,10 +117,7 @@ def _asked(result: Any, question: Callable[[], T]) -> T:
 
 def progress_text(result: Any) -> str:
     """Images encoded so far, as the workers count them; empty where nothing is counted yet."""
-    from apache_beam.metrics.metric import MetricsFilter
-
-    counters = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
-    counts = {counter.key.metric.name: counter.committed or counter.attempted or 0 for counter in counters}
+    counts = counted(result)
     done = counts.get("images_written", 0) + counts.get("images_rejected", 0)
     if not done:
         return f"listed {counts['images_listed']:,} images" if counts.get("images_listed") else ""

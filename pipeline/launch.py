@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
+from pipeline.counted import images_kept
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
@@ -89,9 +90,8 @@ def _build(
     if submitted is not None:
         return submitted
     manifest = _published(config)
-    return Summary(
-        manifest, config.output, time.monotonic() - began, already_built=False, kept=RUN.kept, notes=_notes(manifest)
-    )
+    seconds, kept = time.monotonic() - began, images_kept(manifest)
+    return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
 
 
 def _record(config: BuildConfig) -> RunRecord:

@@ -17,19 +17,21 @@ _CLASS_ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A published dataset and the run that found or made it. ``kept``: images whose parts an earlier run had finished."""
+    """A published dataset and the run that found or made it.
+
+    ``kept``: images whose parts an earlier run had finished; None where nobody knows, and then nothing is said of a rate.
+    """
 
     manifest: Manifest
     output: str
     seconds: float
     already_built: bool
-    kept: int = 0
+    kept: int | None = 0
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """One JSON object."""
         manifest = self.manifest
-        encoded = 0 if self.already_built else manifest.written + sum(manifest.rejected.values()) - self.kept
         raw: dict[str, Any] = {
             "status": "already_built" if self.already_built else "built",
             "output": self.output,
@@ -50,7 +52,7 @@ class Summary:
                 }
                 for name, split in manifest.splits.items()
             },
-            "encoded_in_this_run": encoded,
+            "encoded_in_this_run": self._encoded(),
             "seconds": round(self.seconds, 3),
             "notes": list(self.notes),
         }
@@ -74,7 +76,7 @@ class Summary:
             )
         lines.append(f"  classes    {_classes(manifest)}")
         if not self.already_built:
-            encoded = manifest.written + sum(manifest.rejected.values()) - self.kept
+            encoded = self._encoded()
             kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
             rate = f", {encoded / self.seconds:,.0f} img/s" if encoded else ""
             lines.append(f"  time       {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
@@ -82,6 +84,11 @@ class Summary:
         lines += [f"  note       {note}" for note in self.notes]
         lines.append(f"Next: shardfeed verify {shlex.quote(output)} --deep")
         return "\n".join(lines)
+
+    def _encoded(self) -> int | None:
+        if self.already_built or self.kept is None:
+            return 0 if self.already_built else None
+        return self.manifest.written + sum(self.manifest.rejected.values()) - self.kept
 
 
 def _shard_sizes(sizes: list[int]) -> dict[str, int]:

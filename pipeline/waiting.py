@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.config import BuildConfig
+from pipeline.counted import note_counted
 from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, clip
@@ -40,6 +41,7 @@ def run_and_wait(pipeline: Any, config: BuildConfig) -> None:
         result = pipeline.run()
         with cancelled_or_left(result, config):
             result.wait_until_finish()
+            note_counted(result)
 
 
 def needs_us(config: BuildConfig) -> bool:

@@ -123,6 +123,7 @@ class _PartMetrics:
             return Metrics.counter("shardfeed", name)
 
         self._made, self._kept = counter("parts_made"), counter("parts_kept")
+        self._images_kept = counter("images_kept")  # of the kept parts, written or rejected
         self._written, self._rejected = counter("images_written"), counter("images_rejected")
         self._in, self._out, self._retries = counter("bytes_in"), counter("bytes_out"), counter("read_retries")
         self._reasons = {reason.value: counter(f"rejected_{reason.value.lower()}") for reason in Reason}
@@ -141,6 +142,8 @@ class _PartMetrics:
         for counters, counts in ((self._reasons, part.rejected), (self._fixes, part.fixes)):
             for name, count in counts.items():
                 counters[name].inc(count)
+        if spent is None:
+            self._images_kept.inc(part.records + rejected)
         times = "finished by an earlier run"
         if spent is not None:
             self._in.inc(spent.bytes_in)

@@ -57,7 +57,8 @@ class Helpers(Protocol):
 class RunState:
     """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished.
 
-    ``error``: the first failure of the user's kind, before an engine rewrote it.
+    ``error``: the first failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all
+    workers wherever they are, which the launcher takes from the engine after the job's end.
     """
 
     step: str = "starting"
@@ -66,6 +67,7 @@ class RunState:
     kept: int = 0
     rejected: int = 0
     out_bytes: int = 0
+    counted: Mapping[str, int] = field(default_factory=dict)
     error: ShardfeedError | None = None
     helpers: Helpers | None = None
     stop: threading.Event = field(default_factory=threading.Event)

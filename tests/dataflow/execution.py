@@ -22,6 +22,7 @@ from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import execution
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
+from pipeline.counted import counted
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import End, Job
 
@@ -108,8 +109,8 @@ def shuffle_sizes() -> Iterator[list[int]]:
         yield sizes
 
 
-def execute(job: Job, worker: Worker, gcs: str) -> End:
-    """Runs the staged graph on the worker; a failure's text is what the service would show."""
+def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None = None) -> End:
+    """Runs the staged graph on the worker; a failure's text is what the service would show. ``counters`` gets the job's."""
     proto = graph(job)
     with worker.running(gcs) as address:
         external = beam_runner_api_pb2.ExternalPayload(endpoint=endpoints_pb2.ApiServiceDescriptor(url=address))
@@ -118,7 +119,10 @@ def execute(job: Job, worker: Worker, gcs: str) -> End:
             environment.payload = external.SerializeToString()
             del environment.dependencies[:]
         try:
-            FnApiRunner().run_via_runner_api(proto, PipelineOptions([])).wait_until_finish()
+            result = FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
+            result.wait_until_finish()
+            if counters is not None:
+                counters.update(counted(result))
         except Exception as error:
             return End("JOB_STATE_FAILED", ["Workflow failed.", str(error)])
     return End()

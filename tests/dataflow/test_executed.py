@@ -52,6 +52,25 @@ def test_the_dataset_is_the_local_build_byte_for_byte(cloud: Cloud, executed: En
     assert digests(cloud, "out/") == digests(cloud, "local/")
 
 
+@pytest.mark.parametrize("tells", [True, False], ids=["the service tells counters", "it tells none"])
+def test_parts_that_an_earlier_run_finished_are_not_this_job_s_rate(
+    cloud: Cloud, worker: Worker, executed: Ended, tells: bool
+) -> None:
+    assert executed.code == 0, executed.err  # the first one gave the worker the package
+    out = f"gs://data/kept-{tells}"
+    stopped = cloud.build(*FLAGS, "--max_rejected", "0", out=out)
+    counters = cloud.service.counters if tells else None
+    cloud.service.execute = lambda job: execute(job, worker, cloud.gcs, counters)
+    try:
+        ended = cloud.submit(*cloud.setup, *FLAGS, out=out)
+    finally:
+        cloud.service.counters.clear()
+    (time,) = [line for line in ended.out.splitlines() if line.startswith("  time ")]
+    assert (stopped.code, ended.code) == (3, 0), ended.err
+    assert "img/s" not in time
+    assert time.endswith(" s, 13 images kept from an earlier run") == tells
+
+
 def test_no_image_crosses_a_shuffle(cloud: Cloud, worker: Worker, executed: Ended) -> None:
     photo = io.BytesIO()
     Image.frombytes("RGB", (200, 200), random.Random(1).randbytes(200 * 200 * 3)).save(photo, "JPEG", quality=95)

@@ -46,6 +46,7 @@ def test_the_launcher_finds_the_manifest_instead(config: BuildConfig, monkeypatc
     summary = launch.run_build(config)
     assert isinstance(summary, Summary)
     assert summary.manifest == reader.info(config.output).manifest
+    assert summary.kept is None
     assert not (Path(config.output) / "_parts").exists()
 
 

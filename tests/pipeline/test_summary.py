@@ -67,6 +67,13 @@ def test_a_resumed_build_says_what_it_kept_and_counts_only_its_own_work() -> Non
     ]
 
 
+def test_where_nobody_knows_what_was_kept_nothing_is_said_of_a_rate() -> None:
+    unknown = replace(BUILT, kept=None)
+
+    assert unknown.to_text().splitlines()[-2] == "  time       20.0 s"
+    assert json.loads(unknown.to_json())["encoded_in_this_run"] is None
+
+
 def test_a_build_that_was_there_says_so_and_takes_no_credit() -> None:
     lines = replace(BUILT, already_built=True).to_text().splitlines()
 

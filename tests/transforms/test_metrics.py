@@ -43,6 +43,7 @@ COUNTERS = {
     "read_retries",
     "parts_made",
     "parts_kept",
+    "images_kept",
     "shards_composed",
 }
 DISTRIBUTIONS = {"read_ms", "decode_ms", "encode_ms", "write_ms", "compose_ms"}
@@ -180,6 +181,7 @@ def test_a_part_that_an_earlier_run_finished_counts_as_kept_and_took_nothing(bui
     assert again == {
         **{name: count for name, count in made.items() if name not in ("parts_made", "bytes_in")},
         "parts_kept": made["parts_made"],
+        "images_kept": 14,
     }
 
 
