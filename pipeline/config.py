@@ -160,6 +160,11 @@ def _check_engine(config: BuildConfig) -> None:
             f"--environment_type {clip(environment)}: allowed are {', '.join(_ENVIRONMENTS)}, in capitals, and Beam's own "
             "identifiers (beam:env:…); docs/engines.md has examples."
         )
+    if engine == "prismrunner" and environment == "PROCESS":  # tried with 2.77
+        raise UsageError(
+            "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples)."
+        )
     wanted = _ENVIRONMENTS.get(environment or "")
     if wanted and not (config.beam_arg("environment_config") or config.beam_arg("environment_options")):
         raise UsageError(

@@ -131,7 +131,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     build(pipeline, config, run)
     if is_dataflow(config.engine):
         return run_on_dataflow(pipeline, options, config, progress)
-    run_and_wait(pipeline, config)
+    run_and_wait(pipeline, config, progress)
     return None
 
 

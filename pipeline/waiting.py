@@ -13,11 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
 from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
+from pipeline.silent_workers import SilentWorkers
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, clip
 
@@ -30,16 +31,17 @@ class CancelledError(IncompleteError):
     """The job was cancelled because the user wished it."""
 
 
-def run_and_wait(pipeline: Any, config: BuildConfig) -> None:
-    """Runs a constructed graph to its end.
+def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = None) -> None:
+    """Runs a constructed graph to its end; says on ``stream`` where no worker begins.
 
     Raises:
         IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
         Exception: whatever an engine makes of a failure in a step.
     """
     with _engine_trouble(config), watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
+        workers = SilentWorkers(config, stream)
         result = pipeline.run()
-        with cancelled_or_left(result, config):
+        with cancelled_or_left(result, config), workers.told(result):
             result.wait_until_finish()
             note_counted(result)
 

@@ -100,6 +100,12 @@ def test_helpers_are_for_builds_that_encode_in_this_process(
         ),
         (
             "PrismRunner",
+            ("--environment_type=PROCESS", '--environment_config={"command": "/opt/beam/boot"}'),
+            "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples).",
+        ),
+        (
+            "PrismRunner",
             ("--environment_type", "loopback"),
             "--environment_type loopback: allowed are DOCKER, PROCESS, EXTERNAL, LOOPBACK, in capitals, and Beam's own "
             "identifiers (beam:env:…); docs/engines.md has examples.",
