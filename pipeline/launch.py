@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
+from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
@@ -140,10 +141,7 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
             return
         if config.in_process or isinstance(error, ShardfeedError):
             raise error
-        raise IncompleteError(
-            f"the engine gave up: {error or type(error).__name__}\nRerun the same command to carry on; what each engine needs is "
-            "in docs/engines.md."
-        ) from error
+        raise explain_engine_failure(error, config) from error
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
