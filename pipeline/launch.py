@@ -95,6 +95,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     with uncollected():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
         import apache_beam as beam
 
+        from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.build import build
         from pipeline.dataflow import prepare, run_on_dataflow
         from pipeline.dataflow_workers import is_dataflow
@@ -103,6 +104,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     if config.in_process or config.engine == "PrismRunner":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+    leave_failures_to_launcher()  # some engines' workers are threads of this process
     options = EngineOptions(list(config.beam_args), save_main_session=False)
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)

@@ -5,6 +5,7 @@ better part of a core that the images need: 12,272 of them on two cores took 1.6
 at this priority. What else it has to do, it does while the workers wait for it.
 """
 
+import logging
 import shutil
 import sys
 from typing import Any
@@ -14,6 +15,8 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRu
 from apache_beam.version import __version__ as beam_version
 
 from shardfeed.errors import UsageError
+
+_DEFAULT_LOG_LEVEL = "info"  # Beam's
 
 
 class PatientPrismRunner(PrismRunner):
@@ -25,6 +28,11 @@ class PatientPrismRunner(PrismRunner):
 
 
 class _PatientPrism(PrismJobServer):
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        if self._log_filter is not None and self._log_level == _DEFAULT_LOG_LEVEL:
+            self._log_filter = _is_no_record
+
     def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
         try:
             command, endpoint = super().subprocess_cmd_and_endpoint()
@@ -37,6 +45,11 @@ class _PatientPrism(PrismJobServer):
         if nice is None or not _is_for_this_machine(command[0]):
             return command, endpoint  # which says best what is wrong with it: nice would give it to a shell
         return [nice, "-n", "19", *command], endpoint
+
+
+def _is_no_record(record: logging.LogRecord) -> bool:
+    """False for what Prism logs (that it serves, and each failure of a step, several times); not for a crash's last words."""
+    return not record.getMessage().startswith("{")
 
 
 def _is_for_this_machine(program: str) -> bool:
