@@ -119,7 +119,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         engine = PatientPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=engine, options=options)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
     if is_dataflow(config.engine):
