@@ -23,7 +23,7 @@ EXTERNAL = ("--environment_type", "EXTERNAL", "--environment_config", "host:2")
         ("PrismRunner", (*ELSEWHERE, *EXTERNAL), False),
         ("PortableRunner", ELSEWHERE, False),
         ("PortableRunner", ("--job_endpoint=embed", *EXTERNAL), True),
-        ("PortableRunner", (*ELSEWHERE, "--environment_type=loopback"), True),
+        ("PortableRunner", (*ELSEWHERE, "--environment_type=LOOPBACK"), True),
         ("FlinkRunner", ELSEWHERE, True),
         ("FlinkRunner", (*ELSEWHERE, *EXTERNAL), False),
         ("FlinkRunner", ("--flink_master", "http://host:8081", "--flink_submit_uber_jar"), False),
