@@ -1,13 +1,12 @@
 """What Dataflow says when it refuses or fails a job, and what to do about it.
 
 Its texts name causes in the service's own terms. Each entry is a pattern of such a text and our remedy; the service's text is
-always shown too, since it knows more than we do. The first pattern that fits wins, so the specific ones stand first.
+always shown too, since it knows more than we do.
 """
 
 from __future__ import annotations
 
-import re
-
+from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, first_remedy, telling_line
 from shardfeed.errors import clip
 
 _CARRY_ON = "What is finished is kept: rerun the same command to carry on."
@@ -45,12 +44,12 @@ _REFUSALS = (  # of the request to create a job
 
 _FAILURES = (  # of a job that was created
     (
-        r"No module named '(transforms|pipeline|shardfeed)\b",
+        NO_PACKAGE,
         "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and "
         "--sdk_container_image.",
     ),
     (
-        r"No module named '(obstore|cykooz|PIL|google_crc32c|google)\b",
+        NO_DEPENDENCY,
         "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; without, give an "
         "image that holds it: see Dockerfile and --sdk_container_image.",
     ),
@@ -87,23 +86,12 @@ _FAILURES = (  # of a job that was created
 
 def explain_refusal(text: str, *, project: str, region: str) -> str:
     """The message for a job that Dataflow did not take, with the remedy where the text tells one."""
-    remedy = _remedy(text, _REFUSALS).format(project=project, region=region)
+    remedy = first_remedy(text, _REFUSALS).format(project=project, region=region)
     return f"Dataflow did not take the job: {clip(text, _SHOWN)}\n{remedy}".rstrip()
 
 
 def explain_failure(state: str, text: str) -> str:
     """The message for a job that ended in ``state``; ``text`` is its most telling error."""
-    remedy = _remedy(text, _FAILURES)
-    what = f": {_telling(text)}" if text else " and gave no reason; its page may."
+    remedy = first_remedy(text, _FAILURES)
+    what = f": {telling_line(text)}" if text else " and gave no reason; its page may."
     return f"the job ended as {state}{what}\n{remedy} {_CARRY_ON}".replace("\n ", "\n")
-
-
-def _remedy(text: str, table: tuple[tuple[str, str], ...]) -> str:
-    return next((remedy for pattern, remedy in table if re.search(pattern, text)), "")
-
-
-def _telling(text: str) -> str:
-    """The last line of a traceback, or the beginning of anything else."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    last = next((line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line.strip())), "")
-    return clip(last.strip() or " ".join(lines), _SHOWN)

@@ -2,7 +2,8 @@
 
 A terminal sends it to every process of a command. This one ends its workers itself; each of them, left to Python, would print a
 traceback before it is ended. An ignored signal is inherited by what a process starts, so the shell that Beam starts a worker
-with is told to ignore it. (A blocked signal would do without a shell's help, but Debian's clears it.)
+with is told to ignore it. (A blocked signal would do without a shell's help, but Debian's clears it.) They run as
+``pipeline.beam_worker``, which keeps quiet about the failures that the launcher explains.
 """
 
 import os
@@ -18,6 +19,9 @@ class DeafWorkersRunner(FnApiRunner):
     def run_via_runner_api(self, pipeline_proto: Any, options: Any) -> Any:
         """Runs a pipeline in Beam's portable form."""
         for environment in pipeline_proto.components.environments.values():
-            if environment.urn == python_urns.SUBPROCESS_SDK and os.name == "posix":
-                environment.payload = b"trap '' INT; exec " + environment.payload
+            if environment.urn == python_urns.SUBPROCESS_SDK:
+                command = environment.payload.replace(
+                    b"apache_beam.runners.worker.sdk_worker_main", b"pipeline.beam_worker"
+                )
+                environment.payload = b"trap '' INT; exec " + command if os.name == "posix" else command
         return super().run_via_runner_api(pipeline_proto, options)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
+from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
@@ -104,6 +105,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     with uncollected():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
         import apache_beam as beam
 
+        from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.build import build
         from pipeline.dataflow import prepare, run_on_dataflow
         from pipeline.dataflow_workers import is_dataflow
@@ -112,6 +114,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     if config.in_process or config.engine == "PrismRunner":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+    leave_failures_to_launcher()  # some engines' workers are threads of this process
     options = EngineOptions(list(config.beam_args), save_main_session=False)
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)
@@ -126,7 +129,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         engine = PatientPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=engine, options=options)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
     if is_dataflow(config.engine):
@@ -150,10 +153,7 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
             return
         if config.in_process or isinstance(error, ShardfeedError):
             raise error
-        raise IncompleteError(
-            f"the engine gave up: {error or type(error).__name__}\nRerun the same command to carry on; what each engine needs is "
-            "in docs/engines.md."
-        ) from error
+        raise explain_engine_failure(error, config) from error
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)

@@ -5,15 +5,19 @@ better part of a core that the images need: 12,272 of them on two cores took 1.6
 at this priority. What else it has to do, it does while the workers wait for it.
 """
 
+import logging
 import shutil
-import sys
+import subprocess
 from typing import Any
 
 from apache_beam.runners.portability.job_server import StopOnExitJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.version import __version__ as beam_version
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, clip
+
+_DEFAULT_LOG_LEVEL = "info"  # Beam's
+_ANSWER_SECONDS = 30.0  # for the options of a program; Prism tells its own in 0.03 s
 
 
 class PatientPrismRunner(PrismRunner):
@@ -25,6 +29,11 @@ class PatientPrismRunner(PrismRunner):
 
 
 class _PatientPrism(PrismJobServer):
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        if self._log_filter is not None and self._log_level == _DEFAULT_LOG_LEVEL:
+            self._log_filter = _is_no_record
+
     def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
         try:
             command, endpoint = super().subprocess_cmd_and_endpoint()
@@ -33,22 +42,27 @@ class _PatientPrism(PrismJobServer):
                 f"--runner PrismRunner has no Prism: {error}. Build it with make engines, then give --prism_location "
                 f".engines/prism-{beam_version}."
             ) from error
+        _require_prism(command[0])
         nice = shutil.which("nice")
-        if nice is None or not _is_for_this_machine(command[0]):
-            return command, endpoint  # which says best what is wrong with it: nice would give it to a shell
-        return [nice, "-n", "19", *command], endpoint
+        return (command if nice is None else [nice, "-n", "19", *command]), endpoint
 
 
-def _is_for_this_machine(program: str) -> bool:
-    """Whether ``program`` is executable code of this interpreter's format, word size and machine, or a script."""
+def _is_no_record(record: logging.LogRecord) -> bool:
+    """False for what Prism logs (that it serves, and each failure of a step, several times); not for a crash's last words."""
+    return not record.getMessage().startswith("{")
+
+
+def _require_prism(program: str) -> None:
+    """Asks ``program`` for its options. Beam would start it three times, and wait without end for one that does not serve."""
     try:
-        head, own = _head(program), _head(sys.executable)
-    except OSError:
-        return False
-    return head == own or head.startswith(b"#!")
-
-
-def _head(path: str) -> bytes:
-    with open(path, "rb") as file:
-        head = file.read(20)
-    return head[:6] + head[18:20] if head.startswith(b"\x7fELF") else head[:4]
+        asked = subprocess.run(
+            [program, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS
+        )
+        wrong = "" if b"job_port" in asked.stdout + asked.stderr else "it has no option --job_port"
+    except (OSError, subprocess.TimeoutExpired) as error:  # a page in place of it, another machine's program
+        wrong = str(error)
+    if wrong:
+        raise UsageError(
+            f"--prism_location: {clip(program)} is no Prism for this machine: {clip(wrong)}. Build it with make engines, then "
+            f"give --prism_location .engines/prism-{beam_version}."
+        )

@@ -20,7 +20,7 @@ from pipeline.counted import note_counted
 from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
 from pipeline.silent_workers import SilentWorkers
 from shardfeed import naming
-from shardfeed.errors import IncompleteError, clip
+from shardfeed.errors import IncompleteError, UsageError, clip
 
 _READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
 _LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
@@ -35,15 +35,28 @@ def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = Non
     """Runs a constructed graph to its end; says on ``stream`` where no worker begins.
 
     Raises:
+        UsageError: Beam could not make a job of it with the options given.
         IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
         Exception: whatever an engine makes of a failure in a step.
     """
     with _engine_trouble(config), watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         workers = SilentWorkers(config, stream)
-        result = pipeline.run()
+        result = _submitted(pipeline, config)
         with cancelled_or_left(result, config), workers.told(result):
             result.wait_until_finish()
             note_counted(result)
+
+
+def _submitted(pipeline: Any, config: BuildConfig) -> Any:
+    try:
+        return pipeline.run()
+    except (ValueError, ImportError, FileNotFoundError) as error:  # an option, a package, a jar, Java
+        if config.engine == "FnApiRunner":  # which has run the job then
+            raise
+        raise UsageError(
+            f"--runner {config.runner} does not start with these options: {_first_line(error)}. docs/engines.md has what each "
+            "engine needs."
+        ) from error
 
 
 def needs_us(config: BuildConfig) -> bool:

@@ -1,7 +1,8 @@
 """What Dataflow does with a job, on this machine: fetches what was staged, installs it on a worker, runs the graph there.
 
-The graph's Docker environments become one external worker: a process that has Beam and the staged source package, started in
-``/`` with none of this process's variables. The engine behind it is Beam's in-process one.
+The graph's Docker environments become one external worker: a process that has Beam with its dependencies and the staged source
+package (``tests.worker_python``), started in ``/`` with none of this process's variables. The engine behind it is Beam's
+in-process one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from pipeline.counted import counted
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import End, Job
+from tests.worker_python import make_worker_python
 
 POOL = """
 import sys
@@ -61,17 +61,13 @@ class Worker:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.python = folder / "environment" / "bin" / "python"
-        _run(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
-        self.site = Path(_run(self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-        (self.site / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")  # .pth files there are not read
+        self._made = make_worker_python(folder / "environment")
+        self.python, self.site = self._made.python, self._made.site
 
     def install(self, name: str, archive: bytes) -> None:
-        """As a worker's start does, without the network: dependencies are those of Beam's environment."""
         path = self._folder / name
         path.write_bytes(archive)
-        pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
-        _run(sys.executable, *pip, "--no-index", "--no-deps", "--no-build-isolation", "--target", self.site, path)
+        self._made.install(path)
 
     @contextlib.contextmanager
     def running(self, gcs: str) -> Iterator[str]:
@@ -126,10 +122,3 @@ def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None 
         except Exception as error:
             return End("JOB_STATE_FAILED", ["Workflow failed.", str(error)])
     return End()
-
-
-def _run(*command: Any) -> str:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run([str(word) for word in command], cwd="/", env=clean, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

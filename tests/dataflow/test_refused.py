@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from apache_beam.utils import retry as beam_retry
 
 from pipeline import dataflow_job
 from pipeline.dataflow_failures import explain_failure, explain_refusal
@@ -70,7 +71,10 @@ def as_usual(cloud: Cloud) -> Iterator[None]:
         "far buckets",
     ],
 )
-def test_an_option_that_cannot_be_right_is_refused(cloud: Cloud, flags: tuple[str, ...], said: str) -> None:
+def test_an_option_that_cannot_be_right_is_refused(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr(beam_retry.Clock, "sleep", lambda *_: None)  # where nothing refuses, Beam stages for minutes
     ended = cloud.submit(*flags, *IMAGE)
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err

@@ -75,7 +75,7 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
         os.kill(prism, signal.SIGKILL)
         out, err = launcher.communicate(timeout=60)
     assert (launcher.returncode, out) == (4, "")
-    lines = [line for line in said(err).splitlines() if line and not line.startswith("INFO:PrismRunner:")]
+    lines = [line for line in said(err).splitlines() if line]
     assert len(lines) == 1, err
     assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", lines[0])
     assert builds.run(*args).code == 0
@@ -96,16 +96,42 @@ def test_a_worker_pool_that_is_not_there_is_named(prism_program: Path, photos: P
     )
 
 
-def test_a_prism_that_this_machine_cannot_run_is_named(photos: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("<html>Not Found</html>", "[Errno 8] Exec format error: '{}'"),
+        ("#!/bin/sh\nexit 0\n", "it has no option --job_port"),
+    ],
+    ids=["a page", "another program"],
+)
+def test_what_is_no_prism_is_named(photos: Path, tmp_path: Path, text: str, wrong: str) -> None:
     program = tmp_path / "prism"
-    program.write_text("<html>Not Found</html>")
+    program.write_text(text)
     program.chmod(0o755)
     args = builds.build_args(photos, tmp_path / "out", *FLAGS)
     failed = builds.run(*args, "--runner", "PrismRunner", "--prism_location", str(program))
-    assert (failed.code, failed.err.splitlines()[0]) == (
-        4,
-        f"shardfeed: the engine gave up: [Errno 8] Exec format error: '{program}'",
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err == (
+        f"shardfeed: --prism_location: {program} is no Prism for this machine: {wrong.format(program)}. Build it with make "
+        f"engines, then give --prism_location .engines/prism-{beam_version}.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "wrong"),
+    [
+        (("SparkRunner", "--spark_submit_uber_jar"), "Option spark_rest_url must be set"),
+        (("FlinkRunner", "--flink_job_server_jar", "/absent.jar"), 'Unable to parse jar URL "/absent.jar"'),
+        (("no.such.Runner",), "No module named 'no'"),
+    ],
+    ids=["an option that another one needs", "a jar that is not there", "a runner that is not there"],
+)
+def test_what_fails_before_there_is_a_job_is_no_reason_to_rerun(
+    photos: Path, tmp_path: Path, flags: tuple[str, ...], wrong: str
+) -> None:
+    failed = builds.build(photos, tmp_path / "out", "--runner", *flags)
+    assert (failed.code, failed.out) == (2, "")
+    assert wrong in failed.err and "Rerun" not in failed.err and len(failed.err.splitlines()) == 1
 
 
 def test_a_prism_that_cannot_be_fetched_is_not_the_engine_s_failure(photos: Path, tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
     assert not (tmp_path / "out" / "_parts").exists()
 
 
+def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
+    workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
+    with _at_the_gate("graph", (*build, *workers)) as child:
+        child.send_signal(signal.SIGTERM)
+        _read_until(child, STOPPING)
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    assert said(err) == (
+        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
+        "carry on.\n"
+    )
+
+
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
     with _at_the_gate("graph", build) as child:
         child.send_signal(signal.SIGINT)
@@ -126,7 +140,7 @@ MULTI_PROCESSING = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_p
 # Runs at the start of every Python process of the build; in a worker it stops the encoder before the fifth image, for ever.
 STUCK_WORKERS = """
 import itertools, os, sys
-if "apache_beam.runners.worker.sdk_worker_main" in sys.orig_argv:
+if "pipeline.beam_worker" in sys.orig_argv:
     from transforms import encoding
     process, count = encoding.process_image, itertools.count()
     def stuck(*args, **kwargs):

@@ -1,0 +1,40 @@
+"""What an engine other than Dataflow says when a job failed, and what to do about it.
+
+The reason that a step of the graph wrote comes first (``transforms.outcome``); this is for what never came to writing one.
+"""
+
+from __future__ import annotations
+
+from pipeline.config import BuildConfig
+from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, first_remedy, step_traceback, telling_line
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
+
+_NO_RERUN_MENDS = (
+    (NO_PACKAGE, "the workers have no shardfeed"),
+    (NO_DEPENDENCY, "the workers lack what shardfeed depends on"),
+)
+
+
+def explain_engine_failure(error: Exception, config: BuildConfig) -> ShardfeedError:
+    """The error to raise for a job that failed by ``error`` and left no outcome."""
+    text = str(error) or type(error).__name__
+    wrong = first_remedy(text, _NO_RERUN_MENDS)
+    if wrong:
+        return UsageError(f"{wrong} ({telling_line(text)}). {_install(config)} docs/engines.md has what workers need.")
+    traceback = step_traceback(text)
+    return IncompleteError(
+        f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
+        f"docs/engines.md.{traceback and f' What went wrong in the step:{chr(10)}{traceback}'}"
+    )
+
+
+def _install(config: BuildConfig) -> str:
+    if config.beam_arg("environment_type") != "EXTERNAL":
+        return (
+            "Install the package for the workers' Python (pip install . in this repository), or give an image that holds it "
+            "(--environment_config)."
+        )
+    return (
+        f"The pool at {clip(config.beam_arg('environment_config'))} starts the first python of its PATH: install the package for "
+        "that one (pip install . in this repository), or start the pool where it is."
+    )

@@ -1,0 +1,43 @@
+"""What a failed job's account comes to: the line of it that tells, and the remedy that it shows.
+
+Engines give a worker's error as a traceback inside their own, or two; its first error is the cause, and what follows is what was
+made of it on the way. A table's entry is a pattern of such a text and our remedy; the first one that fits wins, so the specific
+ones stand first.
+"""
+
+from __future__ import annotations
+
+import re
+
+from shardfeed.errors import clip
+
+NO_PACKAGE = r"No module named '(transforms|pipeline|shardfeed)\b"
+NO_DEPENDENCY = r"No module named '(obstore|cykooz_resizer|PIL|google_crc32c|google)\b"
+
+_SHOWN = 600  # characters of a text that is not ours
+_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (?!Traceback).+", re.MULTILINE)
+_IN_A_STEP = (
+    "[while running '"  # Beam's mark at what left a step of the graph, in an account of its own after the cause
+)
+_TRACEBACK = "Traceback (most recent call last):"
+_CONSEQUENCES = re.compile(r"\n\n*(?:During handling of|The above exception was)")
+
+
+def first_remedy(text: str, table: tuple[tuple[str, str], ...]) -> str:
+    """The remedy of the first entry whose pattern is found in ``text``; empty where none is."""
+    return next((remedy for pattern, remedy in table if re.search(pattern, text)), "")
+
+
+def telling_line(text: str) -> str:
+    """The error of a traceback, with the step where it is told; the beginning of anything else."""
+    errors = [found[0].strip() for found in _ERROR.finditer(text)]
+    told = next((error for error in errors if _IN_A_STEP in error), errors[0] if errors else "")
+    return clip(told or " ".join(text.partition(_TRACEBACK)[0].split()), _SHOWN)
+
+
+def step_traceback(text: str) -> str:
+    """The traceback of the cause where a step of the graph failed; empty where it was something else."""
+    if _IN_A_STEP not in text or _TRACEBACK not in text:
+        return ""
+    cause = _CONSEQUENCES.split(text, maxsplit=1)[0]
+    return cause[cause.rindex(_TRACEBACK) :].strip()

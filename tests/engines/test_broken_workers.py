@@ -1,0 +1,72 @@
+"""Workers of a pool that lack the package, meet a bug or die: one line says it, with one traceback where there is a bug."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.engines import servers
+from tests.engines.servers import Engine, Server
+from tests.engines.worker import Worker, make_bare_worker
+from tests.promises import builds
+
+BUG = """
+from transforms import encoding
+def broken(*args, **kwargs):
+    raise ValueError("a bug")
+encoding.process_image = broken
+"""
+DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")
+
+
+KINDS = pytest.mark.parametrize("kind", ["Prism", "job service"])
+
+
+def start(kind: str, prism: Path, worker: Worker, pool: Server, home: Path) -> AbstractContextManager[Engine]:
+    """Prism or Beam's own job service, with the pool's workers."""
+    return servers.prism(prism, pool, home) if kind == "Prism" else servers.job_service(worker, pool, home, workers=1)
+
+
+@KINDS
+def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
+    kind: str, prism_program: Path, photos: Path, tmp_path: Path
+) -> None:
+    bare = make_bare_worker(tmp_path)
+    with servers.worker_pool(bare, tmp_path) as pool, start(kind, prism_program, bare, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err == (
+        "shardfeed: the workers have no shardfeed (ModuleNotFoundError: No module named 'transforms'). The pool at "
+        f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
+        "repository), or start the pool where it is. docs/engines.md has what workers need.\n"
+    )
+
+
+@KINDS
+def test_a_bug_in_a_step_is_told_with_one_traceback(
+    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+) -> None:
+    hook.write_text(BUG)
+    with start(kind, prism_program, worker, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out) == (4, "")
+    assert failed.err.startswith(
+        "shardfeed: the engine gave up: ValueError: a bug [while running 'EncodeParts/Encode']\nRerun the same command"
+    )
+    assert failed.err.endswith(" in broken\nValueError: a bug\n")
+    assert failed.err.count("Traceback") == 1
+
+
+def test_a_killed_worker_of_beam_s_job_service_is_told_without_a_traceback(
+    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+) -> None:
+    hook.write_text(DYING)
+    with start("job service", prism_program, worker, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out) == (4, "")
+    assert re.fullmatch(
+        r"shardfeed: the engine gave up: \w+Error: .+\nRerun the same command to carry on; .+\n", failed.err
+    )

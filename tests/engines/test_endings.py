@@ -1,0 +1,57 @@
+"""How a build ends on an engine that the launcher starts is said as it is in process: the message, and nothing of Beam's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline import existing, launch
+from tests.promises import builds
+from tests.promises.builder import Ended
+from tests.promises.hooks import put
+
+WORKERS = ("--runner", "FnApiRunner", "--direct_num_workers", "2", "--direct_running_mode")
+ENGINES = ["Prism", "multi_processing", "multi_threading"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, prism_program: Path) -> tuple[str, ...]:
+    """Flags of an engine that is part of the launcher, or its child."""
+    if request.param == "Prism":
+        return ("--runner", "PrismRunner", "--prism_location", str(prism_program))
+    return (*WORKERS, request.param)
+
+
+def overlook_the_dataset() -> None:
+    """The launcher looks before another build has published; the graph finds its dataset."""
+    looks = iter([1])
+    put(launch, "find_existing", lambda config: None if next(looks, None) else existing.find_existing(config))
+
+
+def said(ended: Ended, out: Path) -> tuple[int, str]:
+    return ended.code, ended.err.replace(str(out), "OUT")
+
+
+def test_too_many_rejects(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
+    plain = builds.build(photos, tmp_path / "plain", "--max_rejected", "0")
+    there = builds.build(photos, tmp_path / "there", "--max_rejected", "0", *engine)
+    assert plain.code == 3 and len(plain.err.splitlines()) == 3
+    assert said(there, tmp_path / "there") == said(plain, tmp_path / "plain")
+
+
+def test_parts_of_another_build_in_the_output(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
+    builds.build(photos, tmp_path / "out", "--max_rejected", "0")
+    plain = builds.build(photos, tmp_path / "out", "--image_size", "8")
+    there = builds.build(photos, tmp_path / "out", "--image_size", "8", *engine)
+    assert (plain.code, there.code, there.err) == (5, 5, plain.err)
+
+
+def test_a_build_that_another_one_overtook(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
+    builds.built(photos, tmp_path / "out")
+    again = builds.build(photos, tmp_path / "out", *engine, hooks=[overlook_the_dataset])
+    assert (again.code, again.err) == (0, "")
+
+
+def test_success(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
+    assert builds.built(photos, tmp_path / "out", *engine).err == ""
