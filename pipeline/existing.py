@@ -75,7 +75,7 @@ def relist(config: BuildConfig) -> Totals:
 def _compare_listing(config: BuildConfig, manifest: Manifest) -> None:
     now = listing_of(relist(config))
     then = manifest.listing
-    if now["digest"] == then["digest"]:
+    if now["digest"] == then.get("digest"):
         return
     rows = list(_changes(then.get("by_split", {}), now["by_split"]))
     shown = "\n".join(rows[:_ROWS]) + (f"\n  … and {len(rows) - _ROWS:,} more classes" if len(rows) > _ROWS else "")

@@ -185,9 +185,11 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
 
 
 def _listing(raw: Any) -> dict[str, Any]:
-    """``digest``, and (images, bytes) by class and by split and class: a later build tells by them what has changed."""
-    _object(raw)
-    if not _HEX.fullmatch(_text(raw["digest"])):
+    """``digest``, and (images, bytes) by class and by split and class: a later build tells by them what has changed.
+
+    Empty where no listing stands behind a dataset.
+    """
+    if not _HEX.fullmatch(_text(_object(raw).get("digest", "0"))):
         raise ValueError(f"listing digest {clip(raw['digest'])} is not lower-case hex digits")
     for cells in (raw.get("by_class", {}), *_object(raw.get("by_split", {})).values()):
         for cell in _object(cells).values():

@@ -64,7 +64,7 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     if built.fingerprint == plan.fingerprint:
         raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
     raise ConflictError(
-        describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing["digest"]), claim)
+        describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing.get("digest", "")), claim)
     )
 
 

@@ -48,7 +48,7 @@ class _BareWorker(Worker):
 
 @pytest.fixture
 def bare_pool(worker: Worker, tmp_path: Path) -> Iterator[Server]:
-    with servers.worker_pool(_BareWorker(worker.python, worker.site), tmp_path) as server:
+    with servers.worker_pool(_BareWorker(worker.python, worker.site, worker.hook), tmp_path) as server:
         yield server
 
 

@@ -209,7 +209,6 @@ SHARD = ("splits", "train", "shards", 0)
         (("image", "width"), "224", "str where an integer is expected"),
         (("config",), {"quality": float("nan")}, "not JSON (NaN is not JSON)"),
         (("config",), [], "list where an object is expected"),
-        (("listing",), {}, "digest is missing"),
         (("listing", "digest"), "0g", "listing digest 0g is not lower-case hex digits"),
         (("listing", "by_class"), None, "NoneType where an object is expected"),
         (("listing", "by_class"), {"daisy": [4]}, "a class of the listing is not a pair of images and bytes"),

@@ -204,7 +204,7 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
 @pytest.mark.parametrize(
     ("threads", "cores", "runner", "expected"),
     [
-        pytest.param(0, 2, None, (1, 1), id="two cores"),
+        pytest.param(None, 2, None, (1, 1), id="two cores"),
         pytest.param(1, 8, None, (0, 0), id="one thread asked for"),
         pytest.param(8, 2, None, (1, 4), id="more threads than cores"),
         pytest.param(8, 8, None, (7, 7), id="a thread a process"),
@@ -215,7 +215,7 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
     ],
 )
 def test_there_is_one_helper_a_further_core(
-    threads: int,
+    threads: int | None,
     cores: int,
     runner: str | None,
     expected: tuple[int, int],
