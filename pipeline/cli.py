@@ -259,7 +259,7 @@ def _check_sheet(directory: str, path: str) -> None:
     """Before anything is read: the sheet is a PNG, and no file of the dataset."""
     if not path.lower().endswith(".png"):
         raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
-    if os.path.realpath(os.path.dirname(path)) == os.path.realpath(directory):
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
         raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
 
 

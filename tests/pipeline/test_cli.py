@@ -254,27 +254,6 @@ def test_other_options_on_a_finished_build_are_a_conflict_that_names_them(
     )
 
 
-@pytest.mark.parametrize(
-    ("sheet", "said"),
-    [
-        ("sheet.jpg", "--sheet sheet.jpg: a sheet is a PNG image. Give a name that ends in .png."),
-        ("", "--sheet : a sheet is a PNG image. Give a name that ends in .png."),
-        ("{out}/../out/sheet.png", "--sheet {out}/../out/sheet.png lies in the dataset's folder. Give a file outside of it."),
-        ("/no/folder/x.png", "--sheet /no/folder/x.png cannot be written: [Errno 2] No such file or directory: "
-         "'/no/folder/x.png'. Give a file in a folder that exists."),
-    ],
-)  # fmt: skip
-def test_a_sheet_that_cannot_be_is_refused(
-    built: Path, capsys: pytest.CaptureFixture[str], sheet: str, said: str
-) -> None:
-    out = built / "out"
-    names = sorted(path.name for path in out.iterdir())
-    assert _run("inspect", out, "--sheet", sheet.format(out=out)) == 2
-    ended = capsys.readouterr()
-    assert (ended.out, ended.err) == ("", f"shardfeed: {said.format(out=out)}\n")
-    assert sorted(path.name for path in out.iterdir()) == names
-
-
 def test_a_changed_input_is_a_conflict_that_counts_what_changed(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,53 @@
+"""``inspect --sheet FILE``: what a sheet may be written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+from tests.verify.tiny import tiny
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    tiny().write(tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "said"),
+    [
+        ("sheet.jpg", "--sheet sheet.jpg: a sheet is a PNG image. Give a name that ends in .png."),
+        ("", "--sheet : a sheet is a PNG image. Give a name that ends in .png."),
+        (
+            "{out}/../out/sheet.png",
+            "--sheet {out}/../out/sheet.png lies in the dataset's folder. Give a file outside of it.",
+        ),
+        ("{out}/../link.png", "--sheet {out}/../link.png lies in the dataset's folder. Give a file outside of it."),
+        (
+            "/no/folder/x.png",
+            "--sheet /no/folder/x.png cannot be written: [Errno 2] No such file or directory: '/no/folder/x.png'. Give a file "
+            "in a folder that exists.",
+        ),
+    ],
+    ids=["no PNG", "no name", "in the dataset", "a link into it", "no folder"],
+)
+def test_a_sheet_that_cannot_be_is_refused_and_the_dataset_untouched(
+    out: Path, capsys: pytest.CaptureFixture[str], sheet: str, said: str
+) -> None:
+    (out.parent / "link.png").symlink_to(out / "manifest.json")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert main(["inspect", str(out), "--sheet", sheet.format(out=out)]) == 2
+    ended = capsys.readouterr()
+    assert (ended.out, ended.err) == ("", f"shardfeed: {said.format(out=out)}\n")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_sheet_is_drawn_again_over_an_older_one(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sheet = out.parent / "sheet.PNG"
+    sheet.write_bytes(b"older")
+    assert main(["inspect", str(out), "--sheet", str(sheet)]) == 0
+    assert sheet.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.endswith(f"contact sheet: {sheet}\n")
