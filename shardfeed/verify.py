@@ -95,10 +95,15 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
                 expected = f"an entry for {index}"
                 findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
     for name in sorted(listed):
-        if (naming.is_ours(name) or name.endswith(".tfrecord")) and not _is_expected(name, sizes):
+        if _is_taken_in(name) and not _is_expected(name, sizes):
             remedy = f"Readers that glob would take it in: move {name} out of {store.url}."
             findings.append(Finding(name, None, FOREIGN, "no file that the manifest does not name", "one", remedy))
     return findings
+
+
+def _is_taken_in(name: str) -> bool:
+    """Whether we, or a reader that globs, would take a file of this name for one of a dataset."""
+    return naming.is_ours(name) or name.endswith(".tfrecord")
 
 
 def _is_expected(name: str, sizes: Mapping[str, int]) -> bool:
@@ -112,7 +117,7 @@ def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
             f"{naming.PARTS}/ holds {len(parts)} files of a build in progress or stopped after it published; "
             "they are no part of the dataset, and rerunning the same build sweeps them."
         )
-    if strangers := sorted(name for name in listed if not naming.is_ours(name) and not name.endswith(".tfrecord")):
+    if strangers := sorted(name for name in listed if not _is_taken_in(name)):
         shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
         notes.append(f"{len(strangers)} files are not shardfeed's: {shown}")
     return notes
