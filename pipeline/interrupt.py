@@ -18,6 +18,7 @@ from collections.abc import Container, Iterator
 from types import FrameType, TracebackType
 from typing import NoReturn
 
+from pipeline.wake_up import wait_ended_by
 from shardfeed.errors import IncompleteError
 from transforms.run_state import RUN
 
@@ -45,9 +46,11 @@ class StopSignals:
         self.received = False
         self._in_process, self._detached, self._raised = in_process, detached, False
         self._before: dict[int, object] = {}
+        self._waits = contextlib.ExitStack()
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
+            self._waits.enter_context(wait_ended_by(_SIGNALS))
             for number in _SIGNALS:
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -57,6 +60,7 @@ class StopSignals:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        self._waits.close()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._detached and not self._raised:

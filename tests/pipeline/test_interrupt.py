@@ -63,18 +63,9 @@ def _read_until(child: subprocess.Popen[str], line: str) -> None:
 
 
 def _stop(child: subprocess.Popen[str], number: int) -> None:
-    """Sends a signal and reads that it was taken.
-
-    Python misses the wake-up of one that comes in the moment in which its main thread begins to wait for another. Whoever sees
-    nothing happen asks again, and so does this, after ten seconds.
-    """
+    """Sends a signal and reads that it was taken."""
     child.send_signal(number)
-    again = threading.Timer(10, child.send_signal, [number])
-    again.start()
-    try:
-        _read_until(child, STOPPING)
-    finally:
-        again.cancel()
+    _read_until(child, STOPPING)
 
 
 @pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
