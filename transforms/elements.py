@@ -121,13 +121,14 @@ class RefBatch:
 
 @dataclass(frozen=True)
 class SplitTotals(Element):
-    """Sums over a split's candidates; ``by_class``: {name: (images, bytes)}; ``estimate``: encoded bytes."""
+    """Sums over a split's candidates; ``by_class``: {name: (images, bytes)}; ``estimate``: encoded bytes; ``work``: to decode."""
 
     images: int = 0
     bytes: int = 0
     estimate: int = 0
     key_sum: int = 0
     by_class: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    work: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""How many bytes an image will have once encoded: exact integers, since the number of parts follows from them.
+"""How many bytes an image will have once encoded, and what decoding it costs: exact integers, since the number of parts follows
+from them.
 
 Only the source's size is known before decoding, and it predicts little once images are resized; so the estimate is the
 target's area times bytes per pixel of format and quality. Nothing of the machine may enter (another number of parts moves
@@ -10,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from transforms.images.options import ImageOptions
+from transforms.images.suffixes import JPEG_SUFFIXES
 
 RECORD_OVERHEAD = 160  # bytes: TFRecord framing, the other columns, feature names
 
@@ -18,6 +20,9 @@ _JPEG_MILLI = ((1, 30), (50, 115), (75, 181), (90, 297), (95, 417), (98, 574), (
 _WEBP_PERCENT_OF_JPEG = 75
 _PNG_MILLI = 1_430  # RGB photos at 224x224
 _JPEG_HEADER = 620  # bytes
+_JPEG_SUFFIXES = tuple(sorted(suffix.encode() for suffix in JPEG_SUFFIXES))
+_LARGE_PHOTO = 5_000_000  # bytes of a JPEG of 12 megapixels
+_MOST_COMPRESSED = 200  # a photo's bytes for one of a page, a drawing, a screenshot
 
 
 def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
@@ -31,6 +36,17 @@ def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
     if options.keep_original:
         encoded = min(encoded, source_bytes)
     return encoded + RECORD_OVERHEAD
+
+
+def estimate_work(key: bytes, source_bytes: int) -> int:
+    """What an image costs to decode, as the bytes of a photo's JPEG that costs as much: 15 s of a core for 1 GB.
+
+    A listing shows bytes, not pixels. A JPEG's bytes are its work. Other formats make a page of 12 megapixels 20 kB, which
+    takes as long as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
+    """
+    if key.lower().endswith(_JPEG_SUFFIXES):
+        return source_bytes
+    return max(source_bytes, min(_MOST_COMPRESSED * source_bytes, _LARGE_PHOTO))
 
 
 def _encoded_bytes(area: int, options: ImageOptions) -> int:

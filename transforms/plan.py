@@ -1,8 +1,8 @@
 """From totals to a plan: the checks that need the whole listing, the number of parts, and the fingerprint.
 
 P, a split's number of parts, is an exact integer function of listing totals, options and constants: about 6 MB of encoded
-bytes a part and at most 1 GB of sources, at least 16 parts a shard. Part membership follows from P, so nothing of the machine
-may enter it.
+bytes a part and at most 1 GB of work to decode, at least 16 parts a shard. Part membership follows from P, so nothing of the
+machine may enter it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from transforms.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_split
 from transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 
 PART_BYTES = 6_000_000  # encoded bytes a part: small enough to lose, large enough to write
-SOURCE_BYTES = 1_000_000_000  # of a part's images at most: 15 s of a core's work where they are large photos
+PART_WORK = (
+    1_000_000_000  # at most, in bytes of photos: 15 s of a core's time, 50 s where they compress far better than photos
+)
 PARTS_A_SHARD = 16  # at least; longest-processing-time packing of 16 parts leaves max/mean within 1-2 %
 
 
@@ -91,7 +93,7 @@ def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
 
 def _split_plan(split: SplitTotals, shards: int | None, options: BuildOptions) -> SplitPlan:
     count = shards or shards_for_bytes(split.estimate, split.images, options.shard_bytes)
-    parts = max(PARTS_A_SHARD * count, -(-split.estimate // PART_BYTES), -(-split.bytes // SOURCE_BYTES))
+    parts = max(PARTS_A_SHARD * count, -(-split.estimate // PART_BYTES), -(-split.work // PART_WORK))
     return SplitPlan(parts, shards, split.images)
 
 

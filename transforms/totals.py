@@ -12,7 +12,7 @@ from typing import Any
 from shardfeed.errors import clip
 from shardfeed.hashing import MASK128, hash128, key_hash
 from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_counts, pack_ref, unpack_refs
-from transforms.estimate import estimate_record_bytes
+from transforms.estimate import estimate_record_bytes, estimate_work
 from transforms.labels import FOLDERS, Faulty, UnlabelledError, class_of, label_key, parse_splits
 from transforms.options import BuildOptions
 
@@ -44,18 +44,20 @@ def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:
     if not batch.refs:
         return Totals(skipped=batch.skipped)
     by_folders = options.splits == FOLDERS
-    images = size = estimate = keys_sum = digest = 0
+    images = size = estimate = work = keys_sum = digest = 0
     by_class: dict[str, list[int]] = {}
     for ref in unpack_refs(batch.refs):
         images += 1
         size += ref.stat.size
         estimate += estimate_record_bytes(ref.stat.size, options.image)
+        work += estimate_work(ref.key, ref.stat.size)
         keys_sum += key_hash(ref.key)
         digest += _listing_hash(ref)
         cell = by_class.setdefault(class_of(ref.key, by_folders), [0, 0])
         cell[0] += 1
         cell[1] += ref.stat.size
-    split = SplitTotals(images, size, estimate, keys_sum & MASK128, {name: (n, b) for name, (n, b) in by_class.items()})
+    cells = {name: (n, b) for name, (n, b) in by_class.items()}
+    split = SplitTotals(images, size, estimate, keys_sum & MASK128, cells, work)
     return Totals({batch.split: split}, digest & MASK128, batch.skipped)
 
 
@@ -91,6 +93,7 @@ def _add_splits(one: SplitTotals, two: SplitTotals) -> SplitTotals:
         one.estimate + two.estimate,
         (one.key_sum + two.key_sum) & MASK128,
         by_class,
+        one.work + two.work,
     )
 
 

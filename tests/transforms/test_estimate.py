@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from transforms.estimate import RECORD_OVERHEAD, estimate_record_bytes
+from transforms.estimate import RECORD_OVERHEAD, estimate_record_bytes, estimate_work
 from transforms.images.options import ImageOptions
 
 DEFAULT = ImageOptions()
@@ -49,6 +49,27 @@ def test_kept_originals_are_at_most_as_large_as_their_source() -> None:
 
     assert estimate_record_bytes(5_000, keep) == 5_000 + RECORD_OVERHEAD
     assert estimate_record_bytes(10**6, keep) == estimate_record_bytes(10**6, DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("key", "source_bytes", "expected"),
+    [
+        (b"cat/photo.jpg", 1, 1),
+        (b"cat/photo.JPEG", 20_000, 20_000),
+        (b"cat/two.pictures.mpo", 7_000_000, 7_000_000),
+        (b"page.png", 0, 0),
+        (b"page.png", 300, 60_000),
+        (b"page.PNG", 24_999, 4_999_800),
+        (b"page.webp", 25_000, 5_000_000),
+        (b"page.webp", 25_001, 5_000_000),
+        (b"jpg", 5_000_000, 5_000_000),
+        (b"drawing.jpg.gif", 5_000_001, 5_000_001),
+    ],
+)
+def test_work_is_bytes_where_they_tell_and_a_large_photo_s_where_they_do_not(
+    key: bytes, source_bytes: int, expected: int
+) -> None:
+    assert estimate_work(key, source_bytes) == expected
 
 
 @pytest.mark.parametrize("quality", range(1, 100))

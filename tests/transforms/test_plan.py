@@ -52,14 +52,10 @@ def test_parts_are_16_a_shard_or_6_mb_each_whichever_gives_more(
     assert plan.splits == {"train": SplitPlan(expected, shards, images)}
 
 
-@pytest.mark.parametrize(
-    ("source_bytes", "expected"), [(16_000_000_000, 16), (16_000_000_001, 17), (5_400_000_000_000, 5_400)]
-)
-def test_a_part_has_at_most_a_gigabyte_of_sources(source_bytes: int, expected: int) -> None:
+@pytest.mark.parametrize(("work", "expected"), [(16_000_000_000, 16), (16_000_000_001, 17), (5_400_000_000_000, 5_400)])
+def test_a_part_has_at_most_a_gigabyte_of_work(work: int, expected: int) -> None:
     images = 1_000
-    totals = Totals(
-        {"train": SplitTotals(images, source_bytes, 1_000_000, 5, {"cat": (images, source_bytes)})}, digest=7
-    )
+    totals = Totals({"train": SplitTotals(images, 10**6, 1_000_000, 5, {"cat": (images, 10**6)}, work)}, digest=7)
 
     assert _plan(totals, num_shards=1).splits == {"train": SplitPlan(expected, 1, images)}
 

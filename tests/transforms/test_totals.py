@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shardfeed.hashing import MASK128, hash128, key_hash
 from shardfeed.storage.base import Stat
 from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
-from transforms.estimate import estimate_record_bytes
+from transforms.estimate import estimate_record_bytes, estimate_work
 from transforms.options import BuildOptions
 from transforms.totals import add_totals, count_batch, label_batch, listing_of
 
@@ -50,6 +50,7 @@ def test_sums_are_what_they_say() -> None:
                 estimate=4 * estimate_record_bytes(100, options.image),
                 key_sum=sum(key_hash(ref.key) for ref in refs) & MASK128,
                 by_class={"cat": (2, 237), "dog": (2, 201)},
+                work=sum(estimate_work(ref.key, ref.stat.size) for ref in refs),
             )
         },
         digest=sum(

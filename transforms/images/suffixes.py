@@ -10,6 +10,7 @@ from __future__ import annotations
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
     {".apng", ".bmp", ".dib", ".gif", ".jfif", ".jfi", ".jif", ".jpe", ".jpeg", ".jpg", ".mpo", ".png", ".webp"}
 )
+JPEG_SUFFIXES: frozenset[str] = frozenset({".jfif", ".jfi", ".jif", ".jpe", ".jpeg", ".jpg", ".mpo"})
 REFUSED_SUFFIXES: frozenset[str] = frozenset(
     {
         *(".avif", ".avifs", ".heic", ".heics", ".heif", ".heifs", ".hif"),
