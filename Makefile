@@ -1,7 +1,7 @@
 # make demo     build a dataset from the photos in examples/, verify it, read a batch back, draw it
 # make test     lint, then every test: what CI runs
 # make lint     ruff, mypy --strict, shellcheck
-# make engines  build Prism, Beam's portable engine (needs Go; two minutes, once) into .engines/, for the tests
+# make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
 # make clean    remove .venv, .engines, demo-out and caches
 #
 # Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
@@ -69,8 +69,9 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 
-engines:
+engines: $(VENV)/.test
 	@tools/engines.sh
+	@tools/wheels.sh $(BIN)/python
 
 test: lint engines
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from tests import fetched
 from tests.engines import servers
 from tests.engines.servers import Server
 from tests.engines.stuck import Stuck, stuck_on_prism
 from tests.engines.worker import Worker, make_worker
-from tests.packaging.sources import ROOT
 from tests.promises import builds, disk
 from tests.promises.photos import make_photos, photo, write
 
@@ -22,9 +21,7 @@ FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "2")
 
 @pytest.fixture(scope="session")
 def prism_program() -> Path:
-    """Prism, built once from its source by the same script as ``make engines``."""
-    made = subprocess.run([ROOT / "tools" / "engines.sh"], stdout=subprocess.PIPE, text=True, check=True)
-    return ROOT / made.stdout.strip()
+    return fetched.prism()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.datasets import write_dataset
+from tests.fetched import offline
 from tests.packaging import sources
 
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
@@ -49,7 +50,6 @@ def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("worker")
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    constraints = sources.ROOT / "constraints.txt"
     pip = (
         "-m",
         "pip",
@@ -57,10 +57,8 @@ def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "install",
         "--quiet",
         "--no-compile",
-        "--constraint",
-        constraints,
     )
-    run(python, *pip, sdist)
+    run(python, *pip, *offline(), sdist)
     return python
 
 

@@ -2,7 +2,7 @@
 
 TFDS pins an old Beam and an old Pillow, so it cannot be installed here. The environment sees this interpreter's packages
 (TensorFlow among them: no second download of 600 MB) through a ``.pth`` file, and adds TFDS and the little that it needs
-and this interpreter lacks. It is kept in ``.cache`` and made again when what it is made of changes.
+and this interpreter lacks. It is kept in ``.engines`` and made again when what it is made of changes.
 """
 
 from __future__ import annotations
@@ -15,33 +15,24 @@ import sys
 import sysconfig
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".cache" / "tfds-venv"
-PACKAGES = (
-    "tensorflow-datasets==4.9.10",
-    "dm-tree",
-    "etils",
-    "immutabledict",
-    "promise",
-    "psutil",
-    "simple-parsing",
-    "tensorflow-metadata",
-    "toml",
-    "tqdm",
-)  # --no-deps: the rest of what TFDS asks for is here already, in newer versions than it allows
+from tests.fetched import offline
+from tests.packaging.sources import ROOT
+
+FOLDER = ROOT / ".engines" / "tfds-venv"
+PACKAGES = Path(__file__).with_name("packages.txt")
 
 
 def tfds_python() -> Path:
     """The interpreter of the environment, made if need be. Fails, with the command, where it cannot be made."""
     marker = FOLDER / "made-of.json"
-    made_of = json.dumps([PACKAGES, sys.version, sys.executable, sysconfig.get_path("purelib")])
+    made_of = json.dumps([PACKAGES.read_text(), sys.version, sys.executable, sysconfig.get_path("purelib")])
     python = FOLDER / "bin" / "python"
     if marker.is_file() and marker.read_text() == made_of and python.exists():
         return python
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.parent.mkdir(exist_ok=True)
     _run(sys.executable, "-m", "venv", str(FOLDER))
-    _run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", *PACKAGES)
+    _run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", *offline(), "--requirement", str(PACKAGES))
     packages = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True,

@@ -1,0 +1,25 @@
+"""What tests need from elsewhere, fetched once by the scripts of ``make engines`` into ``.engines/``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.packaging.sources import ROOT
+
+
+def prism() -> Path:
+    """Prism, built from its source."""
+    return _fetched("engines.sh")
+
+
+def offline() -> list[str]:
+    """Options of pip: it installs from the wheels that were collected, and looks nowhere else."""
+    return ["--no-index", "--find-links", str(_fetched("wheels.sh", sys.executable))]
+
+
+def _fetched(script: str, *arguments: str) -> Path:
+    done = subprocess.run([ROOT / "tools" / script, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ROOT / done.stdout.strip()

@@ -1,0 +1,67 @@
+"""The scripts of ``make engines``: what they say where nothing can be fetched, and that they leave no halves."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import fetched
+from tests.packaging.sources import ROOT
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A checkout in which nothing was fetched."""
+    for name in ("tools/engines.sh", "tools/wheels.sh", "pyproject.toml", "constraints.txt", "tests/tfds/packages.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def _fails(command: list[str | Path], **environment: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def test_wheels_that_cannot_be_fetched(copy: Path) -> None:
+    said = _fails(
+        [copy / "tools" / "wheels.sh", sys.executable], PIP_NO_INDEX="1", PIP_FIND_LINKS="", PIP_CACHE_DIR=str(copy)
+    )
+    assert said.splitlines()[0].startswith("Collecting wheels for the tests into .engines/wheels-")
+    assert "\nERROR: " in said  # pip's own words
+    assert said.endswith(
+        "\nwheels: they could not be collected. What fetches them, where the package index can be reached: make engines\n"
+    )
+    assert list((copy / ".engines").iterdir()) == []
+
+
+def test_prism_that_cannot_be_fetched(copy: Path) -> None:
+    said = _fails([copy / "tools" / "engines.sh"], GOPROXY="off", GOFLAGS="-mod=mod", GOMODCACHE=str(copy / "modules"))
+    assert said.splitlines()[0].startswith("Building .engines/prism-")
+    assert said.splitlines()[-1].startswith(
+        "engines: Prism could not be built. What fetches and builds it: GOBIN=DIR go install github.com/apache/beam/"
+    )
+    assert list((copy / ".engines").iterdir()) == []
+
+
+def test_prism_without_go(copy: Path) -> None:
+    tools = copy / "bin"
+    tools.mkdir()
+    for name in ("bash", "dirname", "sed", "mkdir", "mktemp", "rm"):
+        (tools / name).symlink_to(shutil.which(name))  # type: ignore[arg-type]
+    said = _fails([copy / "tools" / "engines.sh"], PATH=str(tools))
+    assert said.splitlines()[1:] == [
+        "engines: Prism is written in Go, and there is no go on PATH. Install Go (https://go.dev/dl), then: tools/engines.sh"
+    ]
+    assert list((copy / ".engines").iterdir()) == []
+
+
+def test_what_was_fetched_is_not_fetched_again() -> None:
+    wheels = Path(fetched.offline()[-1])
+    before = {path: path.stat() for path in [wheels, *wheels.iterdir(), fetched.prism()]}
+    assert fetched.offline() == ["--no-index", "--find-links", str(wheels)]
+    assert {path: path.stat() for path in [*wheels.iterdir(), wheels, fetched.prism()]} == before
