@@ -68,13 +68,13 @@ class GcsSource(Source):
 
     def read(self, key: bytes, stat: Stat) -> bytes:
         name = self._prefix + key.decode()
-        for pause in (*retry.pauses(_CHECKSUM_ATTEMPTS), None):
+        for attempt in range(_CHECKSUM_ATTEMPTS):
+            if attempt:
+                retry.wait(retry.pause_after(attempt))
             data = self._bucket.read_version(name, stat.version)
             found = crc32c(data)
             if len(data) == stat.size and stat.crc32c in (found, None):
                 return data
-            if pause is not None:
-                retry.wait(pause)
         expected = "unknown" if stat.crc32c is None else to_hex(stat.crc32c)
         raise ChecksumError(
             f"{clip(key)}: read {len(data):,} bytes with crc32c {to_hex(found)}, {_CHECKSUM_ATTEMPTS} times; "

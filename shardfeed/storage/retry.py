@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 ATTEMPTS = 10
@@ -40,19 +40,18 @@ def waits() -> int:
     return _WAITS.count
 
 
-def pauses(attempts: int = ATTEMPTS) -> Iterator[float]:
-    """Seconds to wait between ``attempts`` attempts; jitter keeps many workers from coming back all at once."""
-    for attempt in range(attempts - 1):
-        yield min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+def pause_after(attempt: int) -> float:
+    """Seconds to wait after the first, second … attempt; jitter keeps many workers from coming back all at once."""
+    return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
 
 
 def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
     """The result of ``action``, tried again after failures that ``is_transient``; the last failure passes."""
-    for pause in pauses():
+    for attempt in range(1, ATTEMPTS):
         try:
             return action()
         except Exception as error:
             if not is_transient(error):
                 raise
-        wait(pause)
+        wait(pause_after(attempt))
     return action()
