@@ -85,7 +85,7 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
         debug.number_of_worker_harness_threads = machine.vcpus
         said.append(
             f"{machine.vcpus} bundles a VM, one a vCPU and SDK process (--number_of_worker_harness_threads); "
-            f"{threads} threads each read and encode (--threads)"
+            f"{threads} threads each read images (--threads)"
         )
     if workers.num_workers is None and workers.max_num_workers:
         workers.num_workers = min(workers.max_num_workers, max(FIRST_VCPUS // machine.vcpus, 1))

@@ -116,7 +116,7 @@ def _run(group: argparse._ArgumentGroup) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="encoding threads a process (default one a core, at least 8 from a bucket)",
+        help="threads a process that read and encode (default one a core; from a bucket at least 8 that read, one a core encodes)",
     )
     add("--discard_incomplete", action="store_true", help="first remove an unfinished build from --output")
     add("--keep_parts", action="store_true", help="leave the finished parts under _parts/ after publishing")

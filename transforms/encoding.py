@@ -2,8 +2,10 @@
 
 A pool of threads takes slices of a part (reading, decoding, resizing and encoding all release the GIL); a thread a part looks for
 what an earlier run left, collects the slices in order and writes. ``PartEncoder`` keeps the next parts in flight while one is
-written, so the pool never idles between parts, nor while a bucket answers. What is in flight is bounded twice: by the number of
-slices, and by bytes (sources read and pixels decoded, each under a budget of its own, always taken in that order).
+written, so the pool never idles between parts, nor while a bucket answers. Images of a bucket are read by that pool, as many
+threads as hide its answers, and encoded by one thread a core: more would drive each other's pixels out of the processor's caches.
+What is in flight is bounded twice: by the number of slices, and by bytes (sources read and pixels decoded, each under a budget of
+its own, always taken in that order).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -30,7 +32,7 @@ from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats, check_size, process_image
 from transforms.images.rejects import Reason, RejectError
 from transforms.labels import FOLDERS, class_of
-from transforms.machine import default_threads
+from transforms.machine import cores, default_threads
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part, find_part
 from transforms.run_state import RUN, HelperGoneError, Helpers, Made
@@ -44,7 +46,7 @@ REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each cost
 _LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
 # Least and most images a task: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
 _SLICE_IMAGES = (4, 16)
-_SLICE_BYTES = 8 << 20  # bytes of sources a task
+_SLICE_BYTES = 8 << 20  # bytes of sources a task, about, at most
 
 
 class Budget:
@@ -108,7 +110,7 @@ class _Pending:
 
     split: str
     part: int
-    slices: deque[Future[_Slice]]
+    slices: deque[Future[_Slice | Future[_Slice]]]
 
 
 @dataclass(eq=False, slots=True)
@@ -125,8 +127,8 @@ class _InFlight:
 class PartEncoder:
     """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
 
-    ``processes``: how many on this machine share the budgets of memory. ``spent``: what each part took that this run made, for
-    the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
+    ``processes``: how many on this machine share its cores and the budgets of memory. ``spent``: what each part took that this
+    run made, for the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
     """
 
     def __init__(
@@ -150,7 +152,13 @@ class PartEncoder:
         self._stats_below = min(1 << 64, share)
         self._threads = threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="encode")
+        self._encoders: ThreadPoolExecutor | None = None
+        if any(map(storage.is_remote, sources)):
+            encoders = min(self._threads, max(cores() // processes, 1))
+            self._encoders = ThreadPoolExecutor(encoders, thread_name_prefix="encode-fetched")
         self._source_budget = Budget(SOURCE_BUDGET // processes)
+        # Of all readers one slice and as many again behind them fit into the budget, so that none waits for another's.
+        self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self._threads))
         self._pixel_budget = Budget(PIXEL_BUDGET // processes)
         # One ahead on a disk, so that the pool has work while a part is written; more where a small part cannot feed all threads.
         self._ahead = max(REMOTE_PARTS if storage.is_remote(output) else 1, self._threads // 4)
@@ -164,6 +172,8 @@ class PartEncoder:
         """Ends the threads; parts in flight are dropped."""
         self._parts.shutdown(wait=True, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._encoders is not None:
+            self._encoders.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
         """Makes a part with this encoder's own threads; ``packed``: batches of its references."""
@@ -242,14 +252,17 @@ class PartEncoder:
                     "then rerun with --discard_incomplete."
                 )
         ordered = [item[3] for item in hashed]
-        slices = deque(self._pool.submit(self._encode_slice, piece) for piece in _slices(ordered, self._threads))
-        return _Pending(split, part, slices)
+        task: Callable[[Sequence[ImageRef]], _Slice | Future[_Slice]]
+        task = self._encode_slice if self._encoders is None else self._fetch_slice
+        pieces = _slices(ordered, self._threads, self._slice_bytes)
+        return _Pending(split, part, deque(self._pool.submit(task, piece) for piece in pieces))
 
     def _finish(self, pending: _Pending) -> tuple[PartResult, Spent]:
         merged, sizes, crc, size = _Slice(), [], 0, 0
         with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
             while pending.slices:
                 done = pending.slices.popleft().result()
+                done = done if isinstance(done, _Slice) else done.result()
                 RUN.check()  # after the result: a slice ends early only when the flag is up
                 for record in done.records:
                     spool.write(record)
@@ -288,27 +301,52 @@ class PartEncoder:
         for ref in refs:
             if RUN.stop.is_set():
                 break  # the part's thread sees the flag too, and drops the part
-            try:
-                self._encode_one(ref, out)
-            except RejectError as error:
-                out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
-                out.key_sum += key_hash(ref.key)
+            with self._source_budget.hold(ref.stat.size):
+                self._add(ref, self._fetch(ref, out.spent), out)
         return out
 
-    def _encode_one(self, ref: ImageRef, out: _Slice) -> None:
+    def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[_Slice]:
+        assert self._encoders is not None
+        # All of it at once: readers that each held half of a slice and waited for the rest would wait for each other.
+        size = sum(ref.stat.size for ref in refs)
+        self._source_budget.take(size)
         try:
-            ref.key.decode("utf-8")
-        except UnicodeDecodeError:
-            raise RejectError(Reason.NAME, "the file name is not UTF-8; rename it") from None
-        check_size(ref.stat.size)
+            out = _Slice()
+            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not RUN.stop.is_set()]
+            return self._encoders.submit(self._encode_fetched, fetched, size, out)
+        except BaseException:
+            self._source_budget.give(size)
+            raise
+
+    def _encode_fetched(
+        self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int, out: _Slice
+    ) -> _Slice:
+        try:
+            for ref, data in fetched:
+                if RUN.stop.is_set():
+                    break
+                self._add(ref, data, out)
+            return out
+        finally:
+            self._source_budget.give(size)
+
+    def _add(self, ref: ImageRef, data: bytes | RejectError, out: _Slice) -> None:
+        """A record or a reject to ``out``."""
+        try:
+            if isinstance(data, RejectError):
+                raise data
+            self._encode_one(ref, data, out)
+        except RejectError as error:
+            out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
+            out.key_sum += key_hash(ref.key)
+
+    def _encode_one(self, ref: ImageRef, data: bytes, out: _Slice) -> None:
         label = class_of(ref.key, self._by_folders)
         sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
-        with self._source_budget.hold(ref.stat.size):
-            data = self._read(ref, out.spent)
-            began = time.perf_counter()
-            image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
-            out.spent.decode += time.perf_counter() - began - image.encode_seconds
-            out.spent.encode += image.encode_seconds
+        began = time.perf_counter()
+        image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+        out.spent.decode += time.perf_counter() - began - image.encode_seconds
+        out.spent.encode += image.encode_seconds
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],
@@ -326,16 +364,24 @@ class PartEncoder:
         if image.stats is not None:
             out.stats.append(image.stats)
 
-    def _read(self, ref: ImageRef, spent: Spent) -> bytes:
+    def _fetch(self, ref: ImageRef, spent: Spent) -> bytes | RejectError:
+        """An image's bytes, or why it cannot be one."""
+        try:
+            ref.key.decode("utf-8")
+        except UnicodeDecodeError:
+            return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
         began, waits = time.perf_counter(), retry.waits()
         try:
+            check_size(ref.stat.size)
             data = self._sources[ref.root].read(ref.key, ref.stat)
             spent.bytes_in += len(data)
             return data
+        except RejectError as error:
+            return error
         except ChangedError as error:
-            raise RejectError(Reason.CHANGED, str(error)) from None
+            return RejectError(Reason.CHANGED, str(error))
         except ChecksumError as error:
-            raise RejectError(Reason.CHECKSUM, str(error)) from None
+            return RejectError(Reason.CHECKSUM, str(error))
         finally:
             spent.read += time.perf_counter() - began
             spent.retries += retry.waits() - waits
@@ -351,7 +397,7 @@ def shown_key(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
-def _slices(refs: list[ImageRef], threads: int) -> Iterator[list[ImageRef]]:
+def _slices(refs: list[ImageRef], threads: int, most_bytes: int) -> Iterator[list[ImageRef]]:
     least, most = _SLICE_IMAGES
     images = min(max(len(refs) // (2 * threads), least), most)
     piece: list[ImageRef] = []
@@ -359,7 +405,7 @@ def _slices(refs: list[ImageRef], threads: int) -> Iterator[list[ImageRef]]:
     for ref in refs:
         piece.append(ref)
         size += ref.stat.size
-        if len(piece) == images or size >= _SLICE_BYTES:
+        if len(piece) == images or size >= most_bytes:
             yield piece
             piece, size = [], 0
     if piece:

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed import tfrecord
+from shardfeed import storage, tfrecord
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.example import decode_example
 from shardfeed.hashing import MASK128, hash64, key_hash
@@ -60,10 +62,12 @@ class _Folder:
         return ImageRef(0, key, Stat(found.st_size, found.st_mtime_ns))
 
     def encoder(
-        self, options: BuildOptions = OPTIONS, plan: Plan = PLAN, threads: int = 2, roots: int = 1
+        self, options: BuildOptions = OPTIONS, plan: Plan = PLAN, threads: int = 2, roots: int = 1, processes: int = 1
     ) -> PartEncoder:
         sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
-        encoder = PartEncoder(sources=sources, output=self.store.url, plan=plan, options=options, threads=threads)
+        encoder = PartEncoder(
+            sources=sources, output=self.store.url, plan=plan, options=options, threads=threads, processes=processes
+        )
         self._encoders.append(encoder)
         return encoder
 
@@ -88,8 +92,12 @@ class _Folder:
             encoder.close()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[_Folder]:
+@pytest.fixture(params=["disk", "bucket"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Folder]:
+    """On the disk; as a «bucket», with threads that read and others that encode."""
+    if request.param == "bucket":
+        opened = {"open_source": storage.open_source, "open_store": storage.open_store}
+        monkeypatch.setattr(encoding, "storage", SimpleNamespace(**opened, is_remote=lambda _url: True))
     folder = _Folder(tmp_path)
     yield folder
     folder.close()
@@ -256,6 +264,7 @@ def test_the_same_key_in_two_roots_names_both(folder: _Folder) -> None:
     assert list(folder.store.list()) == []
 
 
+@pytest.mark.parametrize("folder", ["disk"], indirect=True)
 def test_one_part_more_than_is_waited_for_is_in_flight_so_that_the_pool_never_idles(folder: _Folder) -> None:
     refs = [folder.add(b"cat/%d.png" % i) for i in range(6)]
     encoder = folder.encoder()
@@ -323,6 +332,68 @@ def test_images_are_read_in_parallel(folder: _Folder, monkeypatch: pytest.Monkey
     assert folder.encode(refs, threads=3).records == 20
 
 
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
+    folder: _Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
+    reading, encoding_now, most = threading.Barrier(8), 0, 0
+    read_one, process = LocalSource.read, encoding.process_image
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if not passed.is_set():
+            reading.wait(30)
+            passed.set()
+        return read_one(self, key, stat)
+
+    def process_image(*args: Any, **more: Any) -> Any:
+        nonlocal encoding_now, most
+        with lock:
+            encoding_now += 1
+            most = max(most, encoding_now)
+        try:
+            return process(*args, **more)
+        finally:
+            with lock:
+                encoding_now -= 1
+
+    passed, lock = threading.Event(), threading.Lock()
+    monkeypatch.setattr(LocalSource, "read", read)
+    monkeypatch.setattr(encoding, "process_image", process_image)
+    encoder = folder.encoder(threads=8, processes=machine.cores())
+    (result,) = [*encoder.submit("train", 0, packed(refs)), *encoder.flush()]
+    assert (result.records, most) == (96, 1)
+
+
+@pytest.mark.parametrize("images", [1, 96])
+def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_other(
+    folder: _Folder, images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "SOURCE_BUDGET", 100)  # bytes
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(images)]
+    assert folder.encode(refs, threads=8).records == images
+
+
+def test_images_that_could_not_be_read_give_their_memory_back(folder: _Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "SOURCE_BUDGET", 100)
+    read_one, fail = LocalSource.read, threading.Event()
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if fail.is_set():
+            raise StorageError("the store kept failing")
+        return read_one(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(12)]
+    encoder = folder.encoder()
+    fail.set()
+    with pytest.raises(StorageError, match="the store kept failing"):
+        list(chain(encoder.submit("train", 0, packed(refs)), encoder.flush()))
+    fail.clear()
+    (result,) = [*encoder.submit("train", 1, packed(refs)), *encoder.flush()]
+    assert result.records == 12
+
+
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
     cores = len(os.sched_getaffinity(0))
 
@@ -333,7 +404,7 @@ def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
 def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in_bytes() -> None:
     def sizes(*mib: int, threads: int = 2) -> list[list[int]]:
         refs = [ImageRef(0, b"k", Stat(size << 20, 0)) for size in mib]
-        return [[ref.stat.size >> 20 for ref in piece] for piece in encoding._slices(refs, threads)]
+        return [[ref.stat.size >> 20 for ref in piece] for piece in encoding._slices(refs, threads, 8 << 20)]
 
     assert [len(piece) for piece in sizes(*[0] * 9)] == [4, 4, 1]
     assert [len(piece) for piece in sizes(*[0] * 48)] == [12, 12, 12, 12]
