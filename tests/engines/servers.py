@@ -56,9 +56,19 @@ def worker_pool(worker: Worker, home: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def prism(program: Path, pool: Server, home: Path) -> Iterator[Engine]:
-    """Prism, with the pool's workers. At no low priority: other tests keep all cores busy for a minute at times."""
-    command = (str(program), "--job_port", "{port}", "--serve_http=false", "--log_kind", "text")
+def prism(program: Path, pool: Server, home: Path, *, nice: int = 0) -> Iterator[Engine]:
+    """Prism, with the pool's workers. At no low priority in tests: others keep all cores busy for a minute at times."""
+    command = (
+        "nice",
+        "-n",
+        str(nice),
+        str(program),
+        "--job_port",
+        "{port}",
+        "--serve_http=false",
+        "--log_kind",
+        "text",
+    )
     env = {"HOME": str(home), "TMPDIR": str(home), "PATH": os.defpath}
     with _started(command, env, home / "prism.log") as service:
         yield Engine(service, pool)
