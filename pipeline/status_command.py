@@ -57,6 +57,10 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
         DatasetError: a manifest that is damaged.
         StorageError, UsageError: the place cannot be read.
     """
+    if not directory:  # as from a variable that is not set
+        raise UsageError(
+            "DIR is an empty string. Name a build's output: a folder (. for the current one) or gs://bucket/folder."
+        )
     url = (
         storage.normal_url(directory)
         if storage.is_remote(directory)

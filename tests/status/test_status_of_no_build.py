@@ -62,6 +62,15 @@ def test_a_file_is_no_place_for_a_build(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"shardfeed: {file} is a file. Name the folder that a build writes to.\n"
 
 
+def test_an_empty_name_is_not_the_current_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", ""]) == 2
+
+    said = capsys.readouterr().err
+    assert said == (
+        "shardfeed: DIR is an empty string. Name a build's output: a folder (. for the current one) or gs://bucket/folder.\n"
+    )
+
+
 def test_somebodys_files_are_named(tmp_path: Path) -> None:
     _others(tmp_path / "out")
 
