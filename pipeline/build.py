@@ -4,7 +4,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from pipeline.config import BuildConfig
-from pipeline.dataflow_workers import encode_threads
+from pipeline.dataflow_workers import encode_threads, is_dataflow
 from transforms.assign_parts import AssignParts
 from transforms.claim_output import ClaimOutput
 from transforms.commit import Commit, Sweep
@@ -33,7 +33,8 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, run: RunRecord) -> PColl
 
     grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
     threads = encode_threads(config.engine, config.threads)
-    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, output)
+    encoders = 1 if is_dataflow(config.engine) else 0
+    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, output)
 
     verdict = parts | "Reconcile" >> Reconcile(totals, plan, config.max_rejected)
     rejects = verdict | "WriteRejects" >> WriteRejects(plan, output)

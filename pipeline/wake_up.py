@@ -34,14 +34,16 @@ def wait_ended_by(signals: Collection[int]) -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(wakeup)
         ended.set()
-        os.close(writing)  # ends the thread's read
+        os.write(writing, b"\0")  # ends the thread's read; closing would not, while a forked child holds the other copy
         thread.join()
+        os.close(writing)
         os.close(reading)
         signal.signal(_NOTHING, before)
 
 
 def _interrupt(reading: int, main: int, signals: Collection[int], ended: threading.Event) -> None:
-    while received := os.read(reading, 64):  # the numbers of the signals that came
+    while not ended.is_set():
+        received = os.read(reading, 64)  # the numbers of the signals that came
         if not set(received).isdisjoint(signals):
             for pause in _PAUSES:
                 if ended.wait(pause):

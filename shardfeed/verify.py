@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,13 +65,23 @@ def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
     """The manifest against the checksum that was written beside it; a dataset without one is not damaged for that."""
     if naming.RUN not in listed:
         return []
+    again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
     try:
-        expected = str(json.loads(store.read(naming.RUN))["manifest_crc32c"])
-    except (ValueError, KeyError, TypeError):
+        record = json.loads(store.read(naming.RUN))
+    except (ValueError, RecursionError):
+        record = None
+    expected = record.get("manifest_crc32c") if isinstance(record, dict) else None
+    if isinstance(record, dict) and "manifest_crc32c" not in record:
         return []
+    if not (isinstance(expected, str) and re.fullmatch("[0-9a-f]{8}", expected)):
+        remedy = f"Nothing else in the dataset depends on it: {again}."
+        return [Finding(naming.RUN, None, "run record", "JSON with the manifest's crc32c", "another content", remedy)]
     if (found := to_hex(crc32c(store.read(naming.MANIFEST)))) == expected:
         return []
-    what, remedy = f"crc32c in {naming.RUN}", restore(naming.MANIFEST, store.url)
+    what = f"crc32c in {naming.RUN}"
+    remedy = (
+        f"One of the two is damaged. If --deep finds nothing else, {again}. Else: {restore(naming.MANIFEST, store.url)}"
+    )
     return [Finding(naming.MANIFEST, None, what, expected, found, remedy)]
 
 

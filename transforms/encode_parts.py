@@ -36,18 +36,22 @@ class EncodeParts(beam.PTransform[Any, Any]):
     sources: tuple[str, ...]
     options: BuildOptions
     threads: int
+    encoders: int
     output: Output
 
     def expand(self, grouped: PCollection[tuple[tuple[str, int], Iterable[bytes]]]) -> PCollection[PartResult]:
-        encode = _Encode(self.sources, self.options, self.threads, self.output)
+        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.output)
         return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
 
 
 class _Encode(beam.DoFn):
     """Results come one part late, so that the pool has the next part while one is written; ``finish_bundle`` gives the last."""
 
-    def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, output: Output) -> None:
-        self._sources, self._options, self._threads, self._output = sources, options, threads, output
+    def __init__(
+        self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, output: Output
+    ) -> None:
+        self._sources, self._options, self._output = sources, options, output
+        self._threads, self._encoders = threads, encoders
         self._encoder: PartEncoder | None = None
         self._metrics = _PartMetrics()
 
@@ -101,6 +105,7 @@ class _Encode(beam.DoFn):
             plan=plan,
             options=self._options,
             threads=max(threads - helpers.threads, 1) if helpers else threads,
+            encoders=self._encoders,
             processes=helpers.count + 1 if helpers else 1,
             helpers=helpers,
         )

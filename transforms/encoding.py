@@ -29,6 +29,7 @@ from shardfeed.hashing import MASK128, hash64, key_hash
 from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, ChecksumError, Source, Store
 from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
+from transforms.images.limits import MAX_FILE_BYTES
 from transforms.images.process import PixelStats, check_size, process_image
 from transforms.images.rejects import Reason, RejectError
 from transforms.labels import FOLDERS, class_of
@@ -127,6 +128,7 @@ class _InFlight:
 class PartEncoder:
     """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
 
+    ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
     ``processes``: how many on this machine share its cores and the budgets of memory. ``spent``: what each part took that this
     run made, for the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
     """
@@ -139,6 +141,7 @@ class PartEncoder:
         plan: Plan,
         options: BuildOptions,
         threads: int,
+        encoders: int = 0,
         processes: int = 1,
         helpers: Helpers | None = None,
     ) -> None:
@@ -154,8 +157,8 @@ class PartEncoder:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="encode")
         self._encoders: ThreadPoolExecutor | None = None
         if any(map(storage.is_remote, sources)):
-            encoders = min(self._threads, max(cores() // processes, 1))
-            self._encoders = ThreadPoolExecutor(encoders, thread_name_prefix="encode-fetched")
+            encoders = encoders or max(cores() // processes, 1)
+            self._encoders = ThreadPoolExecutor(min(self._threads, encoders), thread_name_prefix="encode-fetched")
         self._source_budget = Budget(SOURCE_BUDGET // processes)
         # Of all readers one slice and as many again behind them fit into the budget, so that none waits for another's.
         self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self._threads))
@@ -308,7 +311,7 @@ class PartEncoder:
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[_Slice]:
         assert self._encoders is not None
         # All of it at once: readers that each held half of a slice and waited for the rest would wait for each other.
-        size = sum(ref.stat.size for ref in refs)
+        size = sum(ref.stat.size for ref in refs if ref.stat.size <= MAX_FILE_BYTES)  # larger ones are not read
         self._source_budget.take(size)
         try:
             out = _Slice()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from transforms.images.limits import MAX_FILE_BYTES
 from transforms.images.options import ImageOptions
 from transforms.images.suffixes import JPEG_SUFFIXES
 
@@ -41,10 +42,12 @@ def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
 def estimate_work(key: bytes, source_bytes: int) -> int:
     """What an image costs to decode, as the bytes of a photo's JPEG that costs as much: 15 s of a core for 1 GB.
 
-    A listing shows bytes, not pixels. A JPEG's bytes are its work. Other formats make a page of 12 megapixels 20 kB, which
-    takes as long as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
+    A listing shows bytes, not pixels. A JPEG's bytes are its work, and names without a suffix are photos'. Other formats make a
+    page of 12 megapixels 20 kB, which takes as long as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
     """
-    if key.lower().endswith(_JPEG_SUFFIXES):
+    if source_bytes > MAX_FILE_BYTES:  # not read
+        return 0
+    if key.lower().endswith(_JPEG_SUFFIXES) or b"." not in key.rpartition(b"/")[2]:
         return source_bytes
     return max(source_bytes, min(_MOST_COMPRESSED * source_bytes, _LARGE_PHOTO))
 

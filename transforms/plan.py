@@ -43,21 +43,27 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     found = {name for split in totals.splits.values() for name in split.by_class}
     classes = choose_classes(found, options.class_list, options.splits)
     fixed = _fixed_shards(totals, options)
+    splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
     return Plan(
-        fingerprint=fingerprint(totals.digest, options, versions),
+        fingerprint=fingerprint(
+            totals.digest, options, versions, {name: split.parts for name, split in splits.items()}
+        ),
         classes=classes,
         versions=dict(versions),
         candidates=totals.candidates,
-        splits={name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())},
+        splits=splits,
     )
 
 
-def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str]) -> str:
-    """32 hex digits over everything that decides a byte of the dataset."""
+def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str], parts: Mapping[str, int]) -> str:
+    """32 hex digits over everything that decides a byte of the dataset; ``parts``: number by split, so that a release that
+    estimates otherwise does not carry on a build whose parts hold other images.
+    """
     what = {
         "config": options.config(),
         "encoder_revision": ENCODER_REVISION,
         "listing": f"{digest:032x}",
+        "parts": dict(parts),
         "versions": dict(versions),
     }
     return blake2b(canonical_json(what), digest_size=16, person=b"fingerprint").hexdigest()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -75,12 +76,15 @@ def _start_obstore() -> None:
     A read of 28 kB by four threads on two cores: 370-410 µs of CPU with two, 260-280 µs with one. Their number can only be given
     in the environment, and is read at the first call of any kind; other libraries of this process read it too, so it goes again.
     """
-    given = _TOKIO_THREADS in os.environ
-    os.environ.setdefault(_TOKIO_THREADS, "1")
+    given = os.environ.get(_TOKIO_THREADS)
+    if given is None:
+        os.environ[_TOKIO_THREADS] = "1"
+    elif not re.fullmatch("0*[1-9][0-9]{0,3}", given):  # it would panic
+        raise UsageError(f"{_TOKIO_THREADS}={clip(given)}: give 1 to 9999, or unset it.")
     try:
         obstore.put(MemoryStore(), "any", b"")
     finally:
-        if not given:
+        if given is None:
             del os.environ[_TOKIO_THREADS]
 
 

@@ -128,6 +128,12 @@ def test_a_python_that_cannot_run_the_command_is_named(tmp_path: Path, python: s
     ("flag", "said"),
     [
         ("--runner", "this script is for Dataflow. For other engines: shardfeed build --runner …"),
+        ("--sdk_container_image", "give the image as IMAGE=…, for it is looked up first."),
+        ("--temp_location=gs://b/t", "give the folder as TEMP=gs://…, for its bucket is looked at first."),
+        ("--worker_machine_type", "give the type as MACHINE_TYPE=…, for it is looked up first."),
+        ("--network", "give it as NETWORK=…, for it is looked up first."),
+        ("--subnetwork=regions/r/subnetworks/s", "give it as NETWORK=…, for it is looked up first."),
+        ("--service_account_email", "give the account as SERVICE_ACCOUNT=…, for it is asked about."),
         ("--output=gs://b/c", "the output is the second argument."),
         ("--project", "give the project as PROJECT=…, for it is what gcloud is asked about."),
         ("--region=us-east1", "give the region as REGION=…, for it is what gcloud is asked about."),

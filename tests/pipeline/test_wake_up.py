@@ -37,6 +37,25 @@ print("threads:", [thread.name for thread in threading.enumerate()])
 """
 
 
+FORKING = """
+import os, signal, time
+from pipeline.wake_up import wait_ended_by
+
+with wait_ended_by([signal.SIGTERM]):
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+print("still there:", os.waitpid(child, os.WNOHANG) == (0, 0))
+os.kill(child, signal.SIGKILL)
+"""
+
+
+def test_a_child_that_was_forked_meanwhile_is_not_waited_for() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, env=environment())
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "still there: True\n", "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_taken_while_the_main_thread_waits(number: signal.Signals) -> None:
     ran = subprocess.run(

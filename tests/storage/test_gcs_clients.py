@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
@@ -55,3 +58,28 @@ def test_obstore_reads_with_google_s_credentials_and_asks_for_a_token_once(stric
     for _ in range(3):
         assert bytes(obstore.get(bucket, "a").bytes()) == b"x"
     assert [request.headers["authorization"] for request in strict_gcs.log] == ["Bearer token-1"] * 3
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, 1), ("3", 3)], ids=["one", "as given"])
+def test_obstore_has_few_threads_and_leaves_the_environment_alone(given: str | None, threads: int) -> None:
+    code = (
+        "import os, shardfeed.storage.gcs_clients as clients; before = dict(os.environ); clients.obstore_bucket('b'); "
+        "print(dict(os.environ) == before, sum('tokio' in open(f'/proc/self/task/{task}/comm').read() "
+        "for task in os.listdir('/proc/self/task')))"
+    )
+    assert _run(code, given) == (0, f"True {threads}\n", "")
+
+
+def test_a_number_of_threads_that_cannot_be_is_named() -> None:
+    code, out, err = _run("import shardfeed.storage.gcs_clients as clients; clients.obstore_bucket('b')", "0")
+    assert (code, out) == (1, "")
+    assert err.endswith("UsageError: TOKIO_WORKER_THREADS=0: give 1 to 9999, or unset it.\n")
+
+
+def _run(code: str, tokio_threads: str | None) -> tuple[int, str, str]:
+    env = {name: value for name, value in os.environ.items() if name != "TOKIO_WORKER_THREADS"}
+    env |= {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"} | (
+        {} if tokio_threads is None else {"TOKIO_WORKER_THREADS": tokio_threads}
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    return ran.returncode, ran.stdout, ran.stderr

@@ -38,7 +38,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def _plan(options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> Plan:
-    return Plan(fingerprint(digest, options, versions), ("cat",), versions, 4, {"train": SplitPlan(16, None, 4)})
+    return Plan(
+        fingerprint(digest, options, versions, {"train": 16}), ("cat",), versions, 4, {"train": SplitPlan(16, None, 4)}
+    )
 
 
 def _claim(store: Store, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> bool:
@@ -55,7 +57,7 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
     _claim(store)
 
     assert json.loads(store.read("_parts/CLAIM")) == {
-        "fingerprint": fingerprint(7, OPTIONS, VERSIONS),
+        "fingerprint": fingerprint(7, OPTIONS, VERSIONS, {"train": 16}),
         "config": OPTIONS.config(),
         "versions": VERSIONS,
         "listing": f"{7:032x}",
@@ -280,7 +282,7 @@ def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_d
     store: Store, tmp_path: Path
 ) -> None:
     _claim(store)
-    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS))
+    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
 
     write_dataset(tmp_path / "built")
     hold_claim(LocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
@@ -292,7 +294,7 @@ def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes
         store.create("_parts/CLAIM", claimed)
 
     with pytest.raises(IncompleteError) as found:
-        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS))
+        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
     assert str(found.value) == (
         f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
         "published. Rerun the command to build it."
@@ -328,7 +330,7 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     discard_incomplete(store)
 
     assert held == [
-        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS)),
+        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS, {"train": 16})),
         (f"_parts/{BUILD}/train/00000.json", "discarding"),
         ("_parts/CLAIM", "discarding"),
     ]

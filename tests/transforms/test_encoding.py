@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -62,11 +63,23 @@ class _Folder:
         return ImageRef(0, key, Stat(found.st_size, found.st_mtime_ns))
 
     def encoder(
-        self, options: BuildOptions = OPTIONS, plan: Plan = PLAN, threads: int = 2, roots: int = 1, processes: int = 1
+        self,
+        options: BuildOptions = OPTIONS,
+        plan: Plan = PLAN,
+        threads: int = 2,
+        roots: int = 1,
+        processes: int = 1,
+        encoders: int = 0,
     ) -> PartEncoder:
         sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
         encoder = PartEncoder(
-            sources=sources, output=self.store.url, plan=plan, options=options, threads=threads, processes=processes
+            sources=sources,
+            output=self.store.url,
+            plan=plan,
+            options=options,
+            threads=threads,
+            processes=processes,
+            encoders=encoders,
         )
         self._encoders.append(encoder)
         return encoder
@@ -363,6 +376,60 @@ def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
     encoder = folder.encoder(threads=8, processes=machine.cores())
     (result,) = [*encoder.submit("train", 0, packed(refs)), *encoder.flush()]
     assert (result.records, most) == (96, 1)
+
+
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
+    folder: _Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "SOURCE_BUDGET", 16_000)  # bytes; half of them for each of two processes
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
+    held = most = 0
+    read_one, process, lock = LocalSource.read, encoding.process_image, threading.Lock()
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        nonlocal held, most
+        with lock:
+            held += stat.size
+            most = max(most, held)
+        return read_one(self, key, stat)
+
+    def process_image(data: bytes, *args: Any, **more: Any) -> Any:
+        nonlocal held
+        time.sleep(0.005)  # readers are far ahead of it
+        with lock:
+            held -= len(data)
+        return process(data, *args, **more)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    monkeypatch.setattr(encoding, "process_image", process_image)
+    encoder = folder.encoder(threads=8, processes=2)
+    (result,) = [*encoder.submit("train", 0, packed(refs)), *encoder.flush()]
+    assert result.records == 96
+    assert 2_000 < most <= 8_000
+
+
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(
+    folder: _Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(64)]
+    process, encoded = encoding.process_image, 0
+
+    def process_image(*args: Any, **more: Any) -> Any:
+        nonlocal encoded
+        encoded += 1
+        if encoded == 3:
+            RUN.stop.set()
+        return process(*args, **more)
+
+    monkeypatch.setattr(encoding, "process_image", process_image)
+    with pytest.raises(IncompleteError, match="rerun the same command"):
+        encoder = folder.encoder(threads=8, encoders=1)
+        list(chain(encoder.submit("train", 0, packed(refs)), encoder.flush()))
+    folder.close()
+    assert encoded == 3
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("encode")] == []
 
 
 @pytest.mark.parametrize("images", [1, 96])

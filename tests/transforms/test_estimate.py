@@ -62,7 +62,10 @@ def test_kept_originals_are_at_most_as_large_as_their_source() -> None:
         (b"page.PNG", 24_999, 4_999_800),
         (b"page.webp", 25_000, 5_000_000),
         (b"page.webp", 25_001, 5_000_000),
-        (b"jpg", 5_000_000, 5_000_000),
+        (b"a.d/0f3c", 20_000, 20_000),
+        (b"cat/film.jpg", 64 << 20, 64 << 20),
+        (b"cat/film.jpg", (64 << 20) + 1, 0),  # it is not read
+        (b"cat/film.png", 5 << 40, 0),
         (b"drawing.jpg.gif", 5_000_001, 5_000_001),
     ],
 )

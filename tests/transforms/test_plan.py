@@ -152,22 +152,24 @@ def test_classes_and_versions_are_in_the_plan() -> None:
     plan = _plan(_totals(train=4), splits="train")
 
     assert (plan.classes, plan.versions, plan.candidates) == (("cat",), VERSIONS, 4)
-    assert plan.fingerprint == fingerprint(7, BuildOptions(), VERSIONS)
+    assert plan.fingerprint == fingerprint(7, BuildOptions(), VERSIONS, {"train": 16})
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
     # A golden value: a change of it ends every unfinished build. Only a new ENCODER_REVISION may change it.
-    assert fingerprint(7, BuildOptions(), VERSIONS) == "b68ef9a447ae0df80ae8a9dc5dd58053"
+    assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "b8273ab94acc046859947822b8e4c840"
 
 
 def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
     image, options = ImageOptions(), BuildOptions()
     variants = [
-        fingerprint(7, options, VERSIONS),
-        fingerprint(8, options, VERSIONS),
-        fingerprint(7, options, {"pillow": "12.2"}),
+        fingerprint(7, options, VERSIONS, {"train": 16}),
+        fingerprint(8, options, VERSIONS, {"train": 16}),
+        fingerprint(7, options, {"pillow": "12.2"}, {"train": 16}),
+        fingerprint(7, options, VERSIONS, {"train": 17}),
+        fingerprint(7, options, VERSIONS, {"test": 16}),
         *(
-            fingerprint(7, replace(options, **change), VERSIONS)  # type: ignore[arg-type]
+            fingerprint(7, replace(options, **change), VERSIONS, {"train": 16})  # type: ignore[arg-type]
             for change in (
                 {"seed": 1},
                 {"splits": "test"},
@@ -178,7 +180,7 @@ def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
             )
         ),
         *(
-            fingerprint(7, replace(options, image=replace(image, **change)), VERSIONS)  # type: ignore[arg-type]
+            fingerprint(7, replace(options, image=replace(image, **change)), VERSIONS, {"train": 16})  # type: ignore[arg-type]
             for change in (
                 {"height": 1},
                 {"width": 1},
@@ -199,8 +201,8 @@ def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
 def test_options_that_decide_nothing_are_not_in_the_fingerprint() -> None:
     raw, shards = BuildOptions(image=ImageOptions(format="raw")), BuildOptions(num_shards=3)
 
-    assert fingerprint(7, raw, {}) == fingerprint(7, replace(raw, image=replace(raw.image, quality=5)), {})
-    assert fingerprint(7, shards, {}) == fingerprint(7, replace(shards, shard_bytes=5), {})
+    assert fingerprint(7, raw, {}, {}) == fingerprint(7, replace(raw, image=replace(raw.image, quality=5)), {}, {})
+    assert fingerprint(7, shards, {}, {}) == fingerprint(7, replace(shards, shard_bytes=5), {}, {})
 
 
 def test_no_images_at_all_are_an_error_that_says_what_was_skipped() -> None:

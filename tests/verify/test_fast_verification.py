@@ -180,7 +180,21 @@ def test_a_manifest_that_is_not_the_one_that_was_written_is_found(out: Path) -> 
     (finding,) = verify(out).findings
     assert finding == Finding(
         "manifest.json", None, "crc32c in run.json", written, to_hex(crc32c(changed.encode())),
-        f"Restore manifest.json from a copy, or delete {out} and build again.",
+        "One of the two is damaged. If --deep finds nothing else, delete run.json and rerun the build's command, which writes it "
+        f"again. Else: Restore manifest.json from a copy, or delete {out} and build again.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[1", "[]", "7", "[" * 100_000, '{"manifest_crc32c":null}', '{"manifest_crc32c":"97ff849"}']
+)
+def test_a_damaged_run_json_is_named_and_the_manifest_is_not(out: Path, content: str) -> None:
+    (out / "run.json").write_text(content)
+    assert verify(out).findings == (
+        Finding(
+            "run.json", None, "run record", "JSON with the manifest's crc32c", "another content",
+            "Nothing else in the dataset depends on it: delete run.json and rerun the build's command, which writes it again.",
+        ),
     )  # fmt: skip
 
 
