@@ -43,7 +43,7 @@ def estimate_work(key: bytes, source_bytes: int) -> int:
     """What an image costs to decode, as the bytes of a photo's JPEG that costs as much: 15 s of a core for 1 GB.
 
     A listing shows bytes, not pixels. A JPEG's bytes are its work, and names without a suffix are photos'. Other formats make a
-    page of 12 megapixels 20 kB, which takes as long as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
+    page of 12 megapixels 20 kB, as much work as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
     """
     if source_bytes > MAX_FILE_BYTES:  # not read
         return 0
