@@ -19,7 +19,7 @@ from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
 from pipeline.interrupt import InterruptedWaitError
 from pipeline.waiting import cancelled_or_left
-from shardfeed.errors import IncompleteError
+from shardfeed.errors import IncompleteError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,25 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
     temp = cloud.temp_location or cloud.staging_location
     check_options(config, project=cloud.project, region=cloud.region, temp=temp)
-    staged = [url for url in (cloud.temp_location, cloud.staging_location) if url]
+    _require_package(options)
+    staged = {"temp_location": cloud.temp_location, "staging_location": cloud.staging_location}
     check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)
     threads = encode_threads(config.engine, config.threads)
     lines = choose_workers(options, threads=threads, job_name=job_name_of(config.output, run_id))
     if stream is not None:
         stream.write("".join(f"dataflow: {line}\n" for line in lines))
         stream.flush()
+
+
+def _require_package(options: Any) -> None:
+    from apache_beam.options.pipeline_options import SetupOptions, WorkerOptions
+
+    setup, image = options.view_as(SetupOptions), options.view_as(WorkerOptions).sdk_container_image
+    if not (image or setup.setup_file or setup.extra_packages or setup.requirements_file):
+        raise UsageError(
+            "--runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the workers "
+            "have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when."
+        )
 
 
 def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: TextIO | None) -> Submitted | None:

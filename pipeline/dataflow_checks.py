@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -46,8 +46,9 @@ def check_job(config: BuildConfig) -> None:
         UsageError: the job could not run.
     """
     region = config.beam_arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
-    staged = [url for name in ("temp_location", "staging_location") if (url := config.beam_arg(name))]
-    check_options(config, project=config.beam_arg("project") or "", region=region, temp=staged[0])
+    staged = {name: config.beam_arg(name) for name in ("temp_location", "staging_location")}
+    temp = staged["temp_location"] or staged["staging_location"] or ""
+    check_options(config, project=config.beam_arg("project") or "", region=region, temp=temp)
     check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
 
 
@@ -78,15 +79,15 @@ def check_options(config: BuildConfig, *, project: str, region: str, temp: str) 
         )
 
 
-def check_buckets(config: BuildConfig, *, region: str, temp: Iterable[str], anywhere: bool) -> None:
-    """Looks at every bucket that the job uses; ``temp``: where staged files go; ``anywhere``: other regions are fine.
+def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | None], anywhere: bool) -> None:
+    """Looks at every bucket that the job uses; ``temp``: where staged files go, by flag; ``anywhere``: other regions are fine.
 
     Raises:
         UsageError: a bucket is absent, in another region (unless ``anywhere``), or may not be used.
     """
     places = [Place("input", root.url, _READ) for root in config.roots]
     places.append(Place("output", config.output, _WRITE))
-    places += [Place("temp_location", url, _WRITE) for url in dict.fromkeys(temp)]
+    places += [Place(flag, url, _WRITE) for flag, url in temp.items() if url]
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for place in places:
         bucket = parse_url(place.url)[0]

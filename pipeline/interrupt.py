@@ -67,7 +67,9 @@ class StopSignals:
             self._raised = True
             raise InterruptedWaitError(number)
         if self._detached:
-            leave("no longer waiting; the job goes on. To wait for it again, rerun the same command.")
+            leave(
+                "no longer waiting; the job goes on unless it was cancelled. To wait for it again, rerun the same command."
+            )
         if self.received or not self._in_process:
             leave("stopped; rerun the same command to carry on.")
         self.received = True

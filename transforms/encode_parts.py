@@ -90,12 +90,12 @@ class _Encode(beam.DoFn):
         here = codec_versions(self._options.image)
         if here != dict(plan.versions):
             differing = ", ".join(
-                f"{name} {here.get(name)} here, {plan.versions.get(name)} at the launcher"
+                f"{name} {here.get(name)} here, {plan.versions.get(name)} where the build began"
                 for name in sorted(here.keys() | plan.versions.keys())
                 if here.get(name) != plan.versions.get(name)
             )
             raise IncompleteError(
-                f"this worker's codecs would give other bytes: {differing}. Give all workers the launcher's versions (one image)."
+                f"this worker's codecs would give other bytes: {differing}. Give all workers the same versions (one image)."
             )
         helpers = RUN.helpers
         threads = self._threads or default_threads(self._sources)

@@ -66,7 +66,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
 
 def check(*, anywhere: bool = False) -> None:
     config = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=CLOUD)
-    check_buckets(config, region="us-central1", temp=["gs://scratch/tmp"], anywhere=anywhere)
+    check_buckets(config, region="us-central1", temp={"temp_location": "gs://scratch/tmp"}, anywhere=anywhere)
 
 
 def refused() -> str:

@@ -50,7 +50,7 @@ def as_usual(cloud: Cloud) -> Iterator[None]:
         ),
         (
             ("--staging_location", "gs://absent/tmp"),
-            "--temp_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
+            "--staging_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
             "--location=us-central1",
         ),
         (
@@ -79,6 +79,15 @@ def test_an_option_that_cannot_be_right_is_refused(
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert cloud.service.jobs == []
+
+
+def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud) -> None:
+    ended = cloud.build(*cloud.options)
+    assert (ended.code, ended.out, cloud.service.jobs) == (2, "", [])
+    assert ended.err.endswith(
+        "shardfeed: --runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the "
+        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when.\n"
+    )
 
 
 DISABLED = (
