@@ -209,7 +209,8 @@ def test_the_command_prints_the_figures_and_the_verdict(
         "decoding",
         "reading",
     ]
-    assert lines[-1].startswith("Bottleneck: ")
+    # The verdict is «doubtful» where another program took the machine in the middle: what is true is the machine's affair.
+    assert lines[-1].startswith(("Bottleneck: ", "Doubtful: "))
 
 
 def test_the_command_gives_json_of_another_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

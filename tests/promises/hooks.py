@@ -5,7 +5,6 @@ Everything here is picklable and applied by ``functools.partial``: ``hooks=[part
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import functools
@@ -313,11 +312,11 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
 
     encode = encoding.PartEncoder._encode_one
 
-    def meddling(self: Any, ref: Any, out: Any) -> None:
+    def meddling(self: Any, ref: Any, data: Any, out: Any) -> None:
         if ref.key != lost:
-            encode(self, ref, out)
+            encode(self, ref, data, out)
         if ref.key == doubled:
-            encode(self, ref, out)
+            encode(self, ref, data, out)
 
     put(encoding.PartEncoder, "_encode_one", meddling)
 
@@ -325,15 +324,17 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
 def lose_rejects() -> None:
     """Images that cannot be used are dropped instead of being written down."""
     from transforms import encoding
-    from transforms.images.rejects import RejectError
 
-    encode = encoding.PartEncoder._encode_one
+    add = encoding.PartEncoder._add
 
-    def hiding(self: Any, ref: Any, out: Any) -> None:
-        with contextlib.suppress(RejectError):
-            encode(self, ref, out)
+    def hiding(self: Any, ref: Any, data: Any, out: Any) -> None:
+        rejects, key_sum = len(out.rejects), out.key_sum
+        add(self, ref, data, out)
+        if len(out.rejects) > rejects:
+            del out.rejects[rejects:]
+            out.key_sum = key_sum
 
-    put(encoding.PartEncoder, "_encode_one", hiding)
+    put(encoding.PartEncoder, "_add", hiding)
 
 
 # ---- what the process does to the file system

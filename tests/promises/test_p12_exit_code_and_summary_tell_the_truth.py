@@ -100,12 +100,16 @@ def test_a_finished_build_says_that_it_was_there(tmp_path: Path) -> None:
     [
         (
             lambda out: next(out.glob("train-*.tfrecord")).unlink(),
-            r"train-00000-of-0000\d\.tfrecord: file: expected \d+ bytes, found no file",
+            r"train-00000-of-0000\d\.tfrecord: file: expected \d+ bytes, found no file\.",
         ),
-        (lambda out: cut(out / "classes.txt"), r"classes\.txt at byte \d+: size: expected \d+ bytes, found \d+ bytes"),
+        (
+            lambda out: cut(out / "classes.txt"),
+            r"classes\.txt at byte \d+: size: expected \d+ bytes, found \d+ bytes\.",
+        ),
         (
             lambda out: swap(out / "manifest.json", b'"quality":95', b'"quality":95 '),
-            r"manifest\.json: crc32c in run\.json: expected [0-9a-f]{8}, found [0-9a-f]{8}",
+            r"manifest\.json: crc32c in run\.json: expected [0-9a-f]{8}, found [0-9a-f]{8}\. One of the two is damaged\. "
+            r"If --deep finds nothing else, delete run\.json and rerun the build's command, which writes it again\. Else:",
         ),
     ],
     ids=["a shard is gone", "a file is cut", "the manifest is not what was written"],
@@ -121,7 +125,7 @@ def test_a_finished_build_that_is_damaged_since_is_not_called_complete(
     name = said.partition(":")[0].partition(" at")[0]
     assert (ended.code, ended.out) == (4, "")
     assert re.fullmatch(
-        rf"shardfeed: {out} holds this dataset, but it is damaged: {said}\. Restore {name} from a copy, or delete {out} and "
+        rf"shardfeed: {out} holds this dataset, but it is damaged: {said} Restore {name} from a copy, or delete {out} and "
         r"build again\.\n",
         ended.err,
     ), ended.err
