@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import get_args
 
+from pipeline.detaching import check_detaching
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from transforms.images.limits import MAX_OUTPUT_PIXELS
@@ -70,6 +71,7 @@ class BuildConfig:
         _check_options(self.options)
         _check_cloud(self)
         _check_engine(self)
+        check_detaching(self)
         if self.runner is not None and "dask" in self.runner.lower():
             raise UsageError(
                 f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "

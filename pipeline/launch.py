@@ -13,19 +13,21 @@ import logging
 import secrets
 import time
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
+from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
+from pipeline.submitted import Submitted
 from pipeline.summary import Summary
-from pipeline.waiting import CancelledError, needs_us, run_and_wait
+from pipeline.waiting import CancelledError, run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
 from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
@@ -35,16 +37,13 @@ from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
 
-if TYPE_CHECKING:
-    from pipeline.dataflow import Submitted
-
 _EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
 
 
 def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
     """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
 
-    A job on Dataflow that shall not be waited for is only submitted.
+    A job that shall not be waited for is only submitted.
 
     Raises:
         ShardfeedError: with the exit code and the message for the user.
@@ -134,8 +133,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     build(pipeline, config, run)
     if is_dataflow(config.engine):
         return run_on_dataflow(pipeline, options, config, progress)
-    run_and_wait(pipeline, config, progress)
-    return None
+    return run_and_wait(pipeline, config, progress)
 
 
 def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:

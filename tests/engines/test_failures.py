@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -132,6 +135,70 @@ def test_what_fails_before_there_is_a_job_is_no_reason_to_rerun(
     failed = builds.build(photos, tmp_path / "out", "--runner", *flags)
     assert (failed.code, failed.out) == (2, "")
     assert wrong in failed.err and "Rerun" not in failed.err and len(failed.err.splitlines()) == 1
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.create_server(("", 0)) as server:
+        yield server.getsockname()[1]
+
+
+FLINK = ("FlinkRunner", "--flink_version", "1.20")
+UPLOADED = ("FlinkRunner", "--flink_master", "http://localhost:1", "--flink_submit_uber_jar")
+
+
+@pytest.mark.parametrize(
+    ("flags", "wrong"),
+    [
+        (FLINK, r"Unable to fetch remote job server jar at https://\S+job-server\S+\.jar: .*refused.*"),
+        (
+            (*FLINK, "--flink_job_server_jar", "http://127.0.0.1:1/x.jar"),
+            r"Unable to fetch remote job server jar at http://127\.0\.0\.1:1/x\.jar: .*refused.*",
+        ),
+        (
+            (*FLINK, "--flink_job_server_jar", "{jar}", "--job_server_java_launcher", "false"),
+            "Service failed to start up with error 1",
+        ),
+        (
+            (*UPLOADED, "--flink_job_server_jar", "{jar}", "--artifact_port", "{port}"),
+            r"Failed to bind to address .*:{port}; .*",
+        ),
+        (
+            ("PrismRunner", "--prism_location", "{prism}", "--job_port", "{port}"),
+            "Service failed to start up with error 2",
+        ),
+    ],
+    ids=["no jar to fetch", "a wrong address of a jar", "a Java that does not start", "an artifact port", "a job port"],
+)
+def test_what_beam_s_text_alone_tells_is_no_reason_to_rerun_either(
+    photos: Path, tmp_path: Path, prism_program: Path, taken_port: int, flags: tuple[str, ...], wrong: str
+) -> None:
+    jar = tmp_path / "server.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        made.writestr("name", "text")
+    given = [flag.format(jar=jar, port=taken_port, prism=prism_program) for flag in flags]
+    env = {"HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:1", "TMPDIR": str(tmp_path)}
+    failed = builds.build(photos, tmp_path / "out", "--runner", *given, env=env)
+    assert (failed.code, failed.out) == (2, "")
+    assert "Traceback" not in failed.err
+    assert re.fullmatch(
+        rf"shardfeed: --runner {flags[0]} does not start with these options: {wrong.format(port=taken_port)}\. docs/engines\.md "
+        r"has what each engine needs\.",
+        failed.err.splitlines()[-1],
+    ), failed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_worth_another_try(photos: Path, tmp_path: Path) -> None:
+    jar = tmp_path / "server.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        made.writestr("name", "text")
+    failed = builds.build(photos, tmp_path / "out", "--runner", *UPLOADED, "--flink_job_server_jar", str(jar))
+    assert (failed.code, failed.out) == (4, "")
+    assert re.fullmatch(
+        r"shardfeed: no engine answers: .*localhost.*refused.*\. Start it, then rerun the same command\.\n", failed.err
+    )
 
 
 def test_a_prism_that_cannot_be_fetched_is_not_the_engine_s_failure(photos: Path, tmp_path: Path) -> None:
