@@ -42,13 +42,17 @@ class Cloud:
     def setup(self) -> list[str]:
         return ["--setup_file", str(self.tree / "setup.py")]
 
+    def arguments(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> tuple[str, ...]:
+        """A command that builds on Dataflow; a flag given again in ``flags`` wins."""
+        return "build", "--input", source, "--output", out, "--image_size", "16", *self.options, *flags
+
     def build(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
         """``shardfeed build`` in this process; a flag given again in ``flags`` wins."""
         return run("build", "--input", source, "--output", out, "--image_size", "16", *flags)
 
     def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
         """The same on Dataflow."""
-        return self.build(*self.options, *flags, source=source, out=out)
+        return run(*self.arguments(*flags, source=source, out=out))
 
     def plan(self, *flags: str) -> Ended:
         """``shardfeed plan`` with the arguments of a build on Dataflow."""

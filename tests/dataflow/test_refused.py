@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 from apache_beam.utils import retry as beam_retry
@@ -20,16 +16,7 @@ from tests.dataflow.service import End, Refusal
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 
 
-@pytest.fixture(autouse=True)
-def as_usual(cloud: Cloud) -> Iterator[None]:
-    """Each test finds a service that takes jobs and says that they are done."""
-    yield
-    cloud.service.refusal = None
-    cloud.service.execute = lambda _job: End()
-    cloud.service.taking = lambda: None
-    cloud.service.busy.clear()
-    cloud.service.asked_for.clear()
-    cloud.service.asked_for_state = False
+pytestmark = pytest.mark.usefixtures("as_usual")
 
 
 @pytest.mark.parametrize(
@@ -258,41 +245,5 @@ def test_a_service_that_stays_busy_is_left_and_the_job_goes_on(cloud: Cloud, mon
     assert ended.code == 4
     assert (
         f"so nobody waits any more; job {job} goes on. To wait for it again, rerun the same command: it joins."
-        in ended.err
-    )
-
-
-def interrupted(job: object) -> End:
-    """Somebody types Ctrl-C while the job runs, and it would run for a minute more."""
-    os.kill(os.getpid(), signal.SIGINT)
-    threading.Event().wait(60)
-    return End()
-
-
-def test_ctrl_c_cancels_the_job_where_the_flag_says_so(cloud: Cloud) -> None:
-    def execute(job: object) -> End:
-        while not cloud.service.asked_for_state:
-            threading.Event().wait(0.01)
-        return interrupted(job)
-
-    cloud.service.execute = execute
-    ended = cloud.submit(*IMAGE, "--on_interrupt", "cancel")
-    job = cloud.service.jobs[-1]["id"]
-    assert cloud.service.asked_for == [5]  # JOB_STATE_CANCELLED
-    assert ended.code == 4
-    assert f"job {job} on Dataflow was cancelled. What is finished is kept under gs://data/out/_parts" in ended.err
-
-
-def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) -> None:
-    def taking() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        threading.Event().wait(2)
-
-    cloud.service.taking = taking
-    ended = cloud.submit(*IMAGE)
-    assert ended.code == 4
-    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over: it may have been taken", ended.err)
-    assert (
-        "gcloud dataflow jobs list --project my-project --region us-central1; rerun the same command to join it."
         in ended.err
     )
