@@ -30,14 +30,21 @@ from pipeline.summary import Summary
 from pipeline.waiting import CancelledError, run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
-from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
+from shardfeed.errors import (
+    ConflictError,
+    DatasetError,
+    IncompleteError,
+    ShardfeedError,
+    TooManyRejectsError,
+    UsageError,
+)
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.verify import FOREIGN, verify
 from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
 
-_EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
+_EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
 
 
 def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
