@@ -22,6 +22,7 @@ from tests.dataflow.execution import execute, graph, staged
 from tests.dataflow.image import Image
 from tests.dataflow.service import PROJECT, REGION, End, Job
 from tests.packaging.sources import ROOT
+from tests.pipeline.test_config import BYTES, NO_BYTES, NO_SHARDS, NO_SIZES, SHARDS, SIZES
 
 METADATA = json.loads((ROOT / "flex_template.json").read_text())
 PARAMETERS: dict[str, dict[str, Any]] = {parameter["name"]: parameter for parameter in METADATA["parameters"]}
@@ -61,6 +62,25 @@ BAD = {
     "discard_incomplete": ["1"],
     "cross_region": ["eu"],
 }
+# Values of the flags' own tests, good and bad.
+FLAGS_OWN = {
+    "image_size": [*SIZES, *NO_SIZES],
+    "shard_bytes": [*BYTES, *NO_BYTES],
+    "num_shards": [*SHARDS, *NO_SHARDS],
+}
+# What no pattern can tell, and the launcher refuses: products, sums, names given twice. And a bracket, which every engine of
+# regular expressions writes in its own way.
+LAUNCHERS = {
+    "output": ["gs://data/a]"],
+    "image_size": ["2049x2048"],
+    "num_shards": ["a=1,a=2"],
+    "splits": ["train=0.9,validation=0.2"],
+}
+
+
+def values(name: str) -> list[str]:
+    """All that a parameter is tried with."""
+    return [*GOOD[name], *BAD[name], *FLAGS_OWN.get(name, []), *LAUNCHERS.get(name, [])]
 
 
 def accepted(name: str, value: str) -> bool:
@@ -98,11 +118,24 @@ def taken(name: str, value: str) -> bool:
     return True
 
 
-def test_patterns_and_flags_agree() -> None:
-    flags = set(PARAMETERS) - {"sdk_container_image", *SWITCHES}
-    assert [(name, value) for name in flags for value in GOOD[name] if not taken(name, value)] == []
-    flags -= {"input", "output"}  # a folder is good for the command line
-    assert [(name, value) for name in flags for value in BAD[name] if taken(name, value)] == []
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in {"sdk_container_image", *SWITCHES}])
+def test_a_pattern_and_its_flag_agree(name: str) -> None:
+    alone = LAUNCHERS.get(name, [])
+    local = BAD[name] if name in ("input", "output") else []  # the command line takes folders and whole buckets
+    tried = [value for value in values(name) if value not in (*alone, *local)]
+    assert [value for value in tried if accepted(name, value) != taken(name, value)] == []
+    assert [(value, accepted(name, value), taken(name, value)) for value in alone] == [(v, True, False) for v in alone]
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_a_pattern_means_the_same_to_egrep(name: str) -> None:
+    """By Google's documentation they are «POSIX-egrep regular expressions»: there \\s is no space, and \\] ends a bracket."""
+    tried = [value for value in values(name) if value]
+    (pattern,) = PARAMETERS[name]["regexes"]
+    command = ["grep", "-E", "--text", "-e", pattern]
+    found = subprocess.run(command, input="\n".join(tried), env={"LC_ALL": "C"}, capture_output=True, text=True)
+    assert found.stdout.splitlines() == [value for value in tried if accepted(name, value)]
+    assert not re.search(r"\\[a-z]|\(\?", pattern)  # GNU's egrep knows \\s, others do not
 
 
 def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:
