@@ -62,6 +62,11 @@ def test_the_container_starts_beams_boot_program_and_can_launch_templates() -> N
     assert ("ENV", "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py") in given
 
 
+def test_the_user_is_the_base_images_which_dataflow_and_the_flex_launcher_cannot_do_without() -> None:
+    assert [words for name, words in instructions() if name == "USER"] == []
+    assert "# No USER: it stays Beam's, which is root" in DOCKERFILE
+
+
 def test_packages_are_installed_by_hash_only() -> None:
     installs = re.findall(r"pip install [^&\n\\]+", DOCKERFILE)
     assert [line for line in installs if "--require-hashes" not in line and "--no-deps" not in line] == []
