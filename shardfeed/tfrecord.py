@@ -6,16 +6,20 @@ manifest, and why this scanner is given the size it must find.
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
 import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from shardfeed.checksums import crc32c
 
 OVERHEAD = 16  # bytes of framing a record
+HEADER_BYTES = 12  # of them before its data
 MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allocated
 
 _HEADER = struct.Struct("<QI")
@@ -62,31 +66,48 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         index += 1
 
 
-def split(block: bytes) -> list[memoryview]:
-    """Views of the records' data in a whole block, every crc checked: ``scan`` without keeping a copy.
+def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the data of each record of a whole block begins and ends, every crc checked: ``scan`` without a copy.
 
     Raises:
         RecordError: at the first damaged record, with its offset.
     """
-    # What ``read_record`` does, written out: two thirds of the time, which all threads of a reader share.
-    records, at, size, view = [], 0, len(block), memoryview(block)
-    extend, header, stored = google_crc32c.extend, _HEADER.unpack_from, _CRC.unpack_from
-    while (start := at + _HEADER.size) <= size:
-        length, length_crc = header(block, at)
-        stop = start + length
-        if stop + _CRC.size > size:
-            break
-        crc = extend(0, block[at : at + _LENGTH.size])
-        if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != length_crc:
-            break
-        crc = extend(0, block[start:stop])
-        if ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF != stored(block, stop)[0]:
-            break
-        records.append(view[start:stop])
+    starts, stops, at, size, length = [], [], 0, len(block), _LENGTH.unpack_from
+    while (start := at + _HEADER.size) < size:
+        stop = start + length(block, at)[0]
         at = stop + _CRC.size
-    if at < size:  # the careful way says what is wrong
-        return [memoryview(data) for _, data in scan(io.BytesIO(block))]
-    return records
+        starts.append(start)
+        stops.append(stop)
+    if at == size and _checksums_hold(block, starts, stops):
+        return np.array(starts, np.int64), np.array(stops, np.int64)
+    spans = [(offset + _HEADER.size, len(data)) for offset, data in scan(io.BytesIO(block))]  # which says what is wrong
+    return np.array([at for at, _ in spans], np.int64), np.array([at + size for at, size in spans], np.int64)
+
+
+def _checksums_hold(block: bytes, starts: list[int], stops: list[int]) -> bool:
+    """All at once: record by record the interpreter would be busy for as long as a tenth of an image takes to decode."""
+    data, count = np.frombuffer(block, np.uint8), len(starts)
+    headers = data[np.array(starts, np.int64)[:, None] + np.arange(-_HEADER.size, 0)]
+    tails = data[np.array(stops, np.int64)[:, None] + np.arange(_CRC.size)]
+    table, zeros = _length_crcs()
+    lengths = zeros ^ np.bitwise_xor.reduce(table[np.arange(_LENGTH.size), headers[:, : _LENGTH.size]], axis=1)
+    crcs = np.fromiter(map(google_crc32c.value, map(block.__getitem__, map(slice, starts, stops))), np.uint32, count)
+    stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4")[:, 0], tails.view("<u4")[:, 0]
+    return bool((_mask_all(lengths) == stored[0]).all() and (_mask_all(crcs) == stored[1]).all())
+
+
+def _mask_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """``mask`` of each."""
+    masked: NDArray[np.uint32] = (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_MASK_DELTA)
+    return masked
+
+
+@functools.cache
+def _length_crcs() -> tuple[NDArray[np.uint32], np.uint32]:
+    """The crc of a length is the crc of eight zeros, changed by what each byte adds at its place: crcs are linear."""
+    zeros = crc32c(bytes(_LENGTH.size))
+    table = [[crc32c(_LENGTH.pack(byte << 8 * place)) ^ zeros for byte in range(256)] for place in range(_LENGTH.size)]
+    return np.array(table, np.uint32), np.uint32(zeros)
 
 
 def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:

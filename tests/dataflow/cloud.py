@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,6 +70,13 @@ class Cloud:
         """Content of a bucket."""
         client = google_client()
         return {blob.name: blob.download_as_bytes() for blob in client.list_blobs(bucket)}
+
+    def digests(self, folder: str) -> dict[str, str]:
+        """SHA-256 of every file of a dataset in ``gs://DATA`` but ``run.json``, which alone may differ."""
+        files = {
+            name.removeprefix(folder): data for name, data in self.objects("data").items() if name.startswith(folder)
+        }
+        return {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name != "run.json"}
 
 
 def run(*argv: str) -> Ended:

@@ -71,6 +71,15 @@ def worker_pool(worker: Worker, home: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
+def pools_in_turn(worker: Worker, pools: Sequence[Server], home: Path) -> Iterator[Server]:
+    """One address for many pools: workers are started by one after another of them."""
+    addresses = (pool.address for pool in pools)
+    command = (str(worker.python), str(Path(__file__).with_name("pools_in_turn.py")), "{port}", *addresses)
+    with _started(command, worker.environment(home), home / "pools_in_turn.log") as server:
+        yield server
+
+
+@contextlib.contextmanager
 def prism(program: Path, pool: Server, home: Path, *, nice: int = 0) -> Iterator[Engine]:
     """Prism, with the pool's workers. At no low priority in tests: others keep all cores busy for a minute at times."""
     command = (

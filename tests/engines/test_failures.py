@@ -41,8 +41,9 @@ from tests.promises import builds, disk
     ids=["a worker", "Prism itself"],
 )
 def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes(
-    who: str, told: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
-) -> None:
+    who: str, told: str, stuck_build: StuckBuild, prism_program: Path, pool: Server, hook: Path,
+    reference: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
     with stuck_build() as stuck:
         os.kill(stuck.worker if who == "the worker" else stuck.engine.service.process.pid, signal.SIGKILL)
         out, err = stuck.launcher.communicate(timeout=60)
@@ -52,13 +53,15 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
     assert "Traceback" not in err
     assert "manifest.json" not in disk.files(tmp_path / "out")
 
-    again = builds.run(*stuck.args)
+    hook.write_text("")
+    with servers.prism(prism_program, pool, tmp_path) as engine:
+        again = builds.run(*stuck.args, *engine.flags, env={"TMPDIR": str(tmp_path)})
     assert (again.code, again.err) == (0, "")
     assert "images kept from an earlier run" in again.out
     assert disk.digests(tmp_path / "out") == reference
 
 
-def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line(
+def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line_and_the_same_command_completes(
     prism_program: Path, tmp_path: Path
 ) -> None:
     photos = write_photos(tmp_path / "in", cat=300, dog=300)
@@ -81,7 +84,12 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     lines = [line for line in said(err).splitlines() if line]
     assert len(lines) == 1, err
     assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", lines[0])
-    assert builds.run(*args).code == 0
+    assert "manifest.json" not in disk.files(tmp_path / "out")
+
+    again = builds.run(*args, *engine, env={"TMPDIR": str(tmp_path)})
+    assert (again.code, again.err) == (0, "")
+    builds.built(photos, tmp_path / "plain", *FLAGS)
+    assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "plain")
 
 
 def test_a_worker_pool_that_is_not_there_is_named(prism_program: Path, photos: Path, tmp_path: Path) -> None:
@@ -233,13 +241,15 @@ def test_a_store_that_fails_a_worker_is_named_by_the_launcher_and_the_same_comma
         fault = server.inject("status", "get", "in/dog/004.jpg", times=None)
         with servers.prism(prism_program, pool, tmp_path) as engine:
             failed = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
-        fault.times = 0
-        again = builds.run(*args, env=env)
+            left = disk.files(out)
+            fault.times = 0
+            again = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
         plain = builds.run(*(str(tmp_path / "plain") if arg == str(out) else arg for arg in args), env=env)
 
     message = "shardfeed: cannot get gs://photos/in/dog/004.jpg: "
     assert (failed.code, failed.out, "Traceback" in failed.err) == (4, "", False)
     assert failed.err.startswith(message) and "503" in failed.err and failed.err.endswith(AGAIN)
+    assert "manifest.json" not in left
     assert (again.code, again.err, plain.code) == (0, "", 0)
     assert disk.digests(out) == disk.digests(tmp_path / "plain")
 

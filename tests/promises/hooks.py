@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -71,6 +72,26 @@ def count_images(log: Path) -> None:
     _before_images(lambda _number: write(b"."))
 
 
+def count_bundles(log: Path) -> None:
+    """A line in ``log`` for every step of every bundle that a worker in this process runs: the step's name."""
+    from apache_beam.runners.worker import bundle_processor
+
+    write = appender(log)
+    process = vars(bundle_processor.BundleProcessor)["process_bundle"]
+
+    def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        transforms = self.process_bundle_descriptor.transforms.values()
+        write("".join(f"{transform.unique_name}\n" for transform in transforms).encode())
+        return process(self, *args, **kwargs)
+
+    put(bundle_processor.BundleProcessor, "process_bundle", counting)
+
+
+def runs_by_step(log: Path) -> Counter[str]:
+    """How often each step ran, as ``count_bundles`` wrote it down: once where one bundle is all of the input."""
+    return Counter(log.read_text().splitlines())
+
+
 def signal_at_image(number: int, what: signal.Signals) -> None:
     """The process gets a signal while the image of this number is in a thread of the pool."""
     _before_images(lambda image: os.kill(os.getpid(), what) if image == number else None)
@@ -114,6 +135,12 @@ def before_manifest(act: Callable[[], object]) -> None:
         return publish(*args)
 
     put(commit._Publish, "process", acting)
+
+
+def kill_between_two_manifests() -> None:
+    """SIGKILL when bundles are repeated and a manifest is about to be published for the second time; nothing is swept by then."""
+    times = iter(range(2))
+    before_manifest(lambda: kill_self() if next(times) == 1 else None)
 
 
 def parts_a_shard(count: int) -> None:
