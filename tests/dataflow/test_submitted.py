@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import apache_beam as beam
 import pytest
@@ -84,6 +86,22 @@ def test_the_staged_package_holds_our_packages_and_nothing_else_of_the_repositor
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     metadata = {"LICENSE", "README.md", "pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO", "shardfeed.egg-info"}
     assert tops == {*sources.PACKAGES, *metadata}
+
+
+def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job) -> None:
+    with tarfile.open(fileobj=io.BytesIO(staged(job)["workflow.tar.gz"])) as archive:
+        (name,) = [name for name in archive.getnames() if name.endswith("/pyproject.toml")]
+        project = archive.extractfile(name)
+        assert project is not None
+        sent = project.read().decode()
+    own = (cloud.tree / "pyproject.toml").read_text()
+    changed = [pair for pair in zip(own.splitlines(), sent.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert [(before.split('"')[1], after.split('"')[1]) for before, after in changed] == [
+        ("Pillow>=12.1.1,<13", f"pillow=={version('pillow')}"),
+        ("cykooz-resizer>=4,<5", f"cykooz-resizer=={version('cykooz-resizer')}"),
+    ]
+    assert own == (sources.ROOT / "pyproject.toml").read_text()
+    assert "SHARDFEED_PINS" not in os.environ
 
 
 def test_the_launchers_main_session_is_not_sent(job: Job) -> None:
