@@ -16,19 +16,20 @@ class PinnedSdist(sdist):
     """A source package with pins in the place of ranges, where there are pins."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
-        """Copies the files, and changes the copy of pyproject.toml."""
+        """Copies the files, and changes the copies; setuptools makes no hard links here."""
         super().make_release_tree(base_dir, files)
-        pins = os.environ.get("SHARDFEED_PINS", "").split()
-        if not pins:
-            return
-        project = Path(base_dir, "pyproject.toml")  # a copy: setuptools makes no hard links here
-        text = project.read_text(encoding="utf-8")
-        for pin in pins:
-            name = re.escape(pin.partition("==")[0])
-            text, found = re.subn(rf'^  "{name}[<>=~][^"]*"', f'  "{pin}"', text, flags=re.IGNORECASE | re.MULTILINE)
-            if found != 1:
-                raise SystemExit(f"setup.py: {pin} of SHARDFEED_PINS is no dependency of pyproject.toml")
-        project.write_text(text, encoding="utf-8")
+        for pin in os.environ.get("SHARDFEED_PINS", "").split():
+            for name in ("pyproject.toml", "PKG-INFO"):  # pip asks the first, other installers believe the second
+                _pin(Path(base_dir, name), pin)
+
+
+def _pin(path: Path, pin: str) -> None:
+    name = re.escape(pin.partition("==")[0])
+    entry = re.compile(rf'^(  "|Requires-Dist: ){name}[<>=~][^"\n]*', re.IGNORECASE | re.MULTILINE)
+    text, found = entry.subn(rf"\g<1>{pin}", path.read_text(encoding="utf-8"))
+    if found != 1:
+        raise SystemExit(f"setup.py: {pin} of SHARDFEED_PINS is no dependency in {path.name}")
+    path.write_text(text, encoding="utf-8")
 
 
 setuptools.setup(cmdclass={"sdist": PinnedSdist})

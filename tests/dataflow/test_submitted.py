@@ -90,16 +90,17 @@ def test_the_staged_package_holds_our_packages_and_nothing_else_of_the_repositor
 
 def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job) -> None:
     with tarfile.open(fileobj=io.BytesIO(staged(job)["workflow.tar.gz"])) as archive:
-        (name,) = [name for name in archive.getnames() if name.endswith("/pyproject.toml")]
-        project = archive.extractfile(name)
-        assert project is not None
-        sent = project.read().decode()
+        files = {name.partition("/")[2]: archive.extractfile(name) for name in archive.getnames()}
+        sent = {name: file.read().decode() for name, file in files.items() if file is not None}
     own = (cloud.tree / "pyproject.toml").read_text()
-    changed = [pair for pair in zip(own.splitlines(), sent.splitlines(), strict=True) if pair[0] != pair[1]]
-    assert [(before.split('"')[1], after.split('"')[1]) for before, after in changed] == [
-        ("Pillow>=12.1.1,<13", f"pillow=={version('pillow')}"),
-        ("cykooz-resizer>=4,<5", f"cykooz-resizer=={version('cykooz-resizer')}"),
+    pairs = zip(own.splitlines(), sent["pyproject.toml"].splitlines(), strict=True)
+    pins = [f"pillow=={version('pillow')}", f"cykooz-resizer=={version('cykooz-resizer')}"]
+    assert [(before.split('"')[1], after.split('"')[1]) for before, after in pairs if before != after] == [
+        ("Pillow>=12.1.1,<13", pins[0]),
+        ("cykooz-resizer>=4,<5", pins[1]),
     ]
+    asked = re.findall(r"^Requires-Dist: ((?i:pillow|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
+    assert asked == pins
     assert own == (sources.ROOT / "pyproject.toml").read_text()
     assert "SHARDFEED_PINS" not in os.environ
 

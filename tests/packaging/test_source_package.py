@@ -120,7 +120,7 @@ def test_a_pin_of_what_is_no_dependency_is_refused(tmp_path: Path) -> None:
     env = {**CLEAN, "SHARDFEED_PINS": "pillow==12.3.0 torch==2.0"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.endswith("setup.py: torch==2.0 of SHARDFEED_PINS is no dependency of pyproject.toml\n")
+    assert done.stderr.endswith("setup.py: torch==2.0 of SHARDFEED_PINS is no dependency in pyproject.toml\n")
 
 
 def test_a_worker_without_extras_imports_all_plain_transforms(worker: Path) -> None:
