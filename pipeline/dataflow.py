@@ -59,7 +59,7 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
 
     Raises:
-        UsageError: Dataflow refused the job.
+        UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions

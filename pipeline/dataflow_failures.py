@@ -9,7 +9,7 @@ any failed work item speaks of service accounts and subnetworks.
 from __future__ import annotations
 
 from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, before_traceback, first_remedy, telling_line
-from shardfeed.errors import clip
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 
 _CARRY_ON = "What is finished is kept: rerun the same command to carry on."
 _SHOWN = 600  # characters of the service's own text
@@ -64,7 +64,7 @@ _REFUSALS = (  # of the request to create a job; a text begins with the status
     ),
 )
 
-_WORKERS_FAILURES = (  # what Python says on a worker, in a traceback or not
+_NO_RERUN_MENDS = (  # what Python says on a worker too, and will say again
     (
         NO_PACKAGE,
         "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and "
@@ -75,10 +75,13 @@ _WORKERS_FAILURES = (  # what Python says on a worker, in a traceback or not
         "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; without, give an "
         "image that holds it: see Dockerfile and --sdk_container_image.",
     ),
+)
+
+_WORKERS_FAILURES = (  # what Python says on a worker, in a traceback or not
     (r"No space left on device", "A worker's disk is full. Give larger ones: --disk_size_gb 100"),
 )
 
-_FAILURES = (  # of a job that was created, in the service's own words
+_FAILURES = (  # of a job that was created, in the service's own words; the same command may carry it on
     (
         r"Image pull request failed|pull(ing)? (the )?(container )?image|ImagePull|ErrImage|manifest unknown|pull access denied",
         "The workers cannot fetch the image. Is its address right, and may the workers' service account read it "
@@ -122,8 +125,11 @@ def explain_refusal(text: str, *, project: str, region: str) -> str:
     return f"Dataflow did not take the job: {clip(text, _SHOWN)}\n{remedy}".rstrip()
 
 
-def explain_failure(state: str, text: str) -> str:
-    """The message for a job that ended in ``state``; ``text`` is its most telling error."""
-    remedy = first_remedy(text, _WORKERS_FAILURES) or first_remedy(before_traceback(text), _FAILURES)
+def explain_failure(state: str, text: str) -> ShardfeedError:
+    """The error to raise for a job that ended in ``state``; ``text`` is its most telling error."""
     what = f": {telling_line(text)}" if text else " and gave no reason; its page may."
-    return f"the job ended as {state}{what}\n{remedy} {_CARRY_ON}".replace("\n ", "\n")
+    ended = f"the job ended as {state}{what}"
+    if wrong := first_remedy(text, _NO_RERUN_MENDS):
+        return UsageError(f"{ended}\n{wrong}")
+    remedy = first_remedy(text, _WORKERS_FAILURES) or first_remedy(before_traceback(text), _FAILURES)
+    return IncompleteError(f"{ended}\n{remedy} {_CARRY_ON}".replace("\n ", "\n"))

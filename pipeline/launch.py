@@ -116,6 +116,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         from pipeline.dataflow import prepare, run_on_dataflow
         from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
+        from pipeline.worker_package import codecs_pinned
 
     if config.in_process or config.engine == "PrismRunner":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
@@ -138,9 +139,10 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     except (ValueError, ImportError) as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
-    if is_dataflow(config.engine):
-        return run_on_dataflow(pipeline, options, config, progress)
-    return run_and_wait(pipeline, config, progress)
+    with codecs_pinned(config):
+        if is_dataflow(config.engine):
+            return run_on_dataflow(pipeline, options, config, progress)
+        return run_and_wait(pipeline, config, progress)
 
 
 def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
+from shardfeed.array_frames import split
 from shardfeed.errors import DatasetError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import Shard
 from shardfeed.storage.base import NotFoundError
-from shardfeed.tfrecord import HEADER_BYTES, RecordError, split
+from shardfeed.tfrecord import HEADER_BYTES, RecordError
 
 _PLAIN = re.compile(r"[\w.+=@~ -]+(/[\w.+=@~ -]+)*/|")  # prefixes in which obstore changes nothing
 

@@ -6,26 +6,21 @@ manifest, and why this scanner is given the size it must find.
 
 from __future__ import annotations
 
-import functools
-import io
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO
-
-import google_crc32c
-import numpy as np
-from numpy.typing import NDArray
 
 from shardfeed.checksums import crc32c
 
 OVERHEAD = 16  # bytes of framing a record
 HEADER_BYTES = 12  # of them before its data
+CRC_BYTES = 4  # of them behind it
 MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allocated
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
-_MASK_DELTA = 0xA282EAD8
+MASK_DELTA = 0xA282EAD8
 
 
 class RecordError(ValueError):
@@ -44,7 +39,7 @@ class RecordError(ValueError):
 
 def mask(crc: int) -> int:
     """TFRecord's crc mask: rotate right by 15 bits and add a constant (tensorflow/core/lib/hash/crc32c.h)."""
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def frame(data: bytes) -> bytes:
@@ -64,50 +59,6 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield offset, data
         offset += len(data) + OVERHEAD
         index += 1
-
-
-def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the data of each record of a whole block begins and ends, every crc checked: ``scan`` without a copy.
-
-    Raises:
-        RecordError: at the first damaged record, with its offset.
-    """
-    starts, stops, at, size, length = [], [], 0, len(block), _LENGTH.unpack_from
-    while (start := at + _HEADER.size) < size:
-        stop = start + length(block, at)[0]
-        at = stop + _CRC.size
-        starts.append(start)
-        stops.append(stop)
-    if at == size and _checksums_hold(block, starts, stops):
-        return np.array(starts, np.int64), np.array(stops, np.int64)
-    spans = [(offset + _HEADER.size, len(data)) for offset, data in scan(io.BytesIO(block))]  # which says what is wrong
-    return np.array([at for at, _ in spans], np.int64), np.array([at + size for at, size in spans], np.int64)
-
-
-def _checksums_hold(block: bytes, starts: list[int], stops: list[int]) -> bool:
-    """All at once: record by record the interpreter would be busy for as long as a tenth of an image takes to decode."""
-    data, count = np.frombuffer(block, np.uint8), len(starts)
-    headers = data[np.array(starts, np.int64)[:, None] + np.arange(-_HEADER.size, 0)]
-    tails = data[np.array(stops, np.int64)[:, None] + np.arange(_CRC.size)]
-    table, zeros = _length_crcs()
-    lengths = zeros ^ np.bitwise_xor.reduce(table[np.arange(_LENGTH.size), headers[:, : _LENGTH.size]], axis=1)
-    crcs = np.fromiter(map(google_crc32c.value, map(block.__getitem__, map(slice, starts, stops))), np.uint32, count)
-    stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4")[:, 0], tails.view("<u4")[:, 0]
-    return bool((_mask_all(lengths) == stored[0]).all() and (_mask_all(crcs) == stored[1]).all())
-
-
-def _mask_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """``mask`` of each."""
-    masked: NDArray[np.uint32] = (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(_MASK_DELTA)
-    return masked
-
-
-@functools.cache
-def _length_crcs() -> tuple[NDArray[np.uint32], np.uint32]:
-    """The crc of a length is the crc of eight zeros, changed by what each byte adds at its place: crcs are linear."""
-    zeros = crc32c(bytes(_LENGTH.size))
-    table = [[crc32c(_LENGTH.pack(byte << 8 * place)) ^ zeros for byte in range(256)] for place in range(_LENGTH.size)]
-    return np.array(table, np.uint32), np.uint32(zeros)
 
 
 def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:

@@ -12,9 +12,10 @@ import shardfeed
 from shardfeed import array_columns
 from shardfeed.array_blocks import Block, Records
 from shardfeed.array_columns import image_and_class, images_and_classes
+from shardfeed.array_frames import split
 from shardfeed.example import decode_example, encode_example, encode_feature, join_features
 from shardfeed.manifest import Shard
-from shardfeed.tfrecord import OVERHEAD, frame, split
+from shardfeed.tfrecord import OVERHEAD, frame
 from tests.datasets import write_dataset
 
 

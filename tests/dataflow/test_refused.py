@@ -9,6 +9,7 @@ from apache_beam.utils import retry as beam_retry
 
 from pipeline import dataflow_job
 from pipeline.dataflow_failures import explain_failure, explain_refusal
+from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.storage import retry
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
@@ -141,14 +142,6 @@ def test_a_job_that_dataflow_does_not_take_is_a_bad_argument(cloud: Cloud) -> No
     [
         (
             [
-                "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'transforms'",
-                "Workflow failed.",
-            ],
-            "the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. Give "
-            "--setup_file (run_dataflow.sh does), or an image that holds it",
-        ),
-        (
-            [
                 "Startup of the worker pool in zone us-central1-a failed: ZONE_RESOURCE_POOL_EXHAUSTED",
                 "Workflow failed.",
             ],
@@ -166,12 +159,35 @@ def test_a_job_that_dataflow_does_not_take_is_a_bad_argument(cloud: Cloud) -> No
         ),
         ([], "the job ended as failed and gave no reason"),
     ],
-    ids=["no package", "no machines", "quota", "no image", "out of memory", "no network", "silence"],
+    ids=["no machines", "quota", "no image", "out of memory", "no network", "silence"],
 )
 def test_a_failure_names_the_remedy(errors: list[str], said: str) -> None:
-    text = explain_failure("failed", errors[0] if errors else "")
-    assert said in text
-    assert text.endswith("What is finished is kept: rerun the same command to carry on.")
+    error = explain_failure("failed", errors[0] if errors else "")
+    assert isinstance(error, IncompleteError)
+    assert said in str(error)
+    assert str(error).endswith("What is finished is kept: rerun the same command to carry on.")
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (
+            "transforms",
+            "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile "
+            "and --sdk_container_image.",
+        ),
+        (
+            "obstore",
+            "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; without, give "
+            "an image that holds it: see Dockerfile and --sdk_container_image.",
+        ),
+    ],
+)
+def test_what_no_rerun_mends_is_a_bad_argument(module: str, said: str) -> None:
+    cause = f"ModuleNotFoundError: No module named '{module}'"
+    error = explain_failure("failed", f"Traceback (most recent call last):\n  File x\n{cause}")
+    assert isinstance(error, UsageError)
+    assert str(error) == f"the job ended as failed: {cause}\n{said}"
 
 
 def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
