@@ -113,7 +113,7 @@ def _check(seconds: object, step_ms: object) -> None:
         if value is None and name == "step_ms":
             continue
         # NumPy's numbers are Real too.
-        if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < _MOST):
+        if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < _MOST):  # type: ignore[operator]
             raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0 and below 1e12.")
 
 
