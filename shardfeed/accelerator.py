@@ -38,7 +38,7 @@ class Accelerator:
         backend: Keras' backend, "tensorflow" or "jax".
         text: What was found, and why it is not more.
         strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
-        hosts: Machines, or processes of JAX, that each read a share of the batch.
+        hosts: Machines, or processes, that each read a share of the batch: those that ``load`` cuts for.
         remote: The TPU's host is another machine, which reads gs:// only.
     """
 
@@ -128,13 +128,18 @@ def jax_replicas(distribution: Any) -> int:
 def _on_tensorflow() -> Accelerator:
     import tensorflow as tf
 
+    from shardfeed.hosts import find_host, workers_without_strategy
+
     gpus = tf.config.list_physical_devices("GPU")
     if tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
         kind = "tpu" if isinstance(strategy, tf.distribute.TPUStrategy) else "gpu" if gpus else "cpu"
-        replicas = strategy.num_replicas_in_sync
-        text = _text(kind, replicas, f" of {type(strategy).__name__}, which is in scope", "")
-        return Accelerator(kind, replicas, "tensorflow", text, strategy)
+        replicas, hosts = strategy.num_replicas_in_sync, find_host().count  # the hosts that ``load`` cuts for
+        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)  # an alias of another name
+        name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
+        where = f" on {hosts} hosts" if hosts > 1 else ""
+        text = _text(kind, replicas, f"{where} of {name}, which is in scope", "")
+        return Accelerator(kind, replicas, "tensorflow", text, strategy, hosts)
     strategy, remote, why = _tensorflow_tpu(tf)
     if strategy is not None:
         replicas = strategy.num_replicas_in_sync
@@ -144,9 +149,15 @@ def _on_tensorflow() -> Accelerator:
     unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
     if kind == "cpu":
         why = f"{framework} sees no GPU. {why}"
+    why = unused or why
+    if workers := workers_without_strategy():
+        why = (
+            f"TF_CONFIG names {workers} workers, but this is outside a strategy's scope, so that each trains by itself: call "
+            f"detect_accelerator and load inside the scope of a MultiWorkerMirroredStrategy. {why}"
+        ).rstrip()
     strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
-    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, "", unused or why), strategy)
+    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, "", why), strategy)
 
 
 def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:

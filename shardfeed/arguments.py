@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ _UNITS = {"": 1, "B": 1} | {
 }
 COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
 _BYTES_MOST = 1 << 60
+_SIDE_MOST = 65_535  # pixels: JPEG has no larger images
 _BYTES = re.compile(r"(\d+|\d+\.\d+(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
@@ -23,14 +25,16 @@ def integer(name: str, value: object, *, least: int | None = None, most: int = C
     Raises:
         UsageError: naming the argument ``name``.
     """
-    index = getattr(type(value), "__index__", None)
-    if index is None or isinstance(value, bool):
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # of NumPy's arrays too, which have the method
+        number = None
+    if number is None or isinstance(value, bool):
         raise UsageError(f"{name}={clip(repr(value))}: expected an integer, found {type(value).__name__}.")
-    number = int(index(value))
     if least is not None and number < least:
-        raise UsageError(f"{name}={number}: expected an integer of at least {least}.")
+        raise UsageError(f"{name}={clip(number, 40)}: expected an integer of at least {least}.")
     if least is not None and number > most:
-        raise UsageError(f"{name}={number}: expected an integer of at most {most}.")
+        raise UsageError(f"{name}={clip(number, 40)}: expected an integer of at most {most}.")
     return number
 
 
@@ -64,22 +68,23 @@ def host_pair(value: object, others: str = "") -> tuple[int, int]:
         raise UsageError(f"host={clip(repr(value))}: expected a pair (index, count) such as (0, 8){others}.")
     index, count = integer("host[0]", value[0]), positive("host[1]", value[1])
     if not 0 <= index < count:
-        raise UsageError(f"host={(index, count)}: expected an index from 0 to {count - 1} for {count} hosts.")
+        raise UsageError(f"host={clip((index, count), 60)}: expected an index from 0 to {count - 1} for {count} hosts.")
     return index, count
 
 
 def height_width(name: str, value: object) -> tuple[int, int]:
-    """A pair of positive ints, or one for both.
+    """A pair of ints from 1 to 65,535, or one for both.
 
     Raises:
         UsageError: naming the argument ``name``.
     """
     if not isinstance(value, (tuple, list)):
-        side = positive(name, value)
+        side = integer(name, value, least=1, most=_SIDE_MOST)
         return side, side
     if len(value) != 2:
         raise UsageError(f"{name}={clip(repr(value))}: expected one integer or a pair (height, width).")
-    return positive(f"{name}[0]", value[0]), positive(f"{name}[1]", value[1])
+    height, width = (integer(f"{name}[{i}]", side, least=1, most=_SIDE_MOST) for i, side in enumerate(value))
+    return height, width
 
 
 def byte_count(name: str, value: object) -> int:
@@ -96,7 +101,7 @@ def byte_count(name: str, value: object) -> int:
         raise UsageError(
             f"{name}={clip(repr(value))}: expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'."
         )
-    return count
+    return integer(name, count, least=1, most=_BYTES_MOST)
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shardfeed.array_columns import Bytes
 from shardfeed.errors import UsageError, clip
 from shardfeed.manifest import ImageInfo
-from shardfeed.verify_record import decoder_text
+from shardfeed.verify_record import check_jpeg_end, decoder_text
 from shardfeed.warning import warn
 
 Pixels = NDArray[np.uint8]
@@ -62,7 +62,7 @@ def _jpeg(simplejpeg: Any, data: Bytes, out: Pixels) -> None:
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
         # It refuses what libjpeg only warns of, which a photo kept as it was may have. TensorFlow, Pillow and so ``verify``
-        # accept that, with equal pixels.
+        # accept that, with equal pixels (but for progressive images, which no build writes: their smoothing differs).
         return _refused_by_simplejpeg(error, data, out)
     if pixels.shape != out.shape:
         raise ImageProblem(f"a jpeg image of {_shape(out.shape)}", _shape(pixels.shape))
@@ -86,6 +86,8 @@ def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
             size = (picture.height, picture.width)
             # WebP has no gray: its colours are equal, and convert("L") rounds as ``shardfeed.load`` does.
             pixels = np.asarray(picture.convert("RGB" if out.shape[2] == 3 else "L")) if size == out.shape[:2] else None
+        if image_format == "jpeg":
+            check_jpeg_end(bytes(data))
     except Exception as error:  # Pillow raises nearly anything on damaged data
         raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None
     if pixels is None:

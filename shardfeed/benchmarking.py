@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from numbers import Real
 from typing import Any
 
 from shardfeed import storage
@@ -19,6 +20,7 @@ from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, origin_of
 
+_MOST = 1e12  # seconds or milliseconds; a larger integer may be none of Python's floats
 _EXPECTED = "expected what load or array_batches gives, or what you made of it"
 
 
@@ -61,7 +63,7 @@ def benchmark(
         first_batch_seconds=first,
         decode_limit=decode,
         read_limit=read,
-        needed=None if step_ms is None else rows * 1000 / step_ms,
+        needed=None if step_ms is None else rows * 1000 / float(step_ms),
         remote=storage.is_remote(found.url) and origin.cache is None,
         added=added,
         image_format=found.manifest.image.format,
@@ -110,8 +112,9 @@ def _check(seconds: object, step_ms: object) -> None:
     for name, value in (("seconds", seconds), ("step_ms", step_ms)):
         if value is None and name == "step_ms":
             continue
-        if isinstance(value, bool) or not (isinstance(value, int | float) and 0 < value < float("inf")):
-            raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0.")
+        # NumPy's numbers are Real too.
+        if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < _MOST):  # type: ignore[operator]
+            raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0 and below 1e12.")
 
 
 def _origin(

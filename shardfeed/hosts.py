@@ -68,8 +68,11 @@ def _tensorflow_host() -> Host:
     strategy: Any = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        if not tf.distribute.has_strategy():
-            _warn_of_other_workers()
+        if workers := workers_without_strategy():
+            warn(
+                f"TF_CONFIG names {workers} workers, but load was called outside a strategy's scope, so that each of them reads "
+                "the whole split. Call it inside strategy.scope(), or pass host=(index, count)."
+            )
         return Host(0, 1, replicas)  # one process feeds all, also those of a TPU pod
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec().as_dict() if resolver is not None else {}
@@ -81,8 +84,10 @@ def _tensorflow_host() -> Host:
     return Host(index, chiefs + workers, replicas)
 
 
-def _warn_of_other_workers() -> None:
-    """A program of several workers that calls ``load`` outside its strategy's scope trains every worker on every record."""
+def workers_without_strategy() -> int:
+    """Workers that TF_CONFIG names where no strategy is in scope, if each trains as this process does; else 0."""
+    if tf.distribute.has_strategy():
+        return 0
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         cluster, task = config["cluster"], config.get("task", {}).get("type", "worker")
@@ -90,9 +95,5 @@ def _warn_of_other_workers() -> None:
         # Else a coordinator reads for all, or this is the evaluator, which reads all.
         alike = "ps" not in cluster and task in ("chief", "worker")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return  # not for us to judge: the strategy that reads it will
-    if alike and workers > 1:
-        warn(
-            f"TF_CONFIG names {workers} workers, but load was called outside a strategy's scope, so that each of them reads the "
-            "whole split. Call it inside strategy.scope(), or pass host=(index, count)."
-        )
+        return 0  # not for us to judge: the strategy that reads it will
+    return workers if alike and workers > 1 else 0

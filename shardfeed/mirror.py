@@ -4,15 +4,20 @@ The one decision: a copy has its name only when it is complete, on disk and of t
 crc. So a name is proof, several processes may fill one folder at once (the worst is that both copy), and datasets or
 versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record, and
 ``explain_errors`` knows which copies this process reads.
+
+A process that is killed leaves what it was copying. Writers hold a lock on that (``flock``), which ends with the process however
+it ends, so the next to come here knows what nobody writes and deletes it: no guess by age, no ids of processes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import BinaryIO
 
 from shardfeed import storage
 from shardfeed.checksums import crc32c, to_hex
@@ -23,6 +28,7 @@ from shardfeed.storage.base import StorageError
 
 _RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
 _THREADS = 8
+_TEMPORARY = re.compile(r"\.tfrecord\.tmp-\d+-[0-9a-f]{16}$")  # never the end of a copy's own name
 _read_here: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
 
 
@@ -46,6 +52,7 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
             f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
         )
     top = os.path.join(top, info.fingerprint)
+    _sweep(top)
     paths = [os.path.join(top, _name(shard)) for shard in shards]
     absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
     _read_here.setdefault(info.fingerprint, set()).add(top)
@@ -73,26 +80,60 @@ def _name(shard: Shard) -> str:
 
 def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
     store = storage.open_store(info.url)
-    temporary = f"{path}.tmp-{os.getpid()}-{os.urandom(8).hex()}"
     crc = size = 0
-    try:
-        with _writing(folder, path), open(temporary, "xb") as file:
-            while size < shard.bytes and (data := store.read_range(shard.file, size, min(_RANGE, shard.bytes - size))):
-                crc, size = crc32c(data, crc), size + len(data)
-                file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    with _writing(folder, path), _temporary(path) as file:
+        while size < shard.bytes and (data := store.read_range(shard.file, size, min(_RANGE, shard.bytes - size))):
+            crc, size = crc32c(data, crc), size + len(data)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
         if (to_hex(crc), size) != (shard.crc32c, shard.bytes):
             raise DatasetError(
                 f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes with crc32c "
                 f"{shard.crc32c}, found {size:,} bytes with crc32c {to_hex(crc)}. Copy the file from where the dataset is "
                 "whole, or build the dataset again into an empty folder."
             )
-        with _writing(folder, path):
-            os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        os.replace(file.name, path)
+
+
+@contextlib.contextmanager
+def _temporary(path: str) -> Iterator[BinaryIO]:
+    """A new file beside ``path``, locked while it is open. It is deleted at the end, unless it has another name by then."""
+    while True:
+        name = f"{path}.tmp-{os.getpid()}-{os.urandom(8).hex()}"
+        with open(name, "xb") as file:
+            try:
+                with contextlib.suppress(OSError):  # a file system without locks: nothing is swept there
+                    _lock(file, wait=True)
+                if not os.fstat(file.fileno()).st_nlink:  # swept in the moment before it was locked
+                    continue
+                yield file
+                return
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
+
+
+def _sweep(top: str) -> None:
+    """Delete what killed processes have left in ``top``."""
+    try:
+        left = [name for name in os.listdir(top) if _TEMPORARY.search(name)]
+    except OSError:  # no such folder yet, or one that writing will say something about
+        return
+    for name in left:
+        # Gone by now, in another process's hands, another user's, or on a file system without locks: not ours to delete.
+        with contextlib.suppress(OSError), open(os.path.join(top, name), "rb+") as file:
+            _lock(file, wait=False)
+            os.unlink(file.name)
+
+
+def _lock(file: BinaryIO, *, wait: bool) -> None:
+    """Raises OSError: another process holds the lock, or there are no locks here."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        raise OSError("this system has no flock") from None
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextlib.contextmanager

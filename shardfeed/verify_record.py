@@ -24,6 +24,8 @@ COLUMNS: dict[str, tuple[type, int]] = {
 }
 """Columns of every record: type and number of values."""
 
+_START_OF_SCAN, _END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"  # neither occurs in coded data, where 00 follows each FF
+
 
 class RecordProblem(Exception):
     """What is wrong with a record."""
@@ -94,6 +96,15 @@ def decoder_text(error: Exception) -> str:
     return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text)
 
 
+def check_jpeg_end(image: bytes) -> None:
+    """Raises ValueError where no end marker follows the last scan of a JPEG.
+
+    Pillow reads such a file if bytes enough for all pixels are there; TensorFlow, and so ``load``, refuses it.
+    """
+    if image.find(_END_OF_IMAGE, image.rfind(_START_OF_SCAN)) < 0:
+        raise ValueError("no end marker (FF D9)")
+
+
 def _pillow_look(info: ImageInfo) -> Look:
     try:
         from PIL import Image
@@ -107,6 +118,8 @@ def _pillow_look(info: ImageInfo) -> Look:
         with Image.open(io.BytesIO(image), formats=[info.format.upper()]) as picture:
             if size == (picture.height, picture.width):
                 picture.load()
+                if info.format == "jpeg":
+                    check_jpeg_end(image)
             return picture.height, picture.width, picture.mode
 
     return look

@@ -10,13 +10,14 @@ import pytest
 
 import shardfeed
 from shardfeed import array_columns
-from shardfeed.array_blocks import Block, Records
+from shardfeed.array_blocks import Block, BlockReader, Records, blocks_in
 from shardfeed.array_columns import image_and_class, images_and_classes
 from shardfeed.array_frames import split
 from shardfeed.example import decode_example, encode_example, encode_feature, join_features
 from shardfeed.manifest import Shard
 from shardfeed.tfrecord import OVERHEAD, frame
-from tests.datasets import write_dataset
+from tests.promises.builds import build
+from tests.promises.photos import make_photos
 
 
 def block_of(*data: bytes) -> Records:
@@ -53,20 +54,36 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
     assert list(zip(map(bytes, images), classes.tolist(), strict=True)) == [image_and_class(data) for data in records]
 
 
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
-def test_what_a_build_writes_is_found_the_quick_way(
-    tmp_path: Path, image_format: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--image_format=jpeg",),
+        ("--image_format=png",),
+        ("--image_format=webp",),
+        ("--image_format=raw", "--channels=gray"),
+        ("--keep_original", "--image_size=24x32"),
+        ("--resize=longest",),
+    ],
+    ids=" ".join,
+)
+def test_all_records_of_a_build_are_found_the_quick_way(
+    tmp_path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classes = [f"class {number}" for number in range(130)]
-    write_dataset(tmp_path, image_format=image_format, size=(60, 70), splits={"train": 260}, classes=classes)
+    classes = [f"class {number:03d}" for number in range(130)]  # the last two have indices of two bytes
+    ended = build(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", *flags)
+    assert ended.code == 0, ended
+    reader = BlockReader(str(tmp_path / "out"))
+    blocks = [reader.read(block) for block in blocks_in(shardfeed.info(tmp_path / "out").splits["train"].shards)]
+    careful = [image_and_class(bytes(record.data)) for records in blocks for record in records]
 
-    def careful(data: bytes) -> tuple[bytes, int]:
+    def one_by_one(data: bytes) -> tuple[bytes, int]:
         raise AssertionError("taken apart one by one")
 
-    monkeypatch.setattr(array_columns, "image_and_class", careful)
+    monkeypatch.setattr(array_columns, "image_and_class", one_by_one)
+    images, numbers = images_and_classes(blocks)
 
-    batches = shardfeed.array_batches(tmp_path, "train", 64, epochs=1)
-    assert len({int(label) for _, labels in batches for label in labels}) == 130
+    assert list(zip(map(bytes, images), numbers.tolist(), strict=True)) == careful
+    assert sorted(numbers.tolist()) == list(range(130))
 
 
 @pytest.mark.parametrize(

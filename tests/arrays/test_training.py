@@ -164,6 +164,7 @@ def test_a_dataset_may_be_read_twice_at_a_time(written: Written) -> None:
         ({"start_step": -1}, "start_step=-1: expected an integer of at least 0."),
         ({"epochs": 1, "start_step": 4}, "start_step=4: epochs=1 are 4 steps, numbered from 0."),
         ({"batch_size": 50, "epochs": 1}, "1 × 37 records of train are less than one batch."),
+        ({"threads": 1025}, "threads=1025: expected an integer of at most 1024."),
         ({"threads": 0}, "threads=0: expected an integer of at least 1."),
         ({"training": "yes"}, "training='yes': expected True, False or None."),
         ({"training": False, "epochs": 1}, "epochs=1: evaluation is one pass over train. Leave epochs out"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shardfeed
@@ -137,6 +138,16 @@ def test_it_sees_what_was_added_behind_the_reader(tmp_path: Path, change: Callab
     assert shardfeed.benchmark(change(shardfeed.load(tmp_path, "train", 8)), seconds=0.01).added is added
 
 
+def test_numpys_numbers_are_numbers(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    found = shardfeed.benchmark(
+        shardfeed.array_batches(tmp_path, "train", 8), seconds=np.float32(0.01), step_ms=np.int64(4)
+    )
+
+    assert found.needed == 2000
+
+
 def test_batches_may_be_dicts(tmp_path: Path) -> None:
     write_dataset(tmp_path)
     batches = [{"image": x, "label": y} for x, y in shardfeed.array_batches(tmp_path, "train", 4, epochs=1)]
@@ -147,10 +158,12 @@ def test_batches_may_be_dicts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seconds": 0}, "seconds=0: expected a number above 0."),
-        ({"seconds": True}, "seconds=True: expected a number above 0."),
-        ({"seconds": None}, "seconds=None: expected a number above 0."),
-        ({"step_ms": "22"}, "step_ms='22': expected a number above 0."),
+        ({"seconds": 0}, "seconds=0: expected a number above 0 and below 1e12."),
+        ({"seconds": True}, "seconds=True: expected a number above 0 and below 1e12."),
+        ({"seconds": None}, "seconds=None: expected a number above 0 and below 1e12."),
+        ({"seconds": float("inf")}, "seconds=inf: expected a number above 0 and below 1e12."),
+        ({"seconds": 10**400}, f"seconds=1{'0' * 198}…: expected a number above 0 and below 1e12."),
+        ({"step_ms": "22"}, "step_ms='22': expected a number above 0 and below 1e12."),
         ({"split": "validation"}, "split=validation: these batches come from train. Leave split out."),
         ({"batches": [], "split": "test"}, "split 'test' is not in the dataset"),
         ({"batches": []}, "there are no batches to measure: expected what load or array_batches gives"),
@@ -167,6 +180,8 @@ def test_batches_may_be_dicts(tmp_path: Path) -> None:
         "no seconds",
         "true seconds",
         "seconds of None",
+        "endless seconds",
+        "more seconds than a float holds",
         "a step of text",
         "another split",
         "an unknown split",
@@ -246,8 +261,8 @@ def test_the_command_resizes_and_cuts(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--seconds=0", "seconds=0.0: expected a number above 0."),
-        ("--step_ms=-1", "step_ms=-1.0: expected a number above 0."),
+        ("--seconds=0", "seconds=0.0: expected a number above 0 and below 1e12."),
+        ("--step_ms=-1", "step_ms=-1.0: expected a number above 0 and below 1e12."),
         ("--batch_size=0", "batch_size=0: expected an integer of at least 1."),
         ("--image_size=0", "image_size"),
         ("split", "split 'split' is not in the dataset"),

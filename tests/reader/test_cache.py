@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,115 @@ def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
         process.communicate()
 
     assert [process.returncode for process in processes] == [0, 0, 0]
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+STOP = """
+import sys, shardfeed
+from shardfeed import mirror
+from shardfeed.storage.local import LocalStore
+read = LocalStore.read_range
+def stop(store, name, offset, size):
+    if offset:
+        print(flush=True)
+        sys.stdin.readline()
+    return read(store, name, offset, size)
+LocalStore.read_range, mirror._RANGE = stop, 1000
+info = shardfeed.info(sys.argv[1])
+mirror.mirror(info, info.splits["train"].shards, sys.argv[2])
+"""
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the middle of its copies of ``data``; it goes on when it is given a line."""
+    write_dataset(tmp_path / "data", image_format="raw", shards=2)
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOP, tmp_path / "data", tmp_path / "copies"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(shardfeed.__file__).parents[1],
+    )
+    assert process.stdout is not None
+    for _ in range(2):
+        assert process.stdout.readline()  # a copy each of two shards has begun
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def unfinished(tmp_path: Path) -> list[str]:
+    return sorted(name for name in copies(tmp_path / "copies") if "tmp" in name)
+
+
+def test_what_a_killed_process_was_copying_is_deleted(tmp_path: Path, stopped: subprocess.Popen[bytes]) -> None:
+    stopped.kill()
+    stopped.wait()
+    assert len(unfinished(tmp_path)) == 2
+
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert not unfinished(tmp_path) and len(copies(tmp_path / "copies")) == 2
+
+
+def test_what_a_killed_process_was_copying_is_deleted_where_all_copies_are_there(
+    tmp_path: Path, stopped: subprocess.Popen[bytes]
+) -> None:
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    assert len(unfinished(tmp_path)) == 2
+    stopped.kill()
+    stopped.wait()
+
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert not unfinished(tmp_path) and len(copies(tmp_path / "copies")) == 2
+
+
+def test_what_a_living_process_is_copying_stays(tmp_path: Path, stopped: subprocess.Popen[bytes]) -> None:
+    before = unfinished(tmp_path)
+    written = shardfeed.info(tmp_path / "data")
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert unfinished(tmp_path) == before and len(before) == 2
+    stopped.communicate(b"go\n" * 100)
+    assert stopped.returncode == 0
+    assert sorted(copies(tmp_path / "copies")) == sorted(
+        f"{shard.crc32c}-{shard.file}" for shard in written.splits["train"].shards
+    )
+
+
+def test_a_copy_that_is_swept_before_it_is_locked_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_dataset(tmp_path / "data")
+    swept: list[str] = []
+
+    def lock(file: Any, operation: int) -> None:
+        if len(swept) < 5:
+            swept.append(file.name)
+            os.unlink(file.name)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert len(swept) == 5
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+def test_copies_are_made_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = write_dataset(tmp_path / "data")
+    others = tmp_path / "copies" / written.manifest.fingerprint / "crc-train.tfrecord.tmp-1-0123456789abcdef"
+    others.parent.mkdir(parents=True)
+    others.write_bytes(b"another host may be writing this")
+
+    def lock(file: Any, operation: int) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert others.exists()
+    others.unlink()
     assert copies(tmp_path / "copies") == expected_copies(written, "train")
 
 

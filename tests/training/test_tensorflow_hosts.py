@@ -25,6 +25,15 @@ def test_four_processes_read_each_record_once_and_evaluate_in_step(written: Writ
 def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_once(written: Written) -> None:
     one, two = run_together("tf_multi_worker.py", 2, written.path)
 
+    text = "CPU, 2 replicas on 2 hosts of MultiWorkerMirroredStrategy, which is in scope."
+    assert one["inside"] == two["inside"] == [*one["cut"], text] == [*two["cut"], text] == [2, 2, text]
+    assert one["outside"][:2] == [1, 1]
+    assert (
+        "TF_CONFIG names 2 workers, but this is outside a strategy's scope, so that each trains by itself: call "
+        "detect_accelerator and load inside the scope of a MultiWorkerMirroredStrategy. TensorFlow "
+        in one["outside"][2]
+    )
+    assert one["fit_args"] == {"steps_per_epoch": len(written.records["train"]) // 12}
     records = written.records["validation"]
     assert sorted(one["keys"] + two["keys"]) == sorted(record.key.decode() for record in records)
     assert one["rows"] == two["rows"] == 6

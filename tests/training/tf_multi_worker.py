@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 import shardfeed
+from shardfeed.hosts import find_host
 
 
 def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
@@ -19,7 +20,9 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": number}})
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     info = shardfeed.info(dataset)
+    outside = shardfeed.detect_accelerator()
     with strategy.scope():
+        inside, host = shardfeed.detect_accelerator(), find_host()
         (rows, *_) = shardfeed.load(info, "train", 6 * len(ports), as_dict=True).element_spec["image"].shape
     keys, weights = [], []
     for batch in shardfeed.distribute(strategy, info, "validation", 8 * len(ports), as_dict=True):
@@ -28,7 +31,13 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
         keys += [key.decode() for key in strategy.experimental_local_results(batch["key"])[0].numpy()[real]]
     train = shardfeed.distribute(strategy, info, "train", 6 * len(ports), epochs=1)
     shares = {tuple(strategy.experimental_local_results(x)[0].shape[:1]) for x, _ in train}
-    return {"rows": rows, "keys": keys, "weights": weights, "shares": sorted(shares)}
+    accelerators = {
+        "outside": [outside.hosts, outside.replicas, outside.text],
+        "inside": [inside.hosts, inside.replicas, inside.text],
+        "cut": [host.count, host.replicas],
+        "fit_args": shardfeed.fit_args(info, 6 * len(ports), inside),
+    }
+    return {**accelerators, "rows": rows, "keys": keys, "weights": weights, "shares": sorted(shares)}
 
 
 print(json.dumps(main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[4]))))
