@@ -17,15 +17,15 @@ from tests.pipeline.photos import command, environment
 # From the tenth image on a worker tells who it is, and waits for the gate.
 _HOOK = """
 import itertools
-from transforms import encoding
-process, count = encoding.process_image, itertools.count()
+from transforms import slices
+process, count = slices.process_image, itertools.count()
 def stuck(*args, **kwargs):
     if next(count) >= 10:
         with open({reached!r}, "w") as reached:
             reached.write(f"{{os.getpid()}}\\n")
         os.read(os.open({gate!r}, os.O_RDONLY), 1)
     return process(*args, **kwargs)
-encoding.process_image = stuck
+slices.process_image = stuck
 """
 _SECONDS = 60.0
 

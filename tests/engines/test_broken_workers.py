@@ -15,10 +15,10 @@ from tests.engines.worker import Worker, make_bare_worker
 from tests.promises import builds
 
 BUG = """
-from transforms import encoding
+from transforms import slices
 def broken(*args, **kwargs):
     raise ValueError("a bug")
-encoding.process_image = broken
+slices.process_image = broken
 """
 OTHER_CODEC = """
 import PIL.Image

@@ -18,13 +18,13 @@ from tests.promises import builds, disk, hooks
 
 # A worker's own account: its process, that of the pool which started it, and where its code comes from.
 WITNESS = """
-from transforms import encoding
-process = encoding.process_image
+from transforms import slices
+process = slices.process_image
 def witnessed(*args, **kwargs):
     with open({log!r}, "a") as log:
-        log.write(f"{{os.getpid()}} {{os.getppid()}} {{os.getcwd()}} {{encoding.__file__}}\\n")
+        log.write(f"{{os.getpid()}} {{os.getppid()}} {{os.getcwd()}} {{slices.__file__}}\\n")
     return process(*args, **kwargs)
-encoding.process_image = witnessed
+slices.process_image = witnessed
 """
 
 
@@ -72,7 +72,7 @@ def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
 
 def installed(worker: Worker) -> set[tuple[str, str]]:
     """In ``/``, with the source package's own code."""
-    return {("/", str(worker.site / "transforms" / "encoding.py"))}
+    return {("/", str(worker.site / "transforms" / "slices.py"))}
 
 
 def test_prism_with_a_worker_that_has_only_beam_and_the_source_package(

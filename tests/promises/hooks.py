@@ -28,6 +28,8 @@ from transforms.run_state import RUN
 
 
 def put(owner: object, name: str, value: object) -> None:
+    """Puts ``value`` in place of what is there; of a name that is gone, a hook would change nothing without a word."""
+    assert hasattr(owner, name), f"{owner} has no {name} to replace"
     setattr(owner, name, value)
 
 
@@ -55,15 +57,15 @@ def run_other(other: Request, answer: Path) -> None:
 
 def _before_images(act: Callable[[int], None]) -> None:
     """Calls ``act(number)`` in the pool's threads before an image is decoded."""
-    from transforms import encoding
+    from transforms import slices
 
-    process, count = vars(encoding)["process_image"], iter(range(1 << 30))
+    process, count = vars(slices)["process_image"], iter(range(1 << 30))
 
     def acting(*args: Any, **kwargs: Any) -> Any:
         act(next(count))
         return process(*args, **kwargs)
 
-    put(encoding, "process_image", acting)
+    put(slices, "process_image", acting)
 
 
 def count_images(log: Path) -> None:
@@ -150,11 +152,11 @@ def parts_a_shard(count: int) -> None:
     put(plan, "PARTS_A_SHARD", count)
 
 
-def one_image_a_task() -> None:
-    """Every image is a task of its own, so that as many are decoded at a time as there are threads."""
-    from transforms import encoding
+def one_image_a_slice() -> None:
+    """Every image is a slice of its own, so that as many are decoded at a time as there are threads."""
+    from transforms import slices
 
-    put(encoding, "_SLICE_IMAGES", (1, 1))
+    put(slices, "_SLICE_IMAGES", (1, 1))
 
 
 def spool_to_disk() -> None:
@@ -335,9 +337,9 @@ def lose_part() -> None:
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
     """One image is dropped without a word, another is written twice; an empty key is no image."""
-    from transforms import encoding
+    from transforms import slices
 
-    encode = encoding.PartEncoder._encode_one
+    encode = slices.SliceEncoder._encode_one
 
     def meddling(self: Any, ref: Any, data: Any, out: Any) -> None:
         if ref.key != lost:
@@ -345,14 +347,14 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
         if ref.key == doubled:
             encode(self, ref, data, out)
 
-    put(encoding.PartEncoder, "_encode_one", meddling)
+    put(slices.SliceEncoder, "_encode_one", meddling)
 
 
 def lose_rejects() -> None:
     """Images that cannot be used are dropped instead of being written down."""
-    from transforms import encoding
+    from transforms import slices
 
-    add = encoding.PartEncoder._add
+    add = slices.SliceEncoder._add
 
     def hiding(self: Any, ref: Any, data: Any, out: Any) -> None:
         rejects, key_sum = len(out.rejects), out.key_sum
@@ -361,7 +363,7 @@ def lose_rejects() -> None:
             del out.rejects[rejects:]
             out.key_sum = key_sum
 
-    put(encoding.PartEncoder, "_add", hiding)
+    put(slices.SliceEncoder, "_add", hiding)
 
 
 # ---- what the process does to the file system
