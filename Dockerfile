@@ -23,6 +23,8 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation /template/source \
 COPY --from=template_launcher /opt/google/dataflow/python_template_launcher /opt/google/dataflow/python_template_launcher
 ENV FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py
 
-# The user stays Beam's, which is root: Dataflow's boot program writes below /var/opt/google, a folder of root's on the VM. Nothing of
-# ours needs it: `docker run --user 65534 --entrypoint shardfeed IMAGE build …` works for builds in a container.
+# No USER: it stays Beam's, which is root, because neither program that starts here can do without. Dataflow mounts folders of root's
+# below /var/opt on its workers, which Beam's boot program writes (pangeo-data/pangeo-docker-images went back to root for it in 2022);
+# and the Flex launcher ends where it cannot make /var/log/dataflow/template_launcher (GoogleCloudPlatform/python-docs-samples has
+# another user's report of 2025). Google documents no other user. Nothing of ours asks for root.
 ENTRYPOINT ["/opt/apache/beam/boot"]

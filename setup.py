@@ -1,5 +1,35 @@
-"""Exists because Dataflow's ``--setup_file`` wants a file of this name; all metadata is in pyproject.toml."""
+"""Exists because Dataflow's ``--setup_file`` wants a file of this name; all metadata is in pyproject.toml.
+
+The one addition: a source package that is built for workers asks for the codecs of their launcher, which it gives in
+``SHARDFEED_PINS="pillow==12.3.0 cykooz-resizer==4.0.1"`` (pipeline/worker_package.py says why).
+"""
+
+import os
+import re
+from pathlib import Path
 
 import setuptools
+from setuptools.command.sdist import sdist
 
-setuptools.setup()
+
+class PinnedSdist(sdist):
+    """A source package with pins in the place of ranges, where there are pins."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Copies the files, and changes the copies; setuptools makes no hard links here."""
+        super().make_release_tree(base_dir, files)
+        for pin in os.environ.get("SHARDFEED_PINS", "").split():
+            for name in ("pyproject.toml", "PKG-INFO"):  # pip asks the first, other installers believe the second
+                _pin(Path(base_dir, name), pin)
+
+
+def _pin(path: Path, pin: str) -> None:
+    name = re.escape(pin.partition("==")[0])
+    entry = re.compile(rf'^(  "|Requires-Dist: ){name}[<>=~][^"\n]*', re.IGNORECASE | re.MULTILINE)
+    text, found = entry.subn(rf"\g<1>{pin}", path.read_text(encoding="utf-8"))
+    if found != 1:
+        raise SystemExit(f"setup.py: {pin} of SHARDFEED_PINS is no dependency in {path.name}")
+    path.write_text(text, encoding="utf-8")
+
+
+setuptools.setup(cmdclass={"sdist": PinnedSdist})

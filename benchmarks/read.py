@@ -79,7 +79,8 @@ def arrays(dataset: Path, args: argparse.Namespace) -> None:
 def _decode_only_arrays(info: Any) -> Iterator[Any]:
     import numpy as np
 
-    from shardfeed.array_decode import image_and_class, image_decoder
+    from shardfeed.array_columns import image_and_class
+    from shardfeed.array_decode import image_decoder
 
     decode, threads = image_decoder(info.manifest.image), len(os.sched_getaffinity(0))
     images = [image_and_class(record)[0] for record in _records(info)]

@@ -26,7 +26,9 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, run: RunRecord) -> PColl
     sources = tuple(root.url for root in config.roots)
 
     labelled = (
-        pipeline | "ListImages" >> ListImages(config.roots, output=output) | "LabelImages" >> LabelImages(options)
+        pipeline
+        | "ListImages" >> ListImages(config.roots, image=options.image, output=output)
+        | "LabelImages" >> LabelImages(options)
     )
     totals = labelled | "CountImages" >> CountImages(options)
     plan = totals | "ClaimOutput" >> ClaimOutput(options, output=output)

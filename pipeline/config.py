@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import get_args
 
+from pipeline.detaching import check_detaching
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from transforms.images.limits import MAX_OUTPUT_PIXELS
@@ -70,6 +72,7 @@ class BuildConfig:
         _check_options(self.options)
         _check_cloud(self)
         _check_engine(self)
+        check_detaching(self)
         if self.runner is not None and "dask" in self.runner.lower():
             raise UsageError(
                 f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
@@ -234,24 +237,24 @@ def parse_image_size(text: str) -> tuple[int, int]:
     Raises:
         UsageError: another form.
     """
-    match = re.fullmatch(r"([0-9]{1,9})(?:[xX]([0-9]{1,9}))?", text)
+    match = re.fullmatch(r"0*([0-9]{1,9})(?:[xX]0*([0-9]{1,9}))?", text)
     if not match:
         raise UsageError(f"--image_size {clip(text)}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels.")
     return int(match[1]), int(match[2] or match[1])
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes in ``100MB``, ``64MiB`` or ``1000000``.
+    """Bytes in ``100MB``, ``64MiB`` or ``1000000``; a byte that is begun counts.
 
     Raises:
         UsageError: another form.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)", text)
     if not match or match[2].upper() not in _UNITS:
         raise UsageError(
             f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
         )
-    return int(Fraction(match[1]) * _UNITS[match[2].upper()])
+    return math.ceil(Fraction(match[1]) * _UNITS[match[2].upper()])
 
 
 def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:

@@ -6,10 +6,8 @@ handed the job over (a Flex template's launcher must), because the graph itself 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
@@ -17,31 +15,11 @@ from pipeline.counted import note_counted
 from pipeline.dataflow_checks import check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
+from pipeline.detaching import waits_for_end
 from pipeline.interrupt import InterruptedWaitError
+from pipeline.submitted import Submitted
 from pipeline.waiting import cancelled_or_left
 from shardfeed.errors import IncompleteError, UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A job that was handed over and not waited for; ``job_id`` is None where it went into a template's file."""
-
-    output: str
-    job_id: str | None
-    link: str | None
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        raw = {"status": "submitted", "output": self.output, "job_id": self.job_id, "link": self.link}
-        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
-
-    def to_text(self) -> str:
-        """Lines for a person."""
-        job = f"job {self.job_id}\n  {self.link}" if self.job_id else "the job is in the template's file"
-        return (
-            f"Submitted, not waited for: {job}\nThe dataset is there when {self.output}/manifest.json is; to see whether "
-            "it is, rerun the same command."
-        )
 
 
 def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
@@ -81,10 +59,10 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
 
     Raises:
-        UsageError: Dataflow refused the job.
+        UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well.
     """
-    from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
@@ -97,9 +75,9 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
             f"gcloud dataflow jobs list --project {cloud.project} --region {cloud.region}; rerun the same command to join it."
         ) from None
     if not result.has_job:
-        return Submitted(config.output, None, None)
+        return Submitted(config.output, None)
     link = job_link(result, options)
-    if options.view_as(StandardOptions).no_wait_until_finish:
+    if not waits_for_end(config):
         return Submitted(config.output, str(result.job_id()), link)
     if stream is not None:
         stream.write(f"{link}\n")

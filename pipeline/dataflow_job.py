@@ -72,6 +72,7 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
     """Waits for the job's end and shows on ``stream`` how far it is.
 
     Raises:
+        UsageError: its workers lacked the package, or what that needs.
         IncompleteError: the job did not end well.
     """
     say = _to(stream)
@@ -88,7 +89,7 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
             return
         if state not in _RUNNING:
             if errors.worst or state in _ENDED_BY_A_USER or waited >= LAST_WORDS_SECONDS:
-                raise IncompleteError(explain_failure(state.lower(), errors.worst))
+                raise explain_failure(state.lower(), errors.worst)
             waited += POLL_SECONDS
         sleep(POLL_SECONDS)
         since_metrics += POLL_SECONDS

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardfeed._version import __version__
-from transforms.encoding import PIXEL_BUDGET, REMOTE_PARTS, SOURCE_BUDGET
+from transforms.budget import PIXEL_BUDGET, SOURCE_BUDGET
+from transforms.encoding import REMOTE_PARTS
 from transforms.machine import REMOTE_THREADS
 from transforms.plan import PART_BYTES
 

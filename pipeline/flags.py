@@ -129,7 +129,8 @@ def _run(group: argparse._ArgumentGroup) -> None:
     add(
         "--on_interrupt",
         choices=("cancel", "detach"),
-        help="what Ctrl-C does to a job on an engine elsewhere (default: asks on a terminal, else detach)",
+        help="what Ctrl-C does to a job on an engine elsewhere (default: asks on a terminal, else detach); "
+        "a job that ends with this command cannot be detached from",
     )
     add("--runner", metavar="R", help="Beam runner (default: in this process, which is also what DirectRunner means)")
     add("--json", action="store_true", help="print the summary as JSON")

@@ -13,38 +13,44 @@ import logging
 import secrets
 import time
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
+from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
+from pipeline.submitted import Submitted
 from pipeline.summary import Summary
-from pipeline.waiting import CancelledError, needs_us, run_and_wait
+from pipeline.waiting import CancelledError, run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
-from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
+from shardfeed.errors import (
+    ConflictError,
+    DatasetError,
+    IncompleteError,
+    ShardfeedError,
+    TooManyRejectsError,
+    UsageError,
+)
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.verify import FOREIGN, verify
 from transforms.committing import RunRecord, finish
 from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
 from transforms.run_state import RUN
 
-if TYPE_CHECKING:
-    from pipeline.dataflow import Submitted
-
-_EXIT_CLASSES = {cls.code: cls for cls in ShardfeedError.__subclasses__()}
+_EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
 
 
 def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
     """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
 
-    A job on Dataflow that shall not be waited for is only submitted.
+    A job that shall not be waited for is only submitted.
 
     Raises:
         ShardfeedError: with the exit code and the message for the user.
@@ -110,6 +116,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         from pipeline.dataflow import prepare, run_on_dataflow
         from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
+        from pipeline.worker_package import codecs_pinned
 
     if config.in_process or config.engine == "PrismRunner":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
@@ -132,10 +139,10 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     except (ValueError, ImportError) as error:
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
-    if is_dataflow(config.engine):
-        return run_on_dataflow(pipeline, options, config, progress)
-    run_and_wait(pipeline, config, progress)
-    return None
+    with codecs_pinned(config):
+        if is_dataflow(config.engine):
+            return run_on_dataflow(pipeline, options, config, progress)
+        return run_and_wait(pipeline, config, progress)
 
 
 def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:

@@ -84,8 +84,8 @@ class Status:
             "empty": f"shardfeed build --input PHOTOS --output {place}",
             "foreign": "give another --output, or remove these files yourself",
             "discarding": f"wait, then {again}; if nothing changes, rerun the build with --discard_incomplete",
-            "rejected": "look at the rejects, then rerun the same `shardfeed build` with a higher --max_rejected: finished work "
-            "is kept; or mend the images and rerun with --discard_incomplete",
+            "rejected": "look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it "
+            "takes (a higher --max_rejected, or mended images and --discard_incomplete)",
         }.get(self.state) or (
             f"if the build still runs, wait, then {again}; if it has ended, rerun the same `shardfeed build`: it carries on from "
             "the finished parts"
@@ -139,7 +139,7 @@ class Status:
             "empty": "no dataset and no build",
             "foreign": "no dataset and no build of shardfeed's, but other files",
             "discarding": f"an unfinished build is being discarded, {self.left:,} files to go",
-            "rejected": "too many images cannot be used; nothing was published",
+            "rejected": "images that cannot be used stopped it; nothing was published",
             "encoding": "a build, encoding",
             "publishing": "a build, publishing",
         }[self.state]
@@ -152,7 +152,7 @@ class Status:
         parts, about = self.parts, "" if self.parts.exact else "about "
         whole = f" of {self.total:,} ({100 * self.done // self.total} %)" if self.total else ""
         rejected = sum(parts.rejected.values())
-        reasons = f", {rejected:,} rejected ({_named(parts.rejected)})" if rejected else ""
+        reasons = f", {about}{rejected:,} rejected ({_named(parts.rejected)})" if rejected else ""
         lines = [
             f"  images     {about}{self.done:,}{whole}{reasons}",
             f"  parts      {parts.finished:,} finished, {about}{human_bytes(parts.bytes)}",

@@ -158,7 +158,7 @@ def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float
     rate, pause = _rate(times, parts)
     quiet = _quiet(found, now)
     state: State = "publishing" if shards[0] or encoded else "encoding"
-    if encoded and rejects and not shards[0]:
+    if encoded and rejects and not found.names:  # a rerun that may go on writes its rejects into the output first
         state = "rejected"
     return Status(
         state,
@@ -201,7 +201,7 @@ def _read_parts(store: Store, parts: list[tuple[tuple[str, str], int]]) -> Parts
     chosen = parts[::step]
     results = [sidecar.result for sidecar in side_by_side(store.url, read, chosen) if sidecar is not None]
     exact = step == 1 and len(results) == len(parts)
-    scale = len(parts) / len(chosen) if chosen else 1.0
+    scale = len(parts) / len(results) if results else 1.0
     rejected = add_counts(*(result.rejected for result in results))
     return Parts(
         finished=len(parts),

@@ -28,6 +28,11 @@ def first_remedy(text: str, table: tuple[tuple[str, str], ...]) -> str:
     return next((remedy for pattern, remedy in table if re.search(pattern, text)), "")
 
 
+def before_traceback(text: str) -> str:
+    """What an engine says in its own words: all up to the first traceback, whose text is our code's and its libraries'."""
+    return text.partition(_TRACEBACK)[0]
+
+
 def telling_line(text: str) -> str:
     """The error of a traceback, with the step where it is told; the beginning of anything else."""
     errors = [found[0].strip() for found in _ERROR.finditer(text)]

@@ -17,8 +17,10 @@ from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
+from pipeline.detaching import needs_us, waits_for_end
 from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
 from pipeline.silent_workers import SilentWorkers
+from pipeline.submitted import Submitted
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, UsageError, clip
 
@@ -31,8 +33,10 @@ class CancelledError(IncompleteError):
     """The job was cancelled because the user wished it."""
 
 
-def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = None) -> None:
-    """Runs a constructed graph to its end; says on ``stream`` where no worker begins.
+def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = None) -> Submitted | None:
+    """Runs a constructed graph to its end, where waiting was not forbidden: else gives what was submitted.
+
+    Says on ``stream`` where no worker begins.
 
     Raises:
         UsageError: Beam could not make a job of it with the options given.
@@ -42,33 +46,36 @@ def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = Non
     with _engine_trouble(config), watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
         workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
+        if not waits_for_end(config):
+            return Submitted(config.output, result._job_id)
         with cancelled_or_left(result, config), workers.told(result):
             result.wait_until_finish()
             note_counted(result)
+    return None
 
 
 def _submitted(pipeline: Any, config: BuildConfig) -> Any:
     try:
         return pipeline.run()
-    except (ValueError, ImportError, FileNotFoundError) as error:  # an option, a package, a jar, Java
-        if config.engine == "FnApiRunner":  # which has run the job then
+    except InterruptedWaitError:
+        where = config.beam_arg("job_endpoint") or config.runner
+        raise IncompleteError(
+            f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the "
+            "same command to join it."
+        ) from None
+    except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
+        from apache_beam.runners.portability.portable_runner import PortableRunner
+
+        if not isinstance(pipeline.runner, PortableRunner):  # it has run the job then
             raise
+        if _is_no_answer(error):
+            raise IncompleteError(
+                f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
+            ) from error
         raise UsageError(
             f"--runner {config.runner} does not start with these options: {_first_line(error)}. docs/engines.md has what each "
             "engine needs."
         ) from error
-
-
-def needs_us(config: BuildConfig) -> bool:
-    """Whether a job ends with this process, because its engine or its workers are threads or children of it."""
-    engine = config.engine.rpartition(".")[2].lower()
-    if engine == "dataflowrunner" or {"--flink_submit_uber_jar", "--spark_submit_uber_jar"} & set(config.beam_args):
-        return False
-    if engine == "fnapirunner" or config.beam_arg("job_endpoint") in (None, "embed"):
-        return True
-    # Beam's default is a thread of the launcher for the engines that it can start itself, and a container for the others.
-    default = "DOCKER" if engine == "portablerunner" else "LOOPBACK"
-    return (config.beam_arg("environment_type") or default) == "LOOPBACK"
 
 
 @contextlib.contextmanager
@@ -121,7 +128,7 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
 
     def hook(args: threading.ExceptHookArgs) -> None:
         # When the engine is lost each of a worker's threads says so, and the wait ends by it too.
-        lost = args.exc_type.__module__.startswith("grpc.")
+        lost = args.exc_type.__module__.startswith("grpc.") or str(args.exc_value).endswith("Channel closed!")
         if not lost and (args.thread is None or args.thread.name != _READER):
             before(args)
 
@@ -154,6 +161,13 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
     finally:
         threading.excepthook = before
         logging.getLogger().removeFilter(is_news)
+
+
+def _is_no_answer(error: Exception) -> bool:
+    """Whether a cluster that is spoken to over HTTP (``--flink_submit_uber_jar``) could not be reached."""
+    import requests  # Beam's; it takes a tenth of a second
+
+    return isinstance(error, (requests.ConnectionError, requests.Timeout))
 
 
 def _first_line(error: Exception) -> str:

@@ -31,7 +31,7 @@ from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
 from shardfeed.warning import warn
 
-_LOCAL_READERS = 2
+_LOCAL_READERS = 1
 _REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
 _MAX_THREADS = 64
 _MOST_THREADS = 1024  # that may be asked for: batches are made ahead by the thread

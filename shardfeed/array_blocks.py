@@ -8,16 +8,20 @@ named with the file, the record and the byte by whoever meets it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shardfeed import storage
+from shardfeed.array_frames import split
 from shardfeed.errors import DatasetError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import Shard
 from shardfeed.storage.base import NotFoundError
-from shardfeed.tfrecord import OVERHEAD, RecordError, split
+from shardfeed.tfrecord import HEADER_BYTES, RecordError
 
 _PLAIN = re.compile(r"[\w.+=@~ -]+(/[\w.+=@~ -]+)*/|")  # prefixes in which obstore changes nothing
 
@@ -34,11 +38,38 @@ class Block:
 
 
 class Record(NamedTuple):
-    """A record as stored, in the memory of its block, and where it lies: the ``number``-th of its block."""
+    """A record as stored, in the memory of its block, and where it lies: the ``number``-th of its block, ``offset`` bytes in."""
 
     data: memoryview
     block: Block
     number: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Records of a block from its ``first``-th on, in the memory it was read into: ``data[starts[i]:stops[i]]``."""
+
+    block: Block
+    data: bytes
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Record:
+        start, stop = int(self.starts[index]), int(self.stops[index])
+        return Record(memoryview(self.data)[start:stop], self.block, self.first + index, start - HEADER_BYTES)
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self.__getitem__, range(len(self)))
+
+    def part(self, skip: int, count: int) -> Records:
+        """``count`` of them, the first ``skip`` left out."""
+        run = slice(skip, skip + count)
+        return Records(self.block, self.data, self.starts[run], self.stops[run], self.first + skip)
 
 
 def blocks_in(shards: Sequence[Shard]) -> list[Block]:
@@ -63,7 +94,7 @@ class BlockReader:
         )
         self._read_range = _obstore_reader(url) or storage.open_store(url).read_range
 
-    def read(self, block: Block) -> list[Record]:
+    def read(self, block: Block) -> Records:
         """The block's records, every checksum compared.
 
         Raises:
@@ -75,10 +106,10 @@ class BlockReader:
         except NotFoundError:
             raise self._wrong(block.shard, f"expected {block.shard.bytes:,} bytes, found no such file") from None
         try:
-            records = [Record(record, block, number) for number, record in enumerate(split(data))]
+            records = Records(block, data, *split(data))
         except RecordError as error:
-            found = Record(memoryview(_body(data, error.offset)), block, error.index)
-            raise self.damage(found, error.what, error.expected, error.found, at=block.offset + error.offset) from None
+            found = Record(memoryview(_body(data, error.offset)), block, error.index, error.offset)
+            raise self.damage(found, error.what, error.expected, error.found) from None
         if len(records) != block.records:  # cut between two records
             raise self._wrong(
                 block.shard,
@@ -87,20 +118,13 @@ class BlockReader:
             )
         return records
 
-    def damage(self, record: Record, what: str, expected: str, found: str, *, at: int | None = None) -> DatasetError:
-        """The error for a record that is not as it should be; ``at``: its byte in the shard, where that is known."""
+    def damage(self, record: Record, what: str, expected: str, found: str) -> DatasetError:
+        """The error for a record that is not as it should be."""
         block = record.block
-        if at is None:
-            at = self._offset(record)
         return self._wrong(
             block.shard,
-            f"record {block.first + record.number} at byte {at}, key {_key(bytes(record.data))}: {what}: "
-            f"expected {clip(expected)}, found {clip(found)}",
-        )
-
-    def _offset(self, record: Record) -> int:
-        return record.block.offset + sum(
-            len(before.data) + OVERHEAD for before in self.read(record.block)[: record.number]
+            f"record {block.first + record.number} at byte {block.offset + record.offset}, key {_key(bytes(record.data))}: "
+            f"{what}: expected {clip(expected)}, found {clip(found)}",
         )
 
     def _wrong(self, shard: Shard, what: str) -> DatasetError:
@@ -110,7 +134,7 @@ class BlockReader:
 def _body(data: bytes, offset: int) -> bytes:
     """What lies where the damaged record's data should be, for a look at its key."""
     size = int.from_bytes(data[offset : offset + 8], "little")
-    return data[offset + 12 : offset + 12 + size]
+    return data[offset + HEADER_BYTES : offset + HEADER_BYTES + size]
 
 
 def _key(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One serialised record to pixels and label without TensorFlow, by the manifest's image format.
+"""One image as stored to pixels without TensorFlow, by the manifest's image format.
 
 The one decision: JPEG goes through simplejpeg where it is installed, everything else through Pillow. Both decode with
 libjpeg-turbo's accurate inverse DCT and smooth upsampling, so the pixels are those of ``shardfeed.load`` to the bit; simplejpeg
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import io
-import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -19,21 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shardfeed.array_columns import Bytes
 from shardfeed.errors import UsageError, clip
-from shardfeed.example import decode_example
 from shardfeed.manifest import ImageInfo
 from shardfeed.verify_record import check_jpeg_end, decoder_text
 from shardfeed.warning import warn
 
-_HEAD = re.compile(  # Example { Features { "class": Int64List { one of 0 to 2^21 - 1 }, "image": BytesList { one, up to its bytes
-    rb"\n(V)\n(?:\x0e\n\x05class\x12\x05\x1a\x03\n\x01([\x00-\x7f])|\x0f\n\x05class\x12\x06\x1a\x04\n\x02(C[\x00-\x7f])"
-    rb"|\x10\n\x05class\x12\x07\x1a\x05\n\x03(CC[\x00-\x7f]))\n(V)\n\x05image\x12V\nV\n(V)".replace(
-        b"V", rb"C{0,4}[\x00-\x7f]"
-    ).replace(b"C", rb"[\x80-\xff]")
-)
-
 Pixels = NDArray[np.uint8]
-Bytes = bytes | memoryview
 Decode = Callable[[Bytes, Pixels], None]
 """Decodes an image as stored into an array of [height, width, channels]. Raises ImageProblem."""
 
@@ -57,54 +48,6 @@ def image_decoder(image: ImageInfo) -> Decode:
     if image.format == "jpeg" and (simplejpeg := _simplejpeg()) is not None:
         return functools.partial(_jpeg, simplejpeg)
     return functools.partial(_pillow, _pillow_image(image.format), image.format)
-
-
-def image_and_class(data: Bytes) -> tuple[Bytes, int]:
-    """The columns ``image`` and ``class`` of a record.
-
-    Raises:
-        ValueError: the bytes are not an Example with these two columns.
-    """
-    found = _scanned(data)
-    if found is not None:
-        return found
-    # Another encoder's order or nesting: the careful parser decides.
-    columns: dict[str, Any] = {**decode_example(bytes(data))}
-    for name, kind in (("image", bytes), ("class", int)):
-        values = columns.get(name, [])
-        if len(values) != 1 or not isinstance(values[0], kind):
-            raise ValueError(f"column {name}: expected 1 of {kind.__name__}, found {clip(repr(values), 40)}")
-    return columns["image"][0], columns["class"][0]
-
-
-def _scanned(data: Bytes) -> tuple[memoryview, int] | None:
-    """The two columns of a record as our own encoder nests it, ``class`` first: 2 µs for 20 µs. Any surprise gives None.
-
-    Of a whole Example it finds what the careful parser finds: an image that ends where its entry ends is alone in each of the
-    lists between. What is no Example at all may pass where something else than the image is wrong.
-    """
-    found = _HEAD.match(data)
-    if found is None:
-        return None
-    record, one, two, three, entry, size = found.groups()
-    start = found.end()
-    end = start + _varint(size)
-    tail = bytes(data[end:])
-    if (
-        found.end(1) + _varint(record) != len(data)
-        or found.end(5) + _varint(entry) != end
-        or b"\n\x05class" in tail  # a column that comes again wins
-        or b"\n\x05image" in tail
-    ):
-        return None
-    return memoryview(data)[start:end], one[0] if one else _varint(two or three)
-
-
-def _varint(digits: bytes) -> int:
-    value = 0
-    for byte in reversed(digits):
-        value = value << 7 | byte & 0x7F
-    return value
 
 
 def _raw(data: Bytes, out: Pixels) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed.array_blocks import Block, BlockReader, Record
-from shardfeed.array_decode import Bytes, Decode, ImageProblem, image_and_class
+from shardfeed.array_blocks import BlockReader, Record, Records
+from shardfeed.array_columns import Bytes, StrangeRecordError, images_and_classes
+from shardfeed.array_decode import Decode, ImageProblem
 from shardfeed.array_order import Window
 
 CHUNK = 64  # records a task: 16 ms of decoding for 0.1 ms of handing it over
@@ -29,13 +29,24 @@ Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int32]
 
 
-class Example(NamedTuple):
-    """Image and class of a record, and where it lies: the ``number``-th of ``block``."""
+class Examples(NamedTuple):
+    """Images and classes of a window's records, in the order of its pieces; ``records``: where they lie."""
 
-    image: Bytes
-    label: int
-    block: Block
-    number: int
+    images: list[Bytes]
+    labels: Labels
+    records: list[Records]
+
+    def record(self, number: int) -> Record:
+        """The ``number``-th."""
+        for records in self.records:
+            if number < len(records):
+                return records[number]
+            number -= len(records)
+        raise IndexError(number)
+
+
+Share = tuple[Examples, Sequence[int]]
+"""Numbers of examples that go into a batch one after the other."""
 
 
 @dataclass(frozen=True)
@@ -47,50 +58,48 @@ class Decoder:
     shape: tuple[int, int, int]
     classes: int
 
-    def read(self, block: Block) -> list[Example]:
-        """All of a block. Here, not while images are decoded: in a loop of its own ``example`` takes 3 µs a record, between two
-        images, each of which drives the interpreter out of the processor's caches, four times as long.
-        """
-        return [self.example(record) for record in self.reader.read(block)]
-
-    def example(self, record: Record) -> Example:
-        """Image and class of a record.
+    def examples(self, records: list[Records]) -> Examples:
+        """Image and class of each record.
 
         Raises:
             DatasetError: names the record that is not as it should be.
         """
         try:
-            image, label = image_and_class(record.data)
-        except ValueError as error:
-            raise self.reader.damage(record, "record", "a tf.train.Example", str(error)) from None
-        if not 0 <= label < self.classes:
-            raise self.reader.damage(record, "class", f"0 to {self.classes - 1}", str(label))
-        return Example(image, label, record.block, record.number)
+            images, classes = images_and_classes(records)
+        except StrangeRecordError as error:
+            raise self.reader.damage(error.record, "record", "a tf.train.Example", str(error)) from None
+        found = Examples(images, classes.astype(np.int32), records)
+        for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
+            expected = f"0 to {self.classes - 1}"
+            raise self.reader.damage(found.record(number), "class", expected, str(classes[number]))
+        return found
 
-    def pixels(self, examples: Sequence[Example], images: Pixels) -> None:
-        """Fill ``images`` from as many ``examples``.
+    def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels) -> None:
+        """Fill ``images`` from as many ``examples``, those of ``numbers``.
 
         Raises:
             DatasetError: names the record that is not as it should be.
         """
-        for row, example in enumerate(examples):
+        for row, number in enumerate(numbers):
             try:
-                self.decode(example.image, images[row])
+                self.decode(examples.images[number], images[row])
             except ImageProblem as problem:
-                record = self.reader.read(example.block)[example.number]
-                raise self.reader.damage(record, "image", problem.expected, problem.found) from None
+                raise self.reader.damage(examples.record(number), "image", problem.expected, problem.found) from None
 
 
 def batches(
     windows: Callable[[], Iterator[Window]], decoder: Decoder, batch_size: int, *, readers: int, threads: int
 ) -> Generator[tuple[Pixels, Labels], None, None]:
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
-    with _pool(readers, "shardfeed-read") as reading, _pool(threads, "shardfeed-decode") as decoding:
-        examples = _examples(windows(), decoder, reading, readers)
+    with (
+        _pool(1, "shardfeed-find") as finding,  # ends after the readers: it waits for them
+        _pool(readers, "shardfeed-read") as reading,
+        _pool(threads, "shardfeed-decode") as decoding,
+    ):
         ahead = max(_BATCHES_AHEAD, -(-2 * threads * CHUNK // batch_size))
         pending: deque[_Pending] = deque()
-        while rows := list(islice(examples, batch_size)):
-            pending.append(_Pending.start(rows, decoder, decoding))
+        for shares in _batched(_read(windows(), decoder, readers, reading, finding), batch_size):
+            pending.append(_Pending.start(shares, decoder, decoding))
             if len(pending) > ahead:
                 yield pending.popleft().finished()
         while pending:
@@ -104,11 +113,15 @@ class _Pending:
     tasks: list[Future[None]]
 
     @classmethod
-    def start(cls, examples: list[Example], decoder: Decoder, pool: Executor) -> _Pending:
-        images = np.empty((len(examples), *decoder.shape), np.uint8)
-        labels = np.array([example.label for example in examples], np.int32)
-        chunks = (slice(at, at + CHUNK) for at in range(0, len(examples), CHUNK))
-        tasks = [pool.submit(decoder.pixels, examples[chunk], images[chunk]) for chunk in chunks]
+    def start(cls, shares: list[Share], decoder: Decoder, pool: Executor) -> _Pending:
+        images = np.empty((sum(len(numbers) for _, numbers in shares), *decoder.shape), np.uint8)
+        labels = np.concatenate([examples.labels[numbers] for examples, numbers in shares])
+        tasks, row = [], 0
+        for examples, numbers in shares:
+            for at in range(0, len(numbers), CHUNK):
+                chunk = numbers[at : at + CHUNK]
+                tasks.append(pool.submit(decoder.pixels, examples, chunk, images[row : row + len(chunk)]))
+                row += len(chunk)
         return cls(images, labels, tasks)
 
     def finished(self) -> tuple[Pixels, Labels]:
@@ -117,25 +130,47 @@ class _Pending:
         return self.images, self.labels
 
 
-def _examples(windows: Iterator[Window], decoder: Decoder, pool: Executor, readers: int) -> Iterator[Example]:
-    """Examples of ``windows`` in order; the next one, or more where ``readers`` would have too little to do, is read while this
-    one is used up.
+def _batched(windows: Iterator[Share], batch_size: int) -> Iterator[list[Share]]:
+    """Shares of ``windows`` that make a batch together; the last may be smaller."""
+    batch: list[Share] = []
+    missing = batch_size
+    for examples, order in windows:
+        at = 0
+        while at < len(order):
+            numbers = order[at : at + missing]
+            batch.append((examples, numbers))
+            at, missing = at + len(numbers), missing - len(numbers)
+            if not missing:
+                yield batch
+                batch, missing = [], batch_size
+    if batch:
+        yield batch
+
+
+def _read(
+    windows: Iterator[Window], decoder: Decoder, readers: int, reading: Executor, finding: Executor
+) -> Iterator[Share]:
+    """Examples of ``windows`` and their order; the next one, or more where ``readers`` would have too little to do, is read while
+    this one is used up.
     """
-    ahead: deque[tuple[Window, list[Future[list[Example]]]]] = deque()
+    ahead: deque[tuple[Window, Future[Examples]]] = deque()
     ended = False
     while not ended or ahead:
-        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(blocks) for _, blocks in ahead) <= readers):
+        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(one.pieces) for one, _ in ahead) <= readers):
             window = next(windows, None)
             if window is None:
                 ended = True
             else:
-                ahead.append((window, [pool.submit(decoder.read, piece.block) for piece in window.pieces]))
+                blocks = [reading.submit(decoder.reader.read, piece.block) for piece in window.pieces]
+                ahead.append((window, finding.submit(_found, decoder, window, blocks)))
         if ahead:
-            window, blocks = ahead.popleft()
-            found: list[Example] = []
-            for piece, block in zip(window.pieces, blocks, strict=True):
-                found += block.result()[piece.skip : piece.skip + piece.records]
-            yield from (found[number] for number in window.order)
+            window, examples = ahead.popleft()
+            yield examples.result(), window.order
+
+
+def _found(decoder: Decoder, window: Window, blocks: Sequence[Future[Records]]) -> Examples:
+    pieces = zip(window.pieces, blocks, strict=True)
+    return decoder.examples([block.result().part(piece.skip, piece.records) for piece, block in pieces])
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from shardfeed import order, storage
-from shardfeed.array_blocks import BlockReader, Record, blocks_in
+from shardfeed.array_blocks import BlockReader, Records, blocks_in
 from shardfeed.array_decode import image_decoder
-from shardfeed.array_reading import CHUNK, Decoder, Example
+from shardfeed.array_reading import CHUNK, Decoder
 from shardfeed.dataset_info import DatasetInfo
 from shardfeed.manifest import Shard
 from shardfeed.origin import Origin
@@ -93,12 +93,12 @@ def _copies(origin: Origin) -> tuple[str, tuple[Shard, ...]]:
     return os.path.dirname(paths[0]), tuple(copies)
 
 
-def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float) -> tuple[list[Record], float]:
+def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float) -> tuple[list[Records], float]:
     """A sample of records, and images/s of reading blocks in an order of its own."""
     blocks = blocks_in(shards)
     chosen = [blocks[number] for number in order.permutation(len(blocks), _SEED).tolist()]
     readers = _READERS[remote]
-    sample: list[Record] = []
+    sample: list[Records] = []
     held = 0
 
     def counts() -> Generator[int, None, None]:
@@ -107,23 +107,24 @@ def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds
         while True:  # as many at a time as there are readers
             for records in pool.map(reader.read, itertools.islice(endless, 4 * readers)):
                 if held < _SAMPLE_BYTES:
-                    sample.extend(records)
-                    held += sum(len(record.data) for record in records)
+                    sample.append(records)
+                    held += len(records.data)
                 yield len(records)
 
     with ThreadPoolExecutor(readers) as pool:
         return sample, _rate(counts(), seconds)
 
 
-def _array_decoding(decoder: Decoder, sample: list[Record]) -> Generator[int, None, None]:
-    examples = [decoder.example(record) for record in sample]
+def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, None, None]:
+    examples = decoder.examples(sample)
 
-    def decode(chunk: list[Example]) -> int:
-        decoder.pixels(chunk, np.empty((len(chunk), *decoder.shape), np.uint8))
-        return len(chunk)
+    def decode(numbers: Sequence[int]) -> int:
+        decoder.pixels(examples, numbers, np.empty((len(numbers), *decoder.shape), np.uint8))
+        return len(numbers)
 
     with ThreadPoolExecutor(cores()) as pool:
-        chunks = itertools.cycle([examples[at : at + CHUNK] for at in range(0, len(examples), CHUNK)])
+        every = range(len(examples.images))
+        chunks = itertools.cycle([every[at : at + CHUNK] for at in range(0, len(every), CHUNK)])
         while True:
             yield from pool.map(decode, itertools.islice(chunks, 4 * cores()))
 
@@ -137,16 +138,15 @@ def _wanted(origin: Origin) -> Any:
     return None if None in origin.info.image_shape else Wanted(size=None)
 
 
-def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Record]) -> Generator[int, None, None]:
+def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Records]) -> Generator[int, None, None]:
     import tensorflow as tf
 
     from shardfeed.decode import chunk_decoder
     from shardfeed.graph import threads, with_options
 
     decode = chunk_decoder(found.manifest.image, wanted)
-    records = (
-        tf.data.Dataset.from_tensor_slices([bytes(record.data) for record in sample]).batch(_CHUNK).cache().repeat()
-    )
+    data = [bytes(record.data) for records in sample for record in records]
+    records = tf.data.Dataset.from_tensor_slices(data).batch(_CHUNK).cache().repeat()
     decoded = records.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
         num_parallel_calls=threads(),

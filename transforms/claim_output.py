@@ -25,20 +25,20 @@ class ClaimOutput(beam.PTransform[Any, Any]):
         self._options, self._output = options, output
 
     def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
-        return totals | "Claim" >> beam.ParDo(_Claim(self._options, self._output))
+        return totals | "Claim" >> beam.ParDo(_Claim(self._options, codec_versions(self._options.image), self._output))
 
     def display_data(self) -> dict[str, Any]:
         return {"output": self._output.url}
 
 
 class _Claim(beam.DoFn):
-    def __init__(self, options: BuildOptions, output: Output) -> None:
-        self._options, self._output = options, output
+    def __init__(self, options: BuildOptions, codecs: dict[str, str], output: Output) -> None:
+        self._options, self._codecs, self._output = options, codecs, output  # the launcher's codecs
 
     def process(self, totals: Totals) -> Iterable[Plan]:
         with reported(self._output):
             RUN.check()
-            plan = make_plan(totals, self._options, codec_versions(self._options.image))
+            plan = make_plan(totals, self._options, self._codecs)
             if RUN.helpers is not None:
                 RUN.helpers.settle(plan.fingerprint)
             claim_output(storage.open_store(self._output.url), plan, self._options, totals.digest)

@@ -11,12 +11,10 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed.errors import IncompleteError
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import PartResult, Plan
 from transforms.encoding import PartEncoder
 from transforms.images.fixes import FIXES
-from transforms.images.process import codec_versions
 from transforms.images.rejects import Reason
 from transforms.machine import default_threads
 from transforms.options import BuildOptions
@@ -24,6 +22,7 @@ from transforms.outcome import Output, reported
 from transforms.run_state import RUN
 from transforms.side_inputs import AsSingleton
 from transforms.spent import Spent
+from transforms.worker_versions import require_same
 
 _LOG = logging.getLogger("shardfeed")
 
@@ -87,16 +86,7 @@ class _Encode(beam.DoFn):
 
     def _open(self, plan: Plan) -> PartEncoder:
         RUN.enter("encoding")
-        here = codec_versions(self._options.image)
-        if here != dict(plan.versions):
-            differing = ", ".join(
-                f"{name} {here.get(name)} here, {plan.versions.get(name)} where the build began"
-                for name in sorted(here.keys() | plan.versions.keys())
-                if here.get(name) != plan.versions.get(name)
-            )
-            raise IncompleteError(
-                f"this worker's codecs would give other bytes: {differing}. Give all workers the same versions (one image)."
-            )
+        require_same(tuple(plan.versions.items()))
         helpers = RUN.helpers
         threads = self._threads or default_threads(self._sources)
         return PartEncoder(

@@ -11,6 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from shardfeed import storage
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import RefBatch
+from transforms.images.options import ImageOptions
 from transforms.input_roots import InputRoot
 from transforms.listing import Section, list_sections
 from transforms.outcome import Output, reported
@@ -23,15 +24,15 @@ _SHOWN = 10  # inputs; the graph must not grow with them
 class ListImages(beam.PTransform[Any, Any]):
     """Lists every root, its first-level folders side by side; skipped files are counted in the batches."""
 
-    def __init__(self, roots: tuple[InputRoot, ...], *, output: Output) -> None:
+    def __init__(self, roots: tuple[InputRoot, ...], *, image: ImageOptions, output: Output) -> None:
         super().__init__()
-        self._roots, self._output = roots, output
+        self._roots, self._image, self._output = roots, image, output
 
     def expand(self, begin: PBegin) -> PCollection[RefBatch]:
         return (
             begin
             | "NameRoots" >> beam.Create(range(len(self._roots)), reshuffle=False).with_output_types(int)
-            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output, versions_here()))
+            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._output, versions_here(self._image)))
             | "SpreadFolders" >> beam.Reshuffle()
             | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._output))
         )

@@ -44,6 +44,8 @@ class Proceed(beam.PTransform[Any, Any]):
 
 
 def _cut(verdict: Verdict) -> Iterable[RejectsPlan]:
+    if verdict.code == IncompleteError.code:  # the engine lost images: no reject is the reason
+        return []
     return plan_rejects(verdict.counts.rejects_by_part)
 
 

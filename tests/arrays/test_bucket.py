@@ -12,7 +12,7 @@ import pytest
 
 import shardfeed
 from shardfeed import storage
-from shardfeed.array_blocks import Block, BlockReader, Record
+from shardfeed.array_blocks import Block, BlockReader, Records
 from shardfeed.storage import retry
 from tests.arrays.streams import THREE_BLOCKS, numbers
 from tests.datasets import write_dataset
@@ -68,7 +68,7 @@ def test_evaluation_keeps_many_requests_in_flight(
     url = upload(tmp_path, "gs://bucket/a/flowers")
     together, read = threading.Barrier(10), BlockReader.read  # all blocks of the split
 
-    def read_together(self: BlockReader, block: Block) -> list[Record]:
+    def read_together(self: BlockReader, block: Block) -> Records:
         together.wait(30)
         return read(self, block)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import warnings
@@ -13,8 +12,7 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.array_decode import image_and_class, image_decoder
-from shardfeed.example import decode_example, encode_example, encode_feature, join_features
+from shardfeed.array_decode import image_decoder
 from shardfeed.manifest import ImageInfo
 from tests.datasets import encode, write_dataset
 
@@ -110,101 +108,6 @@ def test_no_warning_is_given_where_simplejpeg_is_installed(tmp_path: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shardfeed.array_batches(tmp_path, "train", 8)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"image": b"\xff" * 300, "class": 0},
-        {"image": b"", "class": 2**40},
-        {"image": b"i" * 20_000, "class": 300, "caption": b"\n\x05image\x12", "a": [1.5, 2.5], "zoo": [b"x", b"yy"]},
-        {"image": b"i" * 127, "class": -1},
-    ],
-    ids=["plain", "empty image, large class", "columns around them", "negative class"],
-)
-def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, bytes | int]) -> None:
-    data = encode_example(columns)
-    careful = decode_example(data)
-
-    assert image_and_class(data) == (careful["image"][0], careful["class"][0])
-
-
-ONE = (encode_feature("class", 5), encode_feature("image", b"pixels"), encode_feature("key", b"k"))
-
-
-@pytest.mark.parametrize(
-    "again", [encode_feature("class", 9), encode_feature("image", b"others")], ids=["class", "image"]
-)
-def test_a_column_that_comes_again_wins_as_in_every_parser(again: bytes) -> None:
-    data = join_features((*ONE, again))
-    careful = decode_example(data)
-
-    assert image_and_class(data) == (careful["image"][0], careful["class"][0])
-    assert image_and_class(data) != (b"pixels", 5)
-
-
-@pytest.mark.parametrize("place", range(2, 14 + 9))
-def test_a_wrong_length_or_tag_anywhere_before_the_image_is_refused_or_harmless(place: int) -> None:
-    whole = join_features(ONE)
-    for change in range(1, 256):
-        data = bytearray(whole)
-        data[place] ^= change
-        try:
-            careful = decode_example(bytes(data))
-            (image,), (number,) = careful["image"], careful["class"]
-            assert isinstance(image, bytes) and isinstance(number, int)
-        except (ValueError, KeyError, IndexError, AssertionError):
-            with contextlib.suppress(ValueError):
-                assert image_and_class(bytes(data)) == (b"pixels", 5)  # only a length that bounds neither was wrong
-        else:
-            assert image_and_class(bytes(data)) == (image, number)
-
-
-@pytest.mark.parametrize("number", [0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 2**63 - 1, -1])
-def test_classes_of_every_length(number: int) -> None:
-    assert image_and_class(encode_example({"class": number, "image": b"pixels"})) == (b"pixels", number)
-
-
-@pytest.mark.parametrize("size", [0, 1, 100, 101, 127, 128, 16_350, 16_383, 16_384, 2_097_151, 2_097_152])
-def test_images_of_every_length(size: int) -> None:
-    columns = {"class": 3, "image": b"i" * size, "key": b"k", "label": b"rose", "size": [3, 4]}
-    assert image_and_class(encode_example(columns)) == (b"i" * size, 3)
-
-
-def test_another_encoders_example_is_read_too() -> None:
-    import tensorflow as tf
-
-    features = {
-        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"pixels"])),
-        "class": tf.train.Feature(int64_list=tf.train.Int64List(value=[1234567])),
-    }
-    data = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-    assert image_and_class(data) == (b"pixels", 1234567)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"image": b"x"}, "column class: expected 1 of int, found []"),
-        ({"image": [b"x", b"y"], "class": 0}, "column image: expected 1 of bytes, found [b'x', b'y']"),
-        ({"image": b"x", "class": [1, 2]}, "column class: expected 1 of int, found [1, 2]"),
-        ({"image": b"x", "class": b"rose"}, "column class: expected 1 of int, found [b'rose']"),
-    ],
-    ids=["no class", "two images", "two classes", "class of bytes"],
-)
-def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as found:
-        image_and_class(encode_example(columns))  # type: ignore[arg-type]
-
-    assert str(found.value) == message
-
-
-def test_every_cut_of_a_record_is_refused() -> None:
-    data = encode_example({"image": b"i" * 300, "class": 5, "key": b"k"})
-    for size in range(len(data) - 10):
-        with pytest.raises(ValueError, match=r"^not a tf\.train\.Example|^column"):
-            image_and_class(data[:size])
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,13 +43,17 @@ class Cloud:
     def setup(self) -> list[str]:
         return ["--setup_file", str(self.tree / "setup.py")]
 
+    def arguments(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> tuple[str, ...]:
+        """A command that builds on Dataflow; a flag given again in ``flags`` wins."""
+        return "build", "--input", source, "--output", out, "--image_size", "16", *self.options, *flags
+
     def build(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
         """``shardfeed build`` in this process; a flag given again in ``flags`` wins."""
         return run("build", "--input", source, "--output", out, "--image_size", "16", *flags)
 
     def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
         """The same on Dataflow."""
-        return self.build(*self.options, *flags, source=source, out=out)
+        return run(*self.arguments(*flags, source=source, out=out))
 
     def plan(self, *flags: str) -> Ended:
         """``shardfeed plan`` with the arguments of a build on Dataflow."""
@@ -65,6 +70,13 @@ class Cloud:
         """Content of a bucket."""
         client = google_client()
         return {blob.name: blob.download_as_bytes() for blob in client.list_blobs(bucket)}
+
+    def digests(self, folder: str) -> dict[str, str]:
+        """SHA-256 of every file of a dataset in ``gs://DATA`` but ``run.json``, which alone may differ."""
+        files = {
+            name.removeprefix(folder): data for name, data in self.objects("data").items() if name.startswith(folder)
+        }
+        return {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name != "run.json"}
 
 
 def run(*argv: str) -> Ended:

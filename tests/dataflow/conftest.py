@@ -11,7 +11,7 @@ import pytest
 from pipeline import dataflow_job
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
-from tests.dataflow.service import FakeDataflow
+from tests.dataflow.service import End, FakeDataflow
 from tests.fakes.fake_gcs_server import running_fake_gcs_server
 from tests.packaging import sources
 from tests.promises.photos import make_photos, write
@@ -63,3 +63,15 @@ def cloud(
             "photos", {f"in/{path.relative_to(photos).as_posix()}": path.read_bytes() for path in photos.rglob("*.jpg")}
         )
         yield cloud
+
+
+@pytest.fixture
+def as_usual(cloud: Cloud) -> Iterator[None]:
+    """Each test finds a service that takes jobs and says that they are done."""
+    yield
+    cloud.service.refusal = None
+    cloud.service.execute = lambda _job: End()
+    cloud.service.taking = lambda: None
+    cloud.service.busy.clear()
+    cloud.service.asked_for.clear()
+    cloud.service.looked_at.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,12 @@ class Worker:
         path = self._folder / name
         path.write_bytes(archive)
         self._made.install(path)
+
+    def copy(self, folder: Path) -> Worker:
+        """Another machine with what is installed on this one, for a test to spoil."""
+        other = Worker(folder)
+        shutil.copytree(self.site, other.site, dirs_exist_ok=True)
+        return other
 
     @contextlib.contextmanager
     def running(self, gcs: str) -> Iterator[str]:

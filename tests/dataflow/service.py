@@ -53,7 +53,7 @@ class FakeDataflow:
             str, int
         ] = {}  # how often the rest of a job's address ("", "/messages", "/metrics") is answered by 429
         self.taking: Callable[[], object] = lambda: None  # what happens while a job is handed over
-        self.asked_for_state = False  # whether anybody has looked at a job
+        self.looked_at = threading.Event()  # whether anybody has looked at a job
         self.asked_for: list[str] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
         self.asked_for_metrics: Callable[[], object] = lambda: None
@@ -107,7 +107,7 @@ class FakeDataflow:
                 self.asked_for.append(json.loads(body)["requestedState"])
                 self._ends[found[1]] = End("JOB_STATE_CANCELLED")
                 return 200, self._about(found[1], None)
-            self.asked_for_state = True
+            self.looked_at.set()
             if self.busy.get(found[2] or "", 0):
                 self.busy[found[2] or ""] -= 1
                 return 429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "quota"}}

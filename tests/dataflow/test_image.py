@@ -8,18 +8,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.dataflow.image import DOCKERFILE, instructions
 from tests.packaging.sources import PACKAGES, ROOT
 
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 FOR_311 = {"python_version": "3.11", "python_full_version": "3.11.9", "extra": ""}
-
-
-def instructions() -> list[tuple[str, str]]:
-    """(name, arguments) of the Dockerfile's instructions."""
-    lines = [line for line in DOCKERFILE.splitlines() if not line.startswith("#")]
-    joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
-    return [(line.split()[0], line.partition(" ")[2]) for line in joined.splitlines() if line.strip()]
 
 
 def locked() -> dict[str, tuple[Requirement, list[str]]]:
@@ -67,6 +60,11 @@ def test_the_container_starts_beams_boot_program_and_can_launch_templates() -> N
     given = instructions()
     assert ("ENTRYPOINT", '["/opt/apache/beam/boot"]') in given
     assert ("ENV", "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py") in given
+
+
+def test_the_user_is_the_base_images_which_dataflow_and_the_flex_launcher_cannot_do_without() -> None:
+    assert [words for name, words in instructions() if name == "USER"] == []
+    assert "# No USER: it stays Beam's, which is root" in DOCKERFILE
 
 
 def test_packages_are_installed_by_hash_only() -> None:

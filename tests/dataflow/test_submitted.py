@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import apache_beam as beam
 import pytest
@@ -84,6 +86,23 @@ def test_the_staged_package_holds_our_packages_and_nothing_else_of_the_repositor
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     metadata = {"LICENSE", "README.md", "pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO", "shardfeed.egg-info"}
     assert tops == {*sources.PACKAGES, *metadata}
+
+
+def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job) -> None:
+    with tarfile.open(fileobj=io.BytesIO(staged(job)["workflow.tar.gz"])) as archive:
+        files = {name.partition("/")[2]: archive.extractfile(name) for name in archive.getnames()}
+        sent = {name: file.read().decode() for name, file in files.items() if file is not None}
+    own = (cloud.tree / "pyproject.toml").read_text()
+    pairs = zip(own.splitlines(), sent["pyproject.toml"].splitlines(), strict=True)
+    pins = [f"pillow=={version('pillow')}", f"cykooz-resizer=={version('cykooz-resizer')}"]
+    assert [(before.split('"')[1], after.split('"')[1]) for before, after in pairs if before != after] == [
+        ("Pillow>=12.1.1,<13", pins[0]),
+        ("cykooz-resizer>=4,<5", pins[1]),
+    ]
+    asked = re.findall(r"^Requires-Dist: ((?i:pillow|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
+    assert asked == pins
+    assert own == (sources.ROOT / "pyproject.toml").read_text()
+    assert "SHARDFEED_PINS" not in os.environ
 
 
 def test_the_launchers_main_session_is_not_sent(job: Job) -> None:

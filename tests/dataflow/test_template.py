@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-import runpy
-import sys
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 
 from pipeline.dataflow_template import SWITCHES, build_arguments
 from pipeline.flags import add_build_flags, build_config
 from shardfeed.errors import UsageError
 from tests.dataflow.cloud import Cloud
-from tests.dataflow.execution import graph
-from tests.dataflow.service import PROJECT, REGION
+from tests.dataflow.execution import execute, graph, staged
+from tests.dataflow.image import Image
+from tests.dataflow.service import PROJECT, REGION, End, Job
 from tests.packaging.sources import ROOT
+from tests.pipeline.test_config import BYTES, NO_BYTES, NO_SHARDS, NO_SIZES, SHARDS, SIZES
 
 METADATA = json.loads((ROOT / "flex_template.json").read_text())
 PARAMETERS: dict[str, dict[str, Any]] = {parameter["name"]: parameter for parameter in METADATA["parameters"]}
@@ -58,6 +62,25 @@ BAD = {
     "discard_incomplete": ["1"],
     "cross_region": ["eu"],
 }
+# Values of the flags' own tests, good and bad.
+FLAGS_OWN = {
+    "image_size": [*SIZES, *NO_SIZES],
+    "shard_bytes": [*BYTES, *NO_BYTES],
+    "num_shards": [*SHARDS, *NO_SHARDS],
+}
+# What no pattern can tell, and the launcher refuses: products, sums, names given twice. And a bracket, which every engine of
+# regular expressions writes in its own way.
+LAUNCHERS = {
+    "output": ["gs://data/a]"],
+    "image_size": ["2049x2048"],
+    "num_shards": ["a=1,a=2"],
+    "splits": ["train=0.9,validation=0.2"],
+}
+
+
+def values(name: str) -> list[str]:
+    """All that a parameter is tried with."""
+    return [*GOOD[name], *BAD[name], *FLAGS_OWN.get(name, []), *LAUNCHERS.get(name, [])]
 
 
 def accepted(name: str, value: str) -> bool:
@@ -95,11 +118,24 @@ def taken(name: str, value: str) -> bool:
     return True
 
 
-def test_patterns_and_flags_agree() -> None:
-    flags = set(PARAMETERS) - {"sdk_container_image", *SWITCHES}
-    assert [(name, value) for name in flags for value in GOOD[name] if not taken(name, value)] == []
-    flags -= {"input", "output"}  # a folder is good for the command line
-    assert [(name, value) for name in flags for value in BAD[name] if taken(name, value)] == []
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in {"sdk_container_image", *SWITCHES}])
+def test_a_pattern_and_its_flag_agree(name: str) -> None:
+    alone = LAUNCHERS.get(name, [])
+    local = BAD[name] if name in ("input", "output") else []  # the command line takes folders and whole buckets
+    tried = [value for value in values(name) if value not in (*alone, *local)]
+    assert [value for value in tried if accepted(name, value) != taken(name, value)] == []
+    assert [(value, accepted(name, value), taken(name, value)) for value in alone] == [(v, True, False) for v in alone]
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_a_pattern_means_the_same_to_egrep(name: str) -> None:
+    """By Google's documentation they are «POSIX-egrep regular expressions»: there \\s is no space, and \\] ends a bracket."""
+    tried = [value for value in values(name) if value]
+    (pattern,) = PARAMETERS[name]["regexes"]
+    command = ["grep", "-E", "--text", "-e", pattern]
+    found = subprocess.run(command, input="\n".join(tried), env={"LC_ALL": "C"}, capture_output=True, text=True)
+    assert found.stdout.splitlines() == [value for value in tried if accepted(name, value)]
+    assert not re.search(r"\\[a-z]|\(\?", pattern)  # GNU's egrep knows \\s, others do not
 
 
 def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:
@@ -113,35 +149,95 @@ def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:
     assert build_arguments(given) == ["build", "--input=gs://p", "--keep_original", "--region=us-central1"]
 
 
+IMAGE = "us-docker.pkg.dev/p/r/shardfeed:0.1.0"
+JOB = "gs://scratch/staging/template_launches/2026-11-21_1/job_object"  # where Flex wants it
+FORM = (
+    "--input=gs://photos/in",
+    "--output=gs://data/out",
+    f"--sdk_container_image={IMAGE}",
+    "--image_size=16",
+    "--splits=",
+    "--keep_original=false",
+)
+# What the launcher adds to what was filled in.
+ADDED = (
+    "--runner=DataflowRunner",
+    f"--project={PROJECT}",
+    f"--region={REGION}",
+    "--job_name=from-a-form",
+    "--temp_location=gs://scratch/tmp",
+    "--staging_location=gs://scratch/staging",
+    f"--template_location={JOB}",
+    '--labels={"goog-dataflow-provided-template-type":"flex"}',
+)
+
+ELSEWHERE = ("--output=gs://data/none", f"--template_location={JOB}-none")
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    return Image(tmp_path_factory.mktemp("image"))
+
+
+def launch(image: Image, cloud: Cloud, *arguments: str) -> subprocess.CompletedProcess[str]:
+    key = os.environ["GOOGLE_APPLICATION_CREDENTIALS"]  # on a VM it is the metadata server's
+    return image.launch(arguments, {"STORAGE_EMULATOR_HOST": cloud.gcs, "GOOGLE_APPLICATION_CREDENTIALS": key})
+
+
+@pytest.fixture(scope="module")
+def launched(image: Image, cloud: Cloud) -> subprocess.CompletedProcess[str]:
+    """The launcher's program, when it has ended by itself."""
+    return launch(image, cloud, *FORM, *ADDED)
+
+
+@pytest.fixture(scope="module")
+def job(launched: subprocess.CompletedProcess[str], cloud: Cloud) -> Job:
+    """What the launcher hands over to the service."""
+    assert launched.returncode == 0, launched.stderr
+    found: Job = json.loads(cloud.objects("scratch")[JOB.removeprefix("gs://scratch/")])
+    return found
+
+
 def test_the_launcher_writes_the_job_and_ends_without_submitting_it(
-    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    launched: subprocess.CompletedProcess[str], job: Job, cloud: Cloud
 ) -> None:
-    file = tmp_path / "job.json"
-    launcher = ROOT / "pipeline" / "dataflow_template.py"
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        [
-            str(launcher),
-            *(
-                "--input=gs://photos/in",
-                "--output=gs://data/out",
-                "--sdk_container_image=us-docker.pkg.dev/p/r/shardfeed:0.1.0",
-            ),
-            *("--image_size=16", "--splits=", "--keep_original=false"),
-            *("--runner=DataflowRunner", f"--project={PROJECT}", f"--region={REGION}", "--job_name=from-a-form"),
-            *("--temp_location=gs://scratch/tmp", "--staging_location=gs://scratch/staging"),
-            f"--template_location={file}",
-        ],
-    )
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(launcher), run_name="__main__")
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == (
+    assert launched.stdout == (
         "Submitted, not waited for: the job is in the template's file\nThe dataset is there when gs://data/out/manifest.json is; "
         "to see whether it is, rerun the same command.\n"
     )
-    job = json.loads(file.read_text())
     assert cloud.service.jobs == []
     assert job["name"] == "from-a-form"
-    assert "Commit/PublishManifest" in {step.unique_name for step in graph(job).components.transforms.values()}
+
+
+def test_the_jobs_workers_run_in_the_image_of_the_form_and_fetch_no_package(job: Job) -> None:
+    (workers,) = job["environment"]["workerPools"]
+    containers = [each["containerImage"] for each in workers["sdkHarnessContainerImages"]]
+    payloads = [
+        beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image
+        for environment in graph(job).components.environments.values()
+        if environment.urn == common_urns.environments.DOCKER.urn
+    ]
+    assert (workers["workerHarnessContainerImage"], containers, set(payloads)) == (IMAGE, [IMAGE], {IMAGE})
+    assert list(staged(job)) == ["pipeline.pb"]
+
+
+def test_the_jobs_graph_publishes_the_dataset_from_workers_of_that_image(cloud: Cloud, image: Image, job: Job) -> None:
+    assert execute(job, image, cloud.gcs) == End()
+    assert cloud.build(out="gs://data/local").code == 0
+    assert cloud.digests("out/") == cloud.digests("local/")
+    assert "manifest.json" in cloud.digests("out/")
+
+
+def test_a_form_without_an_image_is_refused(image: Image, cloud: Cloud) -> None:
+    form = [field for field in FORM if IMAGE not in field]
+    ended = launch(image, cloud, *form, *ADDED, *ELSEWHERE)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "or --sdk_container_image: else the workers have no shardfeed." in ended.stderr
+    assert not [name for name in cloud.objects("scratch") if name.endswith("-none")]
+
+
+def test_an_image_without_the_package_launches_nothing(cloud: Cloud, tmp_path: Path) -> None:
+    ended = launch(Image(tmp_path, installs=False), cloud, *FORM, *ADDED, *ELSEWHERE)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.endswith("ModuleNotFoundError: No module named 'pipeline'\n")
+    assert not [name for name in cloud.objects("scratch") if name.endswith("-none")]

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +21,7 @@ from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_objects import Refusal
 from tests.fakes.gcs_requests import Request
 from tests.fakes.strict_gcs import StrictGCS
+from tests.promises import hooks
 
 REPEAT = "--direct_runner_bundle_repeat=2"
 WRITES = ("upload", "compose", "delete")
@@ -26,6 +31,22 @@ def is_write(request: Request) -> bool:
     return request.bucket == "data" and request.kind in WRITES
 
 
+@dataclass(frozen=True)
+class Counted:
+    """A build that writes down in ``log`` which steps it runs."""
+
+    log: Path
+
+    @property
+    def hook(self) -> Callable[[], None]:
+        return partial(hooks.count_bundles, self.log)
+
+    @property
+    def runs(self) -> set[int]:
+        """How often the steps ran: one number, where all of them ran equally often."""
+        return set(hooks.runs_by_step(self.log).values())
+
+
 def send(server: StrictGCS, *requests: Request) -> None:
     """Requests that arrive once more; nobody hears the answers."""
     for request in requests:
@@ -33,16 +54,23 @@ def send(server: StrictGCS, *requests: Request) -> None:
             server.answer(request)
 
 
+@pytest.fixture
+def counted(tmp_path: Path) -> Counted:
+    """Counts the steps of one build."""
+    return Counted(tmp_path / "steps")
+
+
 def test_bundles_that_run_three_times_write_the_same_bytes(
-    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
-    cloud.built(IN, OUT, REPEAT, hooks=[few_parts])
+    cloud.built(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    assert counted.runs == {3}
     assert published(server) == undisturbed.digests
 
 
-@pytest.mark.parametrize("flags", [(), (REPEAT,)], ids=["", "and every bundle runs three times"])
+@pytest.mark.parametrize(("flags", "runs"), [((), 1), ((REPEAT,), 3)], ids=["", "and every bundle runs three times"])
 def test_every_write_arrives_twice(
-    flags: tuple[str, ...], server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+    flags: tuple[str, ...], runs: int, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
     doubled = []
 
@@ -53,24 +81,26 @@ def test_every_write_arrives_twice(
         return False
 
     server.inject("call", matches=double)
-    cloud.built(IN, OUT, *flags, hooks=[few_parts])
+    cloud.built(IN, OUT, *flags, hooks=[few_parts, counted.hook])
+    assert counted.runs == {runs}
     assert published(server) == undisturbed.digests
     assert {request.kind for request in doubled} == set(WRITES)
 
 
 @pytest.mark.parametrize("kind", ["upload", "compose"])
 def test_writes_that_fail_after_they_were_done_while_every_bundle_runs_three_times(
-    kind: str, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+    kind: str, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
     fault = server.inject(
         "lost_answer", matches=lambda r: is_write(r) and r.kind == kind, times=6 if kind == "upload" else 1
     )
-    cloud.built(IN, OUT, REPEAT, hooks=[few_parts])
+    cloud.built(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    assert counted.runs == {3}
     assert (fault.times, published(server)) == (0, undisturbed.digests)
 
 
 def test_a_slow_attempt_is_overtaken_by_a_whole_build(
-    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
     """The first write of a part waits until another build has published and swept; then it is done."""
 
@@ -78,21 +108,24 @@ def test_a_slow_attempt_is_overtaken_by_a_whole_build(
         cloud.built(IN, OUT, hooks=[few_parts])
 
     server.inject("call", matches=lambda r: is_write(r) and "/train/" in r.name, action=overtake)
-    slow = cloud.build(IN, OUT, REPEAT, hooks=[few_parts])
-    assert (slow.code, slow.err) == (0, "")
+    slow = cloud.build(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    assert (slow.code, slow.err, counted.runs) == (0, "", {3})
     assert published(server) == undisturbed.digests
 
 
+@pytest.mark.parametrize(("flags", "runs"), [((), 1), ((REPEAT,), 3)], ids=["", "whose every bundle runs three times"])
 @pytest.mark.parametrize("moment", ["before the manifest", "after the end"])
 def test_all_writes_of_a_build_arrive_again(
-    moment: str, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed
-) -> None:
+    moment: str, flags: tuple[str, ...], runs: int, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed,
+    counted: Counted,
+) -> None:  # fmt: skip
     def again() -> None:
         send(server, *[request for request in server.log if is_write(request) and request.kind != "delete"])
 
     if moment == "before the manifest":
         server.inject("call", "upload", f"out/{MANIFEST}", action=again)
-    cloud.built(IN, OUT, hooks=[few_parts])
+    cloud.built(IN, OUT, *flags, hooks=[few_parts, counted.hook])
+    assert counted.runs == {runs}
     if moment == "after the end":
         again()
         left = {name for name in output(server) if name.startswith("_parts/")}

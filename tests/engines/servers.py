@@ -15,11 +15,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from pipeline.interrupt import descendants
 from tests.engines.worker import Worker
 
 START_SECONDS = 60.0  # a worker pool starts in 2 s on an idle machine
+_JOB_SECONDS = 60.0
+_LAST = {beam_job_api_pb2.JobState.Enum.Value(name) for name in ("DONE", "CANCELLED", "FAILED")}
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,30 @@ class Engine:
         where = ("--environment_type", "EXTERNAL", "--environment_config", self.pool.address)
         return ("--runner", "PortableRunner", "--job_endpoint", self.service.address, *where)
 
+    def wait_until_job_ends(self) -> None:
+        """Asks the service for the states of its only job until the last."""
+        with grpc.insecure_channel(self.service.address) as channel:
+            stub: Any = beam_job_api_pb2_grpc
+            states = stub.JobServiceStub(channel).GetStateStream(
+                beam_job_api_pb2.GetJobStateRequest(job_id="job-001"), timeout=_JOB_SECONDS
+            )
+            assert any(state.state in _LAST for state in states), "the engine tells of no end"
+
 
 @contextlib.contextmanager
 def worker_pool(worker: Worker, home: Path) -> Iterator[Server]:
     """Starts a new worker process for every job that asks for one."""
     program = (str(worker.python), "-m", "apache_beam.runners.worker.worker_pool_main", "--service_port", "{port}")
     with _started(program, worker.environment(home), home / "pool.log") as server:
+        yield server
+
+
+@contextlib.contextmanager
+def pools_in_turn(worker: Worker, pools: Sequence[Server], home: Path) -> Iterator[Server]:
+    """One address for many pools: workers are started by one after another of them."""
+    addresses = (pool.address for pool in pools)
+    command = (str(worker.python), str(Path(__file__).with_name("pools_in_turn.py")), "{port}", *addresses)
+    with _started(command, worker.environment(home), home / "pools_in_turn.log") as server:
         yield server
 
 

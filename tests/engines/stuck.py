@@ -9,10 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import grpc  # type: ignore[import-untyped]
-from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from tests.engines import servers
 from tests.engines.servers import Engine, Server
@@ -21,18 +17,17 @@ from tests.pipeline.photos import command, environment
 # From the tenth image on a worker tells who it is, and waits for the gate.
 _HOOK = """
 import itertools
-from transforms import encoding
-process, count = encoding.process_image, itertools.count()
+from transforms import slices
+process, count = slices.process_image, itertools.count()
 def stuck(*args, **kwargs):
     if next(count) >= 10:
         with open({reached!r}, "w") as reached:
             reached.write(f"{{os.getpid()}}\\n")
         os.read(os.open({gate!r}, os.O_RDONLY), 1)
     return process(*args, **kwargs)
-encoding.process_image = stuck
+slices.process_image = stuck
 """
 _SECONDS = 60.0
-_LAST = {beam_job_api_pb2.JobState.Enum.Value(name) for name in ("DONE", "CANCELLED", "FAILED")}
 
 
 @dataclass(frozen=True)
@@ -48,15 +43,6 @@ class Stuck:
     def open_gate(self) -> None:
         """Lets the worker go on, now and from now on: every image takes a byte."""
         os.write(self.gate, b"." * 1000)
-
-    def wait_until_job_ends(self) -> None:
-        """Asks the engine for the states of its only job until the last."""
-        with grpc.insecure_channel(self.engine.service.address) as channel:
-            service: Any = beam_job_api_pb2_grpc
-            states = service.JobServiceStub(channel).GetStateStream(
-                beam_job_api_pb2.GetJobStateRequest(job_id="job-001"), timeout=_SECONDS
-            )
-            assert any(state.state in _LAST for state in states), "the engine tells of no end"
 
 
 @contextlib.contextmanager

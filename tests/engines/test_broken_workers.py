@@ -6,6 +6,7 @@ import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import PIL
 import pytest
 
 from tests.engines import servers
@@ -14,10 +15,18 @@ from tests.engines.worker import Worker, make_bare_worker
 from tests.promises import builds
 
 BUG = """
-from transforms import encoding
+from transforms import slices
 def broken(*args, **kwargs):
     raise ValueError("a bug")
-encoding.process_image = broken
+slices.process_image = broken
+"""
+OTHER_CODEC = """
+import PIL.Image
+PIL.__version__ = "12.1.1"
+"""
+NOT_THE_FIRST = """
+from transforms import list_images
+list_images.require_same = lambda launcher: None
 """
 DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")
 
@@ -43,6 +52,36 @@ def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
         f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
         "repository), or start the pool where it is. docs/engines.md has what workers need.\n"
     )
+
+
+def refused_codec() -> str:
+    """What is said of a worker with ``OTHER_CODEC``."""
+    return (
+        "shardfeed: the workers run other codecs than this launcher, and would make other bytes: pillow 12.1.1 there, "
+        f"{PIL.__version__} here. Use one image for launcher and workers (Dockerfile makes one), or install the launcher's where "
+        f"the workers run (pip install pillow=={PIL.__version__}; --setup_file does it).\n"
+    )
+
+
+@KINDS
+def test_workers_with_other_codecs_are_refused_before_anything_is_listed(
+    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+) -> None:
+    hook.write_text(OTHER_CODEC)
+    with start(kind, prism_program, worker, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out, failed.err) == (2, "", refused_codec())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_with_other_codecs_that_joins_later_encodes_nothing(
+    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+) -> None:
+    hook.write_text(OTHER_CODEC + NOT_THE_FIRST)
+    with start("Prism", prism_program, worker, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out, failed.err) == (2, "", refused_codec())
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["CLAIM"]
 
 
 @KINDS

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,8 +41,9 @@ from tests.promises import builds, disk
     ids=["a worker", "Prism itself"],
 )
 def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes(
-    who: str, told: str, stuck_build: StuckBuild, reference: dict[str, str], tmp_path: Path
-) -> None:
+    who: str, told: str, stuck_build: StuckBuild, prism_program: Path, pool: Server, hook: Path,
+    reference: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
     with stuck_build() as stuck:
         os.kill(stuck.worker if who == "the worker" else stuck.engine.service.process.pid, signal.SIGKILL)
         out, err = stuck.launcher.communicate(timeout=60)
@@ -49,13 +53,15 @@ def test_a_killed_process_of_the_engine_is_exit_4_and_the_same_command_completes
     assert "Traceback" not in err
     assert "manifest.json" not in disk.files(tmp_path / "out")
 
-    again = builds.run(*stuck.args)
+    hook.write_text("")
+    with servers.prism(prism_program, pool, tmp_path) as engine:
+        again = builds.run(*stuck.args, *engine.flags, env={"TMPDIR": str(tmp_path)})
     assert (again.code, again.err) == (0, "")
     assert "images kept from an earlier run" in again.out
     assert disk.digests(tmp_path / "out") == reference
 
 
-def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line(
+def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_line_and_the_same_command_completes(
     prism_program: Path, tmp_path: Path
 ) -> None:
     photos = write_photos(tmp_path / "in", cat=300, dog=300)
@@ -78,7 +84,12 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     lines = [line for line in said(err).splitlines() if line]
     assert len(lines) == 1, err
     assert re.fullmatch(r"shardfeed: the engine was lost: .*\. Rerun the same command to carry on\.", lines[0])
-    assert builds.run(*args).code == 0
+    assert "manifest.json" not in disk.files(tmp_path / "out")
+
+    again = builds.run(*args, *engine, env={"TMPDIR": str(tmp_path)})
+    assert (again.code, again.err) == (0, "")
+    builds.built(photos, tmp_path / "plain", *FLAGS)
+    assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "plain")
 
 
 def test_a_worker_pool_that_is_not_there_is_named(prism_program: Path, photos: Path, tmp_path: Path) -> None:
@@ -134,6 +145,70 @@ def test_what_fails_before_there_is_a_job_is_no_reason_to_rerun(
     assert wrong in failed.err and "Rerun" not in failed.err and len(failed.err.splitlines()) == 1
 
 
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.create_server(("", 0)) as server:
+        yield server.getsockname()[1]
+
+
+FLINK = ("FlinkRunner", "--flink_version", "1.20")
+UPLOADED = ("FlinkRunner", "--flink_master", "http://localhost:1", "--flink_submit_uber_jar")
+
+
+@pytest.mark.parametrize(
+    ("flags", "wrong"),
+    [
+        (FLINK, r"Unable to fetch remote job server jar at https://\S+job-server\S+\.jar: .*refused.*"),
+        (
+            (*FLINK, "--flink_job_server_jar", "http://127.0.0.1:1/x.jar"),
+            r"Unable to fetch remote job server jar at http://127\.0\.0\.1:1/x\.jar: .*refused.*",
+        ),
+        (
+            (*FLINK, "--flink_job_server_jar", "{jar}", "--job_server_java_launcher", "false"),
+            "Service failed to start up with error 1",
+        ),
+        (
+            (*UPLOADED, "--flink_job_server_jar", "{jar}", "--artifact_port", "{port}"),
+            r"Failed to bind to address .*:{port}; .*",
+        ),
+        (
+            ("PrismRunner", "--prism_location", "{prism}", "--job_port", "{port}"),
+            "Service failed to start up with error 2",
+        ),
+    ],
+    ids=["no jar to fetch", "a wrong address of a jar", "a Java that does not start", "an artifact port", "a job port"],
+)
+def test_what_beam_s_text_alone_tells_is_no_reason_to_rerun_either(
+    photos: Path, tmp_path: Path, prism_program: Path, taken_port: int, flags: tuple[str, ...], wrong: str
+) -> None:
+    jar = tmp_path / "server.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        made.writestr("name", "text")
+    given = [flag.format(jar=jar, port=taken_port, prism=prism_program) for flag in flags]
+    env = {"HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:1", "TMPDIR": str(tmp_path)}
+    failed = builds.build(photos, tmp_path / "out", "--runner", *given, env=env)
+    assert (failed.code, failed.out) == (2, "")
+    assert "Traceback" not in failed.err
+    assert re.fullmatch(
+        rf"shardfeed: --runner {flags[0]} does not start with these options: {wrong.format(port=taken_port)}\. docs/engines\.md "
+        r"has what each engine needs\.",
+        failed.err.splitlines()[-1],
+    ), failed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_worth_another_try(photos: Path, tmp_path: Path) -> None:
+    jar = tmp_path / "server.jar"
+    with zipfile.ZipFile(jar, "w") as made:
+        made.writestr("name", "text")
+    failed = builds.build(photos, tmp_path / "out", "--runner", *UPLOADED, "--flink_job_server_jar", str(jar))
+    assert (failed.code, failed.out) == (4, "")
+    assert re.fullmatch(
+        r"shardfeed: no engine answers: .*localhost.*refused.*\. Start it, then rerun the same command\.\n", failed.err
+    )
+
+
 def test_a_prism_that_cannot_be_fetched_is_not_the_engine_s_failure(photos: Path, tmp_path: Path) -> None:
     args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--runner", "PrismRunner")
     failed = builds.run(*args, env={"HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:1"})
@@ -166,13 +241,15 @@ def test_a_store_that_fails_a_worker_is_named_by_the_launcher_and_the_same_comma
         fault = server.inject("status", "get", "in/dog/004.jpg", times=None)
         with servers.prism(prism_program, pool, tmp_path) as engine:
             failed = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
-        fault.times = 0
-        again = builds.run(*args, env=env)
+            left = disk.files(out)
+            fault.times = 0
+            again = builds.run(*args, *engine.flags, env={**env, "TMPDIR": str(tmp_path)})
         plain = builds.run(*(str(tmp_path / "plain") if arg == str(out) else arg for arg in args), env=env)
 
     message = "shardfeed: cannot get gs://photos/in/dog/004.jpg: "
     assert (failed.code, failed.out, "Traceback" in failed.err) == (4, "", False)
     assert failed.err.startswith(message) and "503" in failed.err and failed.err.endswith(AGAIN)
+    assert "manifest.json" not in left
     assert (again.code, again.err, plain.code) == (0, "", 0)
     assert disk.digests(out) == disk.digests(tmp_path / "plain")
 

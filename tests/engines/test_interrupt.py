@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.engines.conftest import StuckBuild
+from tests.engines.conftest import FLAGS, StuckBuild
 from tests.promises import builds, disk
 
 LEFT = (
@@ -51,7 +52,7 @@ def test_a_job_that_was_left_publishes_by_itself(
         assert stuck.launcher.communicate(timeout=60) == ("", f"\n{LEFT}\n")
 
         stuck.open_gate()
-        stuck.wait_until_job_ends()
+        stuck.engine.wait_until_job_ends()
     assert disk.digests(tmp_path / "out") == reference
 
 
@@ -64,7 +65,7 @@ def test_cancelled_by_the_flag_the_job_publishes_nothing_and_the_same_command_ca
         assert (stuck.launcher.returncode, out, err) == (4, "", CANCELLED.format(tmp_path / "out") + "\n")
 
         stuck.open_gate()  # what the worker has in hand may be finished, and harms nobody
-        stuck.wait_until_job_ends()
+        stuck.engine.wait_until_job_ends()
         assert "manifest.json" not in disk.files(tmp_path / "out")
     completes(stuck.args, tmp_path / "out", reference)
 
@@ -84,6 +85,7 @@ def read_until(end: int, text: str) -> str:
     """What the terminal shows, up to and with ``text``."""
     shown = ""
     while text not in shown:
+        assert select.select([end], [], [], 60)[0], shown
         shown += os.read(end, 4096).decode()
     return shown
 
@@ -102,6 +104,20 @@ def test_on_a_terminal_the_user_is_asked_once(
 
         stuck.open_gate()
         completes(stuck.args, tmp_path / "out", reference)
+
+
+@pytest.mark.parametrize(("flag", "text"), [("cancel", CANCELLED), ("detach", LEFT)])
+def test_on_a_terminal_a_user_who_has_answered_beforehand_is_not_asked(
+    flag: str, text: str, stuck_build: StuckBuild, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    said = text.format(tmp_path / "out")
+    with terminal() as (ours, theirs), stuck_build("--on_interrupt", flag, terminal=theirs) as stuck:
+        stuck.launcher.send_signal(signal.SIGINT)
+        shown = read_until(ours, said)
+        assert (stuck.launcher.wait(60), shown.count(QUESTION)) == (4, 0)
+
+        stuck.open_gate()
+        completes(builds.build_args(photos, tmp_path / "out", *FLAGS), tmp_path / "out", reference)
 
 
 def test_a_second_ctrl_c_at_the_question_leaves_the_job(stuck_build: StuckBuild) -> None:

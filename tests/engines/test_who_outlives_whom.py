@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.config import BuildConfig
-from pipeline.waiting import needs_us
+from pipeline.detaching import needs_us, waits_for_end
+from shardfeed.errors import UsageError
 
 ELSEWHERE = ("--job_endpoint", "host:1")
 EXTERNAL = ("--environment_type", "EXTERNAL", "--environment_config", "host:2")
@@ -43,3 +44,44 @@ def test_a_job_on_dataflow_goes_on() -> None:
         needs_us(BuildConfig(inputs=("gs://b/in",), output="gs://b/out", runner="DataflowRunner", beam_args=cloud))
         is False
     )
+
+
+IN_PROCESS = "without an engine the work is done in this process and its children"
+STARTED = "--runner PrismRunner without a --job_endpoint elsewhere starts its engine here"
+THREADS = "with LOOPBACK workers are threads of this process"
+
+
+@pytest.mark.parametrize(
+    ("runner", "args", "why"),
+    [
+        (None, (), IN_PROCESS),
+        ("FnApiRunner", ("--direct_running_mode=multi_processing",), IN_PROCESS),
+        ("PrismRunner", EXTERNAL, STARTED),
+        ("PortableRunner", (*ELSEWHERE, "--environment_type=LOOPBACK"), THREADS),
+    ],
+    ids=["in process", "worker processes", "Prism", "LOOPBACK"],
+)
+def test_a_job_that_ends_with_the_launcher_cannot_be_asked_to_go_on(
+    runner: str | None, args: tuple[str, ...], why: str
+) -> None:
+    for flag, asked in (
+        ("--on_interrupt detach", {"on_interrupt": "detach"}),
+        ("--no_wait_until_finish", {"beam_args": (*args, "--no_wait_until_finish")}),
+    ):
+        given = {"inputs": ("in",), "output": "out", "runner": runner, "beam_args": args, **asked}
+        with pytest.raises(UsageError) as refused:
+            BuildConfig(**given)  # type: ignore[arg-type]
+        assert str(refused.value) == (
+            f"{flag}: {why}, so the build ends with this command and cannot be left running. Leave the option out (a build that "
+            "was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/engines.md)."
+        )
+
+
+def test_cancelling_is_what_happens_to_such_a_job_anyway() -> None:
+    assert BuildConfig(inputs=("in",), output="out", on_interrupt="cancel").on_interrupt == "cancel"
+
+
+def test_a_job_elsewhere_may_be_left() -> None:
+    args = (*ELSEWHERE, "--no_wait_until_finish")
+    config = BuildConfig(inputs=("in",), output="out", runner="PortableRunner", beam_args=args, on_interrupt="detach")
+    assert not waits_for_end(config)

@@ -102,6 +102,27 @@ def test_it_holds_our_packages_and_nothing_else_of_the_repository(sdist: Path) -
     assert names - made == expected | set(FILES)
 
 
+def test_it_keeps_the_ranges_where_no_launcher_pins_them(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        (name,) = [name for name in archive.getnames() if name.endswith("/pyproject.toml")]
+        project = archive.extractfile(name)
+        assert project is not None
+        assert project.read() == (sources.ROOT / "pyproject.toml").read_bytes()
+
+
+def test_a_pin_of_what_is_no_dependency_is_refused(tmp_path: Path) -> None:
+    shutil.copy(sources.ROOT / "setup.py", tmp_path)
+    shutil.copy(sources.ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "README.md").touch()
+    (tmp_path / "shardfeed").mkdir()
+    shutil.copy(sources.ROOT / "shardfeed" / "_version.py", tmp_path / "shardfeed")
+    command = [sys.executable, "setup.py", "sdist"]
+    env = {**CLEAN, "SHARDFEED_PINS": "pillow==12.3.0 torch==2.0"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("setup.py: torch==2.0 of SHARDFEED_PINS is no dependency in pyproject.toml\n")
+
+
 def test_a_worker_without_extras_imports_all_plain_transforms(worker: Path) -> None:
     assert len(homes(worker, ["shardfeed", *modules(beam=False)])) == 1
 

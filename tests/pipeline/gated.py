@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline import cli, helper_process, helpers
-from transforms import encoding
+from transforms import slices
 
 FREE = 5  # images before the gate
 FREE_IN_HELPER = 40  # more than the parts that it has in hand at a time, so that one of them is made
@@ -50,7 +50,7 @@ def serve() -> None:
 
 def close_gate(wait: Callable[[], object], free: int) -> None:
     """Has the encoder call ``wait`` after ``free`` images, and hold all other threads meanwhile."""
-    process, count, opened, lock = encoding.process_image, itertools.count(), threading.Event(), threading.Lock()
+    process, count, opened, lock = slices.process_image, itertools.count(), threading.Event(), threading.Lock()
 
     def gated(*args: Any, **kwargs: Any) -> Any:
         if next(count) >= free and not opened.is_set():
@@ -60,7 +60,7 @@ def close_gate(wait: Callable[[], object], free: int) -> None:
                     opened.set()
         return process(*args, **kwargs)
 
-    encoding.process_image = gated
+    slices.process_image = gated
 
 
 def _wait_for_line() -> None:

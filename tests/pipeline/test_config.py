@@ -178,65 +178,75 @@ def _refused(parse: Callable[[str], object], text: str) -> str:
     return str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("224", (224, 224)), ("224x320", (224, 320)), ("1X2", (1, 2)), ("0", (0, 0)), ("100000", (100_000,) * 2)],
-)
+# What flags are given, good and bad; the template's patterns are tested with the same values.
+SIZES = {
+    "224": (224, 224),
+    "224x320": (224, 320),
+    "1X2": (1, 2),
+    "0000000000224x0320": (224, 320),
+    "0": (0, 0),
+    "100000": (100_000, 100_000),
+}
+NO_SIZES = ["", "x", "224x", "x224", "224,320", "-1", "2.5", "1x2x3", "224 x 320", "9" * 10, "２２４"]
+BYTES = {
+    "0": 0,
+    "0.0 MB": 0,
+    "1000000": 10**6,
+    "0100MB": 10**8,
+    "100MB": 10**8,
+    "64MiB": 64 << 20,
+    "1.5gb": 1_500_000_000,
+    "0.5GB": 500_000_000,
+    "2KiB": 2048,
+    "7 kb": 7000,
+    "3b": 3,
+    "1GIB": 1 << 30,
+    "1.0001 KB": 1001,
+    "0.00001KB": 1,
+    "0.5": 1,
+}
+NO_BYTES = ["", "MB", "-1", "1TB", "1e6", "1,000", "1.MB", ".5MB", "100 M B", "100M", "100iB", "１００MB"]
+SHARDS = {
+    "1": 1,
+    "16": 16,
+    "016": 16,
+    "1000000": 10**6,
+    "train=16,validation=2": (("train", 16), ("validation", 2)),
+    "b=1,a=2": (("a", 2), ("b", 1)),
+}
+NO_SHARDS = ["", "0", "-1", "many", "1.5", "1000001", "train=", "train=0", "train=1,2", "train=1=2", "a=1,a=2", "=3"]
+
+
+@pytest.mark.parametrize(("text", "size"), SIZES.items())
 def test_a_size_is_one_number_or_height_by_width(text: str, size: tuple[int, int]) -> None:
     assert parse_image_size(text) == size
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "224x", "x224", "224,320", "-1", "2.5", "1x2x3", "224 x 320", "9" * 10, "２２４"]
-)
+@pytest.mark.parametrize("text", NO_SIZES)
 def test_another_size_is_refused(text: str) -> None:
     assert _refused(parse_image_size, text) == (
         f"--image_size {text}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels."
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("1000000", 10**6),
-        ("100MB", 10**8),
-        ("64MiB", 64 << 20),
-        ("1.5gb", 1_500_000_000),
-        ("2KiB", 2048),
-        ("7 kb", 7000),
-        ("3b", 3),
-        ("1GIB", 1 << 30),
-    ],
-)
-def test_bytes_have_optional_units(text: str, size: int) -> None:
+@pytest.mark.parametrize(("text", "size"), BYTES.items())
+def test_bytes_have_optional_units_and_begun_ones_count(text: str, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1", "1TB", "1e6", "1,000", "1.MB", "100 M B"])
+@pytest.mark.parametrize("text", NO_BYTES)
 def test_other_bytes_are_refused(text: str) -> None:
     assert _refused(parse_bytes, text) == (
         f"--shard_bytes {text}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "shards"),
-    [
-        ("1", 1),
-        ("16", 16),
-        ("1000000", 10**6),
-        ("train=16,validation=2", (("train", 16), ("validation", 2))),
-        ("b=1,a=2", (("a", 2), ("b", 1))),
-    ],
-)
+@pytest.mark.parametrize(("text", "shards"), SHARDS.items())
 def test_shards_are_a_count_or_counts_by_split(text: str, shards: object) -> None:
     assert parse_num_shards(text) == shards
 
 
-@pytest.mark.parametrize(
-    "text", ["", "0", "-1", "many", "1.5", "1000001", "train=", "train=0", "train=1,2", "train=1=2", "a=1,a=2", "=3"]
-)
+@pytest.mark.parametrize("text", NO_SHARDS)
 def test_other_shards_are_refused(text: str) -> None:
     assert _refused(parse_num_shards, text) == (
         f"--num_shards {text}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2)."

@@ -144,15 +144,15 @@ MULTI_PROCESSING = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_p
 STUCK_WORKERS = """
 import itertools, os, sys
 if "pipeline.beam_worker" in sys.orig_argv:
-    from transforms import encoding
-    process, count = encoding.process_image, itertools.count()
+    from transforms import slices
+    process, count = slices.process_image, itertools.count()
     def stuck(*args, **kwargs):
         if next(count) >= 5:
             with open({reached!r}, "w") as reached:
                 reached.write(f"{{os.getpid()}}\\n")
             open({gate!r}).read()
         return process(*args, **kwargs)
-    encoding.process_image = stuck
+    slices.process_image = stuck
 """
 
 

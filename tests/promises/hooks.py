@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +28,8 @@ from transforms.run_state import RUN
 
 
 def put(owner: object, name: str, value: object) -> None:
+    """Puts ``value`` in place of what is there; of a name that is gone, a hook would change nothing without a word."""
+    assert hasattr(owner, name), f"{owner} has no {name} to replace"
     setattr(owner, name, value)
 
 
@@ -54,21 +57,41 @@ def run_other(other: Request, answer: Path) -> None:
 
 def _before_images(act: Callable[[int], None]) -> None:
     """Calls ``act(number)`` in the pool's threads before an image is decoded."""
-    from transforms import encoding
+    from transforms import slices
 
-    process, count = vars(encoding)["process_image"], iter(range(1 << 30))
+    process, count = vars(slices)["process_image"], iter(range(1 << 30))
 
     def acting(*args: Any, **kwargs: Any) -> Any:
         act(next(count))
         return process(*args, **kwargs)
 
-    put(encoding, "process_image", acting)
+    put(slices, "process_image", acting)
 
 
 def count_images(log: Path) -> None:
     """One byte in ``log`` for every image that is decoded."""
     write = appender(log)
     _before_images(lambda _number: write(b"."))
+
+
+def count_bundles(log: Path) -> None:
+    """A line in ``log`` for every step of every bundle that a worker in this process runs: the step's name."""
+    from apache_beam.runners.worker import bundle_processor
+
+    write = appender(log)
+    process = vars(bundle_processor.BundleProcessor)["process_bundle"]
+
+    def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        transforms = self.process_bundle_descriptor.transforms.values()
+        write("".join(f"{transform.unique_name}\n" for transform in transforms).encode())
+        return process(self, *args, **kwargs)
+
+    put(bundle_processor.BundleProcessor, "process_bundle", counting)
+
+
+def runs_by_step(log: Path) -> Counter[str]:
+    """How often each step ran, as ``count_bundles`` wrote it down: once where one bundle is all of the input."""
+    return Counter(log.read_text().splitlines())
 
 
 def signal_at_image(number: int, what: signal.Signals) -> None:
@@ -116,6 +139,12 @@ def before_manifest(act: Callable[[], object]) -> None:
     put(commit._Publish, "process", acting)
 
 
+def kill_between_two_manifests() -> None:
+    """SIGKILL when bundles are repeated and a manifest is about to be published for the second time; nothing is swept by then."""
+    times = iter(range(2))
+    before_manifest(lambda: kill_self() if next(times) == 1 else None)
+
+
 def parts_a_shard(count: int) -> None:
     """Fewer parts than the product makes, where a test kills at every one of them."""
     from transforms import plan
@@ -123,11 +152,11 @@ def parts_a_shard(count: int) -> None:
     put(plan, "PARTS_A_SHARD", count)
 
 
-def one_image_a_task() -> None:
-    """Every image is a task of its own, so that as many are decoded at a time as there are threads."""
-    from transforms import encoding
+def one_image_a_slice() -> None:
+    """Every image is a slice of its own, so that as many are decoded at a time as there are threads."""
+    from transforms import slices
 
-    put(encoding, "_SLICE_IMAGES", (1, 1))
+    put(slices, "_SLICE_IMAGES", (1, 1))
 
 
 def spool_to_disk() -> None:
@@ -308,9 +337,9 @@ def lose_part() -> None:
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
     """One image is dropped without a word, another is written twice; an empty key is no image."""
-    from transforms import encoding
+    from transforms import slices
 
-    encode = encoding.PartEncoder._encode_one
+    encode = slices.SliceEncoder._encode_one
 
     def meddling(self: Any, ref: Any, data: Any, out: Any) -> None:
         if ref.key != lost:
@@ -318,14 +347,14 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
         if ref.key == doubled:
             encode(self, ref, data, out)
 
-    put(encoding.PartEncoder, "_encode_one", meddling)
+    put(slices.SliceEncoder, "_encode_one", meddling)
 
 
 def lose_rejects() -> None:
     """Images that cannot be used are dropped instead of being written down."""
-    from transforms import encoding
+    from transforms import slices
 
-    add = encoding.PartEncoder._add
+    add = slices.SliceEncoder._add
 
     def hiding(self: Any, ref: Any, data: Any, out: Any) -> None:
         rejects, key_sum = len(out.rejects), out.key_sum
@@ -334,7 +363,7 @@ def lose_rejects() -> None:
             del out.rejects[rejects:]
             out.key_sum = key_sum
 
-    put(encoding.PartEncoder, "_add", hiding)
+    put(slices.SliceEncoder, "_add", hiding)
 
 
 # ---- what the process does to the file system

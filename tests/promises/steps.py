@@ -82,8 +82,7 @@ def _before_steps(before: Callable[[int, str, str, Callable[[], None]], None]) -
         with lock:
             before(next(count), what, path, tear)
 
-    put(SteppedStore, "before", staticmethod(numbered))
-    put(storage, "open_store", SteppedStore)
+    put(storage, "open_store", type("NumberedStore", (SteppedStore,), {"before": staticmethod(numbered)}))
 
 
 def record_steps(log: Path) -> None:

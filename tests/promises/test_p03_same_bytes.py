@@ -56,10 +56,6 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         pytest.param(
             [], [partial(hooks.batches_of, 7), partial(hooks.reorder_listing, 6)], id="batches of seven, shuffled"
         ),
-        pytest.param(["--direct_runner_bundle_repeat=2"], [], id="every bundle repeated"),
-        pytest.param(
-            ["--direct_runner_bundle_repeat=2"], [partial(hooks.helpers, 1)], id="every bundle repeated, with a helper"
-        ),
         pytest.param(["--keep_parts", "--max_rejected", "50%"], [], id="other flags that are not in the fingerprint"),
         pytest.param([], [hooks.spool_to_disk], id="parts larger than memory"),
     ],
@@ -69,6 +65,32 @@ def test_a_build_in_this_process_has_the_same_bytes(
 ) -> None:
     builds.built(photos, tmp_path / "out", *_FLAGS, *flags, hooks=changed)
     shutil.rmtree(tmp_path / "out" / "_parts", ignore_errors=True)
+    assert disk.digests(tmp_path / "out") == reference
+
+
+@pytest.mark.parametrize("helpers", [0, 1])
+def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
+    helpers: int, photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    counted = partial(hooks.count_bundles, tmp_path / "steps")
+    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
+    builds.built(photos, tmp_path / "out", *flags, hooks=[counted, partial(hooks.helpers, helpers)])
+    runs = hooks.runs_by_step(tmp_path / "steps")
+    assert set(runs.values()) == {3}
+    assert runs.keys() >= {"EncodeParts/Encode", "ComposeShards/Compose", "Commit/PublishManifest", "Sweep/DropClaim"}
+    assert disk.digests(tmp_path / "out") == reference  # which has no leftovers either
+
+
+def test_what_a_build_killed_between_two_runs_of_a_bundle_leaves_is_swept_by_the_next_one(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
+    killed = builds.build(photos, tmp_path / "out", *flags, hooks=[hooks.kill_between_two_manifests])
+    left = {Path(name).name for name in disk.files(tmp_path / "out") if name.startswith("_parts/")}
+    assert (killed.code, left >= {"CLAIM", "00000.json"}) == (-9, True)
+    assert "manifest.json" in disk.files(tmp_path / "out")  # the first of its runs has published
+
+    builds.built(photos, tmp_path / "out", *_FLAGS)
     assert disk.digests(tmp_path / "out") == reference
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from transforms.encoding import Budget
+from transforms.budget import Budget
 
 
 class _Announcing(threading.Condition):

@@ -1,25 +1,63 @@
-"""A worker of another Python, Beam or shardfeed is refused before anything is listed."""
+"""A worker of another Python, Beam or shardfeed, or with other codecs, is refused before anything is listed."""
 
 from __future__ import annotations
 
 import pytest
 
 from shardfeed.errors import UsageError
-from transforms.worker_versions import require_same, versions_here
+from transforms.images.options import ImageOptions
+from transforms.worker_versions import Versions, require_same, versions_here
+
+HERE = dict(versions_here())
 
 
-def test_the_launchers_own_versions_are_accepted() -> None:
-    require_same(versions_here())
+def launched_with(name: str) -> Versions:
+    """A launcher's versions: this process's, but for one."""
+    return tuple({**HERE, name: "0.1.2.3"}.items())
+
+
+@pytest.mark.parametrize("image", [None, ImageOptions(), ImageOptions(format="png", resizer="pillow")])
+def test_the_launchers_own_versions_are_accepted(image: ImageOptions | None) -> None:
+    require_same(versions_here(image))
 
 
 @pytest.mark.parametrize("name", ["Python", "apache-beam", "shardfeed"])
 def test_another_version_is_named_with_the_remedy(name: str) -> None:
-    here = dict(versions_here())
-
     with pytest.raises(UsageError) as found:
-        require_same(tuple({**here, name: "0.1.2.3"}.items()))
+        require_same(launched_with(name))
 
     assert str(found.value) == (
-        f"the workers run other versions than this launcher: {name} {here[name]} there, 0.1.2.3 here. Give an image with the "
+        f"the workers run other versions than this launcher: {name} {HERE[name]} there, 0.1.2.3 here. Give an image with the "
         "launcher's versions (--sdk_container_image; Dockerfile makes one), or none, or launch with the image's versions."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "install"),
+    [
+        (
+            "pillow",
+            ", or install the launcher's where the workers run (pip install pillow==0.1.2.3; --setup_file does it)",
+        ),
+        (
+            "cykooz_resizer",
+            ", or install the launcher's where the workers run (pip install cykooz-resizer==0.1.2.3; --setup_file does it)",
+        ),
+        ("libjpeg_turbo", ""),
+        ("zlib", ""),
+    ],
+)
+def test_another_codec_is_named_and_pinned_where_pip_has_it(name: str, install: str) -> None:
+    with pytest.raises(UsageError) as found:
+        require_same(launched_with(name))
+
+    assert str(found.value) == (
+        f"the workers run other codecs than this launcher, and would make other bytes: {name} {HERE[name]} there, 0.1.2.3 here. "
+        f"Use one image for launcher and workers (Dockerfile makes one){install}."
+    )
+
+
+def test_a_codec_that_cannot_change_a_byte_is_not_compared() -> None:
+    named = {name for name, _ in versions_here(ImageOptions(format="jpeg", resizer="pillow"))}
+
+    assert HERE.keys() - named == {"zlib", "cykooz_resizer"}

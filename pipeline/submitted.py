@@ -1,0 +1,32 @@
+"""What a build says that was handed over to an engine and not waited for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that was handed over and not waited for.
+
+    ``job_id`` is the engine's, None where the job went into a template's file; ``link`` is its page, where there is one.
+    """
+
+    output: str
+    job_id: str | None
+    link: str | None = None
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        raw = {"status": "submitted", "output": self.output, "job_id": self.job_id, "link": self.link}
+        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+
+    def to_text(self) -> str:
+        """Lines for a person."""
+        link = f"\n  {self.link}" if self.link else ""
+        job = f"job {self.job_id}{link}" if self.job_id else "the job is in the template's file"
+        return (
+            f"Submitted, not waited for: {job}\nThe dataset is there when {self.output}/manifest.json is; to see whether "
+            "it is, rerun the same command."
+        )

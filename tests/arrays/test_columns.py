@@ -1,0 +1,207 @@
+"""Image and class of records: found for all of a window at once, and one by one where another encoder wrote them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed import array_columns
+from shardfeed.array_blocks import Block, BlockReader, Records, blocks_in
+from shardfeed.array_columns import image_and_class, images_and_classes
+from shardfeed.array_frames import split
+from shardfeed.example import decode_example, encode_example, encode_feature, join_features
+from shardfeed.manifest import Shard
+from shardfeed.tfrecord import OVERHEAD, frame
+from tests.promises.builds import build
+from tests.promises.photos import make_photos
+
+
+def block_of(*data: bytes) -> Records:
+    framed = b"".join(map(frame, data))
+    shard = Shard("train-00000-of-00001.tfrecord", len(data), len(framed), "00000000", ((len(data), len(framed)),))
+    return Records(Block(shard, 0, 0, len(data), len(framed)), framed, *split(framed))
+
+
+def found_in(data: bytes) -> tuple[bytes, int]:
+    (image,), (number,) = images_and_classes([block_of(data)])
+    return bytes(image), int(number)
+
+
+def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
+    chance = random.Random(3)
+    features = [
+        (
+            encode_feature("class", number),
+            encode_feature("image", chance.randbytes(chance.choice([0, 5, 127, 128, 20_000]))),
+        )
+        for number in [0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 5, 2**63 - 1, 77, 300, 1] * 3
+    ]
+    # Every fifth as another encoder may write it: the image first, which only the careful parser reads.
+    records = [join_features(pair if number % 5 else pair[::-1]) for number, pair in enumerate(features)]
+    blocks = [
+        block_of(*records[:7]),
+        block_of(*records[7:8]).part(1, 0),
+        block_of(*records[5:30]).part(2, 20),
+        block_of(*records[27:]),
+    ]
+
+    images, classes = images_and_classes(blocks)
+
+    assert list(zip(map(bytes, images), classes.tolist(), strict=True)) == [image_and_class(data) for data in records]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--image_format=jpeg",),
+        ("--image_format=png",),
+        ("--image_format=webp",),
+        ("--image_format=raw", "--channels=gray"),
+        ("--keep_original", "--image_size=24x32"),
+        ("--resize=longest",),
+    ],
+    ids=" ".join,
+)
+def test_all_records_of_a_build_are_found_the_quick_way(
+    tmp_path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = [f"class {number:03d}" for number in range(130)]  # the last two have indices of two bytes
+    ended = build(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", *flags)
+    assert ended.code == 0, ended
+    reader = BlockReader(str(tmp_path / "out"))
+    blocks = [reader.read(block) for block in blocks_in(shardfeed.info(tmp_path / "out").splits["train"].shards)]
+    careful = [image_and_class(bytes(record.data)) for records in blocks for record in records]
+
+    def one_by_one(data: bytes) -> tuple[bytes, int]:
+        raise AssertionError("taken apart one by one")
+
+    monkeypatch.setattr(array_columns, "image_and_class", one_by_one)
+    images, numbers = images_and_classes(blocks)
+
+    assert list(zip(map(bytes, images), numbers.tolist(), strict=True)) == careful
+    assert sorted(numbers.tolist()) == list(range(130))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"image": b"\xff" * 300, "class": 0},
+        {"image": b"", "class": 2**40},
+        {"image": b"i" * 20_000, "class": 300, "caption": b"\n\x05image\x12", "a": [1.5, 2.5], "zoo": [b"x", b"yy"]},
+        {"image": b"i" * 127, "class": -1},
+    ],
+    ids=["plain", "empty image, large class", "columns around them", "negative class"],
+)
+def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, bytes | int]) -> None:
+    data = encode_example(columns)
+    careful = decode_example(data)
+
+    assert found_in(data) == (careful["image"][0], careful["class"][0])
+
+
+ONE = (encode_feature("class", 5), encode_feature("image", b"pixels"), encode_feature("key", b"k"))
+ONE_SIZE = 33  # bytes before its image
+
+
+@pytest.mark.parametrize(
+    "again", [encode_feature("class", 9), encode_feature("image", b"others")], ids=["class", "image"]
+)
+def test_a_column_that_comes_again_wins_as_in_every_parser(again: bytes) -> None:
+    data = join_features((*ONE, again))
+    careful = decode_example(data)
+
+    assert found_in(data) == (careful["image"][0], careful["class"][0])
+    assert found_in(data) != (b"pixels", 5)
+
+
+BOUNDS_NEITHER = (28, 30)  # the lengths of the image's feature and of the list in it
+
+
+@pytest.mark.parametrize("place", range(ONE_SIZE))
+def test_a_wrong_byte_anywhere_before_the_image_is_refused_or_harmless(place: int) -> None:
+    whole = join_features(ONE)
+    for change in (*(1 << bit for bit in range(8)), 3, 0x7F, 0x81, 0xFF):
+        data = bytearray(whole)
+        data[place] ^= change
+        try:
+            careful = decode_example(bytes(data))
+            (image,), (number,) = careful["image"], careful["class"]
+            assert isinstance(image, bytes) and isinstance(number, int)
+        except (ValueError, KeyError, IndexError, AssertionError):
+            if place in BOUNDS_NEITHER:
+                with contextlib.suppress(ValueError):
+                    assert found_in(bytes(data)) == (b"pixels", 5)
+            else:
+                with pytest.raises(ValueError):
+                    found_in(bytes(data))
+        else:
+            assert found_in(bytes(data)) == (image, number)
+
+
+def test_an_image_that_would_reach_beyond_its_record_is_refused() -> None:
+    data = bytearray(join_features(ONE[:2]))
+    for length in (19, 28, 30, 32):
+        data[length] += 3
+
+    with pytest.raises(ValueError, match="a field is cut"):
+        found_in(bytes(data))
+
+
+def test_a_record_knows_where_it_lies_in_its_block() -> None:
+    data = [join_features(ONE), b"", b"xyz", b"abc"]
+    whole = block_of(*data)
+
+    found = [(bytes(record.data), record.number, record.offset) for record in whole.part(1, 2)]
+
+    assert found == [(b"", 1, len(frame(data[0]))), (b"xyz", 2, len(frame(data[0])) + OVERHEAD)]
+
+
+@pytest.mark.parametrize("number", [0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 2**63 - 1, -1])
+def test_classes_of_every_length(number: int) -> None:
+    assert found_in(encode_example({"class": number, "image": b"pixels"})) == (b"pixels", number)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 101, 127, 128, 16_350, 16_383, 16_384, 2_097_151, 2_097_152])
+def test_images_of_every_length(size: int) -> None:
+    columns = {"class": 3, "image": b"i" * size, "key": b"k", "label": b"rose", "size": [3, 4]}
+    assert found_in(encode_example(columns)) == (b"i" * size, 3)
+
+
+def test_another_encoders_example_is_read_too() -> None:
+    import tensorflow as tf
+
+    features = {
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"pixels"])),
+        "class": tf.train.Feature(int64_list=tf.train.Int64List(value=[1234567])),
+    }
+    data = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+    assert found_in(data) == (b"pixels", 1234567)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"image": b"x"}, "column class: expected 1 of int, found []"),
+        ({"image": [b"x", b"y"], "class": 0}, "column image: expected 1 of bytes, found [b'x', b'y']"),
+        ({"image": b"x", "class": [1, 2]}, "column class: expected 1 of int, found [1, 2]"),
+        ({"image": b"x", "class": b"rose"}, "column class: expected 1 of int, found [b'rose']"),
+    ],
+    ids=["no class", "two images", "two classes", "class of bytes"],
+)
+def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as found:
+        found_in(encode_example(columns))  # type: ignore[arg-type]
+
+    assert str(found.value) == message
+
+
+def test_every_cut_of_a_record_is_refused() -> None:
+    data = encode_example({"image": b"i" * 300, "class": 5, "key": b"k"})
+    for size in range(len(data) - 10):
+        with pytest.raises(ValueError, match=r"^not a tf\.train\.Example|^column"):
+            found_in(data[:size])

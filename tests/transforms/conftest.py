@@ -1,0 +1,119 @@
+"""A folder of images, on the disk or as a «bucket», and encoders from it to an output."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from shardfeed import storage, tfrecord
+from shardfeed.example import decode_example
+from shardfeed.storage.base import Stat
+from shardfeed.storage.local import LocalStore
+from transforms import encoding, slices
+from transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
+from transforms.encoding import PartEncoder
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+from transforms.parts import read_sidecar
+from transforms.run_state import RUN
+
+OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
+PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1, 30)})
+
+
+def encode_part(encoder: PartEncoder, refs: list[ImageRef], part: int = 0) -> PartResult:
+    """The only part in flight."""
+    packed = [pack_ref(ref) for ref in refs]
+    (result,) = chain(encoder.submit("train", part, packed), encoder.flush())
+    return result
+
+
+class Folder:
+    """An input folder and an output, and encoders between them."""
+
+    def __init__(self, path: Path) -> None:
+        self.root, self.store = path / "in", LocalStore(str(path / "out"))
+        self._encoders: list[PartEncoder] = []
+
+    def add(self, key: bytes, data: bytes | None = None) -> ImageRef:
+        path = os.fsencode(self.root) + b"/" + key
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(_image(len(key)) if data is None else data)
+        found = os.stat(path)
+        return ImageRef(0, key, Stat(found.st_size, found.st_mtime_ns))
+
+    def encoder(
+        self,
+        options: BuildOptions = OPTIONS,
+        plan: Plan = PLAN,
+        threads: int = 2,
+        roots: int = 1,
+        processes: int = 1,
+        encoders: int = 0,
+    ) -> PartEncoder:
+        sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
+        encoder = PartEncoder(
+            sources=sources,
+            output=self.store.url,
+            plan=plan,
+            options=options,
+            threads=threads,
+            processes=processes,
+            encoders=encoders,
+        )
+        self._encoders.append(encoder)
+        return encoder
+
+    def encode(
+        self,
+        refs: list[ImageRef],
+        options: BuildOptions = OPTIONS,
+        plan: Plan = PLAN,
+        threads: int = 2,
+        processes: int = 1,
+        encoders: int = 0,
+    ) -> PartResult:
+        encoder = self.encoder(options, plan, threads, processes=processes, encoders=encoders)
+        return encode_part(encoder, refs)
+
+    def examples(self, result: PartResult) -> list[dict[str, list[bytes] | list[int] | list[float]]]:
+        name = f"_parts/f/{result.split}/{result.part:05d}-{result.crc32c:08x}-{result.bytes}"
+        return [decode_example(data) for _, data in tfrecord.scan(io.BytesIO(self.store.read(name)))]
+
+    def rejects(self, part: int = 0) -> list[tuple[str, str, str]]:
+        sidecar = read_sidecar(self.store, "f", "train", part)
+        assert sidecar is not None
+        return list(sidecar.rejects)
+
+    def close(self) -> None:
+        for encoder in self._encoders:
+            encoder.close()
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """On the disk; as a «bucket», with threads that read and others that encode. A stop of the run ends with the test."""
+    if request.param == "bucket":
+        opened = {"open_source": storage.open_source, "open_store": storage.open_store}
+        for module in (encoding, slices):
+            monkeypatch.setattr(module, "storage", SimpleNamespace(**opened, is_remote=lambda _url: True))
+    folder = Folder(tmp_path)
+    yield folder
+    folder.close()
+    RUN.stop.clear()
+
+
+def _image(seed: int, size: tuple[int, int] = (12, 9)) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()

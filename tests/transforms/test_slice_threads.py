@@ -1,0 +1,149 @@
+"""Which threads read and which encode, how much memory they share, and that they end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from shardfeed.errors import IncompleteError
+from shardfeed.storage.base import Stat, StorageError
+from shardfeed.storage.local import LocalSource
+from tests.transforms.conftest import Folder, encode_part
+from transforms import machine, slices
+from transforms.run_state import RUN
+
+
+def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
+    cores = len(os.sched_getaffinity(0))
+
+    assert machine.default_threads(["/in", "/more"]) == cores
+    assert machine.default_threads(["/in", "gs://b"]) == max(cores, 8)
+
+
+def test_images_are_read_in_parallel(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(20)]
+    together, original = threading.Barrier(3), LocalSource.read
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if together.n_waiting or not passed.is_set():
+            together.wait(30)
+            passed.set()
+        return original(self, key, stat)
+
+    passed = threading.Event()
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    assert folder.encode(refs, threads=3).records == 20
+
+
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
+    reading, encoding_now, most = threading.Barrier(8), 0, 0
+    read_one, process = LocalSource.read, slices.process_image
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if not passed.is_set():
+            reading.wait(30)
+            passed.set()
+        return read_one(self, key, stat)
+
+    def process_image(*args: Any, **more: Any) -> Any:
+        nonlocal encoding_now, most
+        with lock:
+            encoding_now += 1
+            most = max(most, encoding_now)
+        try:
+            return process(*args, **more)
+        finally:
+            with lock:
+                encoding_now -= 1
+
+    passed, lock = threading.Event(), threading.Lock()
+    monkeypatch.setattr(LocalSource, "read", read)
+    monkeypatch.setattr(slices, "process_image", process_image)
+    assert folder.encode(refs, threads=8, processes=machine.cores()).records == 96
+    assert most == 1
+
+
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SOURCE_BUDGET", 16_000)  # bytes; half of them for each of two processes
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
+    held = most = 0
+    read_one, process, lock = LocalSource.read, slices.process_image, threading.Lock()
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        nonlocal held, most
+        with lock:
+            held += stat.size
+            most = max(most, held)
+        return read_one(self, key, stat)
+
+    def process_image(data: bytes, *args: Any, **more: Any) -> Any:
+        nonlocal held
+        time.sleep(0.005)  # readers are far ahead of it
+        with lock:
+            held -= len(data)
+        return process(data, *args, **more)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    monkeypatch.setattr(slices, "process_image", process_image)
+    assert folder.encode(refs, threads=8, processes=2).records == 96
+    assert 2_000 < most <= 8_000
+
+
+@pytest.mark.parametrize("images", [1, 96])
+def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_other(
+    folder: Folder, images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SOURCE_BUDGET", 100)  # bytes
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(images)]
+    assert folder.encode(refs, threads=8).records == images
+
+
+def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SOURCE_BUDGET", 100)
+    read_one, fail = LocalSource.read, threading.Event()
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if fail.is_set():
+            raise StorageError("the store kept failing")
+        return read_one(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(12)]
+    encoder = folder.encoder()
+    fail.set()
+    with pytest.raises(StorageError, match="the store kept failing"):
+        encode_part(encoder, refs)
+    fail.clear()
+    assert encode_part(encoder, refs, part=1).records == 12
+
+
+@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
+def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(64)]
+    process, encoded = slices.process_image, 0
+
+    def process_image(*args: Any, **more: Any) -> Any:
+        nonlocal encoded
+        encoded += 1
+        if encoded == 3:
+            RUN.stop.set()
+        return process(*args, **more)
+
+    monkeypatch.setattr(slices, "process_image", process_image)
+    with pytest.raises(IncompleteError, match="rerun the same command"):
+        folder.encode(refs, threads=8, encoders=1)
+    folder.close()
+    assert encoded == 3
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("encode")] == []

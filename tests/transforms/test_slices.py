@@ -1,0 +1,140 @@
+"""What becomes of an image: a record with its columns and sums, a reject with its reason, or a fault of the store."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from shardfeed.hashing import hash64
+from shardfeed.storage.base import ChecksumError, Stat, StorageError, UnreadableError
+from shardfeed.storage.local import LocalSource
+from tests.transforms.conftest import OPTIONS, PLAN, Folder
+from transforms import slices
+from transforms.elements import ImageRef
+from transforms.images.options import ImageOptions
+from transforms.slices import cut_slices, shown_key
+
+
+def test_a_record_holds_the_columns_of_the_format(folder: Folder) -> None:
+    refs = [folder.add(b"dog/deep/1.png")]
+
+    result = folder.encode(refs, replace(OPTIONS, image=ImageOptions(height=4, width=6, format="raw")))
+    (example,) = folder.examples(result)
+    assert {name: value for name, value in example.items() if name != "image"} == {
+        "class": [1],
+        "label": [b"dog"],
+        "size": [4, 6],
+        "key": [b"dog/deep/1.png"],
+    }
+    assert [len(value) for value in example["image"]] == [4 * 6 * 3]  # type: ignore[arg-type]
+
+
+def test_statistics_are_exact_sums_over_stored_pixels(folder: Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(9)]
+
+    result = folder.encode(refs, replace(OPTIONS, image=ImageOptions(height=8, width=8, format="raw")))
+
+    images = [np.frombuffer(example["image"][0], np.uint8) for example in folder.examples(result)]  # type: ignore[arg-type]
+    pixels = np.stack(images).reshape(-1, 3).astype(int)
+    assert result.stats == (len(pixels), tuple(pixels.sum(0)), tuple((pixels**2).sum(0)))
+
+
+def test_only_a_sample_of_a_large_dataset_is_summed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(30)]
+    monkeypatch.setattr(slices, "STATS_IMAGES", 10)
+
+    result = folder.encode(refs, plan=replace(PLAN, candidates=30))
+
+    sampled = sum(hash64("stats", 0, ref.key) * 30 < 10 << 64 for ref in refs)
+    assert 0 < sampled < 30
+    assert result.stats is not None
+    assert result.stats[0] == sampled * 64
+
+
+def test_an_empty_file_is_rejected(folder: Folder) -> None:
+    folder.encode([folder.add(b"cat/1.png", b"")])
+
+    assert folder.rejects() == [("cat/1.png", "EMPTY", "zero bytes")]
+
+
+def test_a_file_above_64_mb_is_rejected_without_reading_it(folder: Folder) -> None:
+    ref = replace(folder.add(b"cat/1.png"), stat=Stat((64 << 20) + 1, 1))
+
+    folder.encode([ref])
+    assert folder.rejects() == [("cat/1.png", "TOO_LARGE", "67108865 bytes; at most 67108864")]
+
+
+def test_a_name_that_is_not_utf8_is_rejected_and_shown_with_escapes(folder: Folder) -> None:
+    folder.encode([folder.add(b"cat/caf\xe9.png"), folder.add(b"dog/\\xe9.png")])
+
+    assert folder.rejects() == [("cat/caf\\xe9.png", "NAME", "the file name is not UTF-8; rename it")]
+    assert shown_key("käse/\\x.png".encode()) == "käse/\\x.png"
+
+
+def test_a_file_that_changed_since_the_listing_is_rejected(folder: Folder) -> None:
+    refs = [folder.add(b"cat/grown.png"), folder.add(b"cat/gone.png"), folder.add(b"cat/touched.png")]
+    with open(folder.root / "cat" / "grown.png", "ab") as file:
+        file.write(b"x")
+    (folder.root / "cat" / "gone.png").unlink()
+    os.utime(folder.root / "cat" / "touched.png", ns=(1, 1))
+
+    folder.encode(refs)
+    assert sorted(folder.rejects()) == [
+        ("cat/gone.png", "CHANGED", "cat/gone.png is gone since the listing"),
+        ("cat/grown.png", "CHANGED", "cat/grown.png changed since the listing"),
+        ("cat/touched.png", "CHANGED", "cat/touched.png changed since the listing"),
+    ]
+
+
+def test_bytes_that_are_not_the_listed_ones_are_rejected(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        raise ChecksumError("crc32c 00000001 where 00000002 was listed, 3 times")
+
+    ref = folder.add(b"cat/1.png")
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    folder.encode([ref])
+    assert folder.rejects() == [("cat/1.png", "CHECKSUM", "crc32c 00000001 where 00000002 was listed, 3 times")]
+
+
+def test_details_of_rejects_are_short_and_printable(folder: Folder) -> None:
+    folder.encode([folder.add(b"cat/1.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)])
+
+    ((key, _, detail),) = folder.rejects()
+    assert key == "cat/1.png"
+    assert detail.isprintable()
+    assert len(detail) <= 200
+    assert json.loads(json.dumps(detail)) == detail
+
+
+@pytest.mark.parametrize("error", [StorageError("down"), UnreadableError("no permission")], ids=["store", "permission"])
+def test_a_fault_of_the_store_is_not_the_images_fault(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        raise error
+
+    ref = folder.add(b"cat/1.png")
+    monkeypatch.setattr(LocalSource, "read", read)
+
+    with pytest.raises(type(error)):
+        folder.encode([ref])
+    assert list(folder.store.list()) == []
+
+
+def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in_bytes() -> None:
+    def sizes(*mib: int, threads: int = 2) -> list[list[int]]:
+        refs = [ImageRef(0, b"k", Stat(size << 20, 0)) for size in mib]
+        return [[ref.stat.size >> 20 for ref in piece] for piece in cut_slices(refs, threads, 8 << 20)]
+
+    assert [len(piece) for piece in sizes(*[0] * 9)] == [4, 4, 1]
+    assert [len(piece) for piece in sizes(*[0] * 48)] == [12, 12, 12, 12]
+    assert [len(piece) for piece in sizes(*[0] * 48, threads=8)] == [4] * 12
+    assert [len(piece) for piece in sizes(*[0] * 300)] == [16] * 18 + [12]
+    assert sizes(3, 3, 3, 3) == [[3, 3, 3], [3]]
+    assert sizes(8, 1, 64, 1) == [[8], [1, 64], [1]]
+    assert sizes() == []
