@@ -62,7 +62,7 @@ def _jpeg(simplejpeg: Any, data: Bytes, out: Pixels) -> None:
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
         # It refuses what libjpeg only warns of, which a photo kept as it was may have. TensorFlow, Pillow and so ``verify``
-        # accept that, with equal pixels (but for progressive images, which no build writes: their smoothing differs).
+        # accept that, with equal pixels (but for progressive images, which no build writes).
         return _refused_by_simplejpeg(error, data, out)
     if pixels.shape != out.shape:
         raise ImageProblem(f"a jpeg image of {_shape(out.shape)}", _shape(pixels.shape))

@@ -117,7 +117,8 @@ class DatasetInfo:
             f"  classes      {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
         ]
         lines += [
-            f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, {len(split.shards)} shards"
+            f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, "
+            f"{len(split.shards)} shard{'s' * (len(split.shards) != 1)}"
             for name, split in self.splits.items()
         ]
         return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])
@@ -176,6 +177,8 @@ def _absent(url: str, store: storage.Store) -> DatasetError:
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."
         )
+    if not storage.is_remote(url) and os.path.isfile(url):
+        return DatasetError(f"no dataset at {clip(url)}: expected the folder of one, found a file. Name its folder.")
     return DatasetError(
         f"no dataset at {clip(url)}: {naming.MANIFEST} is not there. "
         "Correct the path, or build the dataset with `shardfeed build`."

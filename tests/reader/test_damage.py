@@ -92,6 +92,15 @@ def test_no_dataset(tmp_path: Path, exists: bool) -> None:
     )
 
 
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+
+    for name in ("manifest.json", SHARD):
+        assert refusal(DatasetError, tmp_path / name, "train", 4) == (
+            f"no dataset at {tmp_path}/{name}: expected the folder of one, found a file. Name its folder."
+        )
+
+
 @pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "not even claimed"])
 def test_a_build_that_did_not_finish(tmp_path: Path, claimed: bool) -> None:
     write_dataset(tmp_path)

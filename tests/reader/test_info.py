@@ -126,3 +126,9 @@ def test_it_travels_to_other_processes(info: shardfeed.DatasetInfo) -> None:
 
 def test_it_is_what_load_takes(info: shardfeed.DatasetInfo) -> None:
     assert shardfeed.load(info, "train", 8).element_spec == shardfeed.load(info.url, "train", 8).element_spec
+
+
+def test_one_shard_is_one(tmp_path: Path) -> None:
+    write_dataset(tmp_path, splits={"train": 3}, shards=1)
+
+    assert repr(shardfeed.info(tmp_path)).splitlines()[-2].endswith(" bytes, 1 shard")
