@@ -30,7 +30,26 @@ pytestmark = pytest.mark.usefixtures("as_usual")
             "--region us-central1-a is not a region. That is a zone; its region is us-central1.",
         ),
         (("--region", "Iowa"), "--region Iowa is not a region. Such as us-central1."),
-        (("--temp_location", "/tmp"), "Dataflow needs --temp_location: a gs:// folder"),
+        (("--worker_region", "europe-west1-b"), "--worker_region europe-west1-b is not a region. That is a zone; its"),
+        (("--worker_zone", "Iowa"), "--worker_zone Iowa is not a zone. Such as us-central1-a;"),
+        (
+            ("--worker_zone", "us-central1-a", "--worker_region", "us-central1"),
+            "--worker_region us-central1 and --worker_zone us-central1-a both say where the workers run. Give one of them;",
+        ),
+        (
+            ("--worker_zone", "europe-west1-b"),
+            "the workers are in europe-west1 (--worker_zone europe-west1-b); every byte would cross regions",
+        ),
+        (
+            ("--temp_location", "/tmp"),
+            "--temp_location /tmp: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the workers' "
+            "region, such as --temp_location gs://data/shardfeed-tmp\n",
+        ),
+        (
+            ("--staging_location", "/local/x"),
+            "--staging_location /local/x: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the "
+            "workers' region, such as --staging_location gs://data/shardfeed-tmp\n",
+        ),
         (
             ("--temp_location", "gs://absent/tmp"),
             "--temp_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
@@ -53,7 +72,12 @@ pytestmark = pytest.mark.usefixtures("as_usual")
         "a title",
         "a zone",
         "no region",
+        "a zone for a region of workers",
+        "no zone",
+        "two places for workers",
+        "far workers",
         "a local temp",
+        "a local staging",
         "no temp bucket",
         "no staging bucket",
         "far buckets",
@@ -232,6 +256,8 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
         (("--project", "My Project"), "--project My Project is not a project's id"),
         (("--region", "us-central1-a"), "That is a zone; its region is us-central1."),
         (("--temp_location", "gs://absent/tmp"), "--temp_location gs://absent/tmp: there is no bucket absent."),
+        (("--staging_location", "/local/x"), "--staging_location /local/x: Dataflow needs a gs:// folder here"),
+        (("--zone", "europe-west1-b"), "the workers are in europe-west1 (--zone europe-west1-b);"),
     ],
 )
 def test_a_plan_refuses_what_the_job_would(cloud: Cloud, flags: tuple[str, ...], said: str) -> None:
