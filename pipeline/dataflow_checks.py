@@ -78,6 +78,7 @@ def check_options(config: BuildConfig, *, project: str, region: str, temp: Mappi
         )
     _require_region("region", region)
     _workplace(config, region)
+    _check_workers(config)
     for flag, url in temp.items():
         if url and not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", url):
             # Beam would make a bucket of its own choice, or write to this machine.
@@ -141,6 +142,28 @@ def _workplace(config: BuildConfig, region: str) -> Workplace:
             f"--{flag} {clip(value)} is not a zone. Such as {region}-a; for a whole region: --worker_region"
         )
     return Workplace(zone[1], flag, value)
+
+
+def _check_workers(config: BuildConfig) -> None:
+    """What Beam would pass on, or run without a job."""
+    if "--streaming" in config.beam_args:
+        raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")
+    dry = config.beam_arg("dry_run")
+    if dry is not None:  # any value is true to Beam
+        raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
+    counts = {}
+    for flag in ("num_workers", "max_num_workers"):
+        if (value := config.beam_arg(flag)) is None:
+            continue
+        if not re.fullmatch(r"0*[1-9][0-9]*", value):
+            raise UsageError(f"--{flag} {clip(value)} is not a number of VMs. Give 1 or more, or leave it out.")
+        counts[flag] = int(value)
+    first, most = counts.get("num_workers", 1), counts.get("max_num_workers")
+    if most is not None and first > most:
+        raise UsageError(
+            f"--num_workers {first} is more than --max_num_workers {most}: VMs at first, and at most. Lower the one or raise the "
+            "other."
+        )
 
 
 def _require_bucket(flag: str, url: str) -> None:
