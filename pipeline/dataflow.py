@@ -32,10 +32,9 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
 
     cloud = options.view_as(GoogleCloudOptions)
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
-    temp = cloud.temp_location or cloud.staging_location
-    check_options(config, project=cloud.project, region=cloud.region, temp=temp)
-    _require_package(options)
     staged = {"temp_location": cloud.temp_location, "staging_location": cloud.staging_location}
+    check_options(config, project=cloud.project, region=cloud.region, temp=staged)
+    _require_package(options)
     check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)
     threads = encode_threads(config.engine, config.threads)
     lines = choose_workers(options, threads=threads, job_name=job_name_of(config.output, run_id))

@@ -22,6 +22,8 @@ T = TypeVar("T")
 _READ = ("storage.objects.list", "storage.objects.get")
 _WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 _ROLES = {_READ: "roles/storage.objectViewer", _WRITE: "roles/storage.objectUser"}
+_REGION = r"[a-z]+-[a-z]+[0-9]+"
+_ZONE = rf"({_REGION})-[a-z0-9]+"  # us-central1-a, us-south1-ai1b
 _MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
 _DUAL = {
     "NAM4": ("us-central1", "us-east1"),
@@ -39,6 +41,15 @@ class Place:
     permissions: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Region that the workers run in, and the flag and value that put them elsewhere than ``--region``, if any."""
+
+    region: str
+    flag: str = ""
+    value: str = ""
+
+
 def check_job(config: BuildConfig) -> None:
     """``check_options`` and ``check_buckets`` by the flags alone, for a plan, which imports no Beam.
 
@@ -47,13 +58,12 @@ def check_job(config: BuildConfig) -> None:
     """
     region = config.beam_arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
     staged = {name: config.beam_arg(name) for name in ("temp_location", "staging_location")}
-    temp = staged["temp_location"] or staged["staging_location"] or ""
-    check_options(config, project=config.beam_arg("project") or "", region=region, temp=temp)
+    check_options(config, project=config.beam_arg("project") or "", region=region, temp=staged)
     check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
 
 
-def check_options(config: BuildConfig, *, project: str, region: str, temp: str) -> None:
-    """Checks without asking anybody; that the options are given, ``BuildConfig`` has checked.
+def check_options(config: BuildConfig, *, project: str, region: str, temp: Mapping[str, str | None]) -> None:
+    """Checks without asking anybody; ``temp`` as in ``check_buckets``. That they are given, ``BuildConfig`` has checked.
 
     Raises:
         UsageError: an option cannot be right, or an address is this machine's.
@@ -66,25 +76,27 @@ def check_options(config: BuildConfig, *, project: str, region: str, temp: str) 
             f"--project {clip(project)} is not a project's id (6 to 30 small letters, digits and hyphens, such as my-project; "
             "neither its number nor its title). List yours: gcloud projects list"
         )
-    if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", region):
-        zone = re.fullmatch(r"([a-z]+-[a-z]+[0-9]+)-[a-z]", region)
-        remedy = f"That is a zone; its region is {zone[1]}." if zone else "Such as us-central1."
-        raise UsageError(f"--region {clip(region)} is not a region. {remedy}")
-    if not re.fullmatch(
-        r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", temp
-    ):  # Beam would make a bucket of its own choice
-        raise UsageError(
-            "Dataflow needs --temp_location: a gs:// folder for staged files, in a bucket of the same region, such as "
-            f"gs://{parse_url(config.output)[0]}/shardfeed-tmp"
-        )
+    _require_region("region", region)
+    _workplace(config, region)
+    _check_workers(config)
+    for flag, url in temp.items():
+        if url and not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", url):
+            # Beam would make a bucket of its own choice, or write to this machine.
+            raise UsageError(
+                f"--{flag} {clip(url)}: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the "
+                f"workers' region, such as --{flag} gs://{parse_url(config.output)[0]}/shardfeed-tmp"
+            )
 
 
 def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | None], anywhere: bool) -> None:
     """Looks at every bucket that the job uses; ``temp``: where staged files go, by flag; ``anywhere``: other regions are fine.
 
+    ``region`` is the job's; buckets are compared with the workers', which another flag may have put elsewhere.
+
     Raises:
         UsageError: a bucket is absent, in another region (unless ``anywhere``), or may not be used.
     """
+    workers = _workplace(config, region)
     places = [Place("input", root.url, _READ) for root in config.roots]
     places.append(Place("output", config.output, _WRITE))
     places += [Place(flag, url, _WRITE) for flag, url in temp.items() if url]
@@ -93,7 +105,7 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | 
         bucket = parse_url(place.url)[0]
         if (bucket, place.permissions) not in seen:
             seen.add((bucket, place.permissions))
-            _check(place, bucket, region, anywhere)
+            _check(place, bucket, workers, anywhere)
 
 
 def covers(location: str, parts: Iterable[str], region: str) -> bool:
@@ -103,6 +115,55 @@ def covers(location: str, parts: Iterable[str], region: str) -> bool:
         return region.startswith(wide)
     places = {location.lower(), *(part.lower() for part in parts), *_DUAL.get(location.upper(), ())}
     return region in places
+
+
+def _require_region(flag: str, region: str) -> None:
+    if not re.fullmatch(_REGION, region):
+        zone = re.fullmatch(_ZONE, region)
+        remedy = f"That is a zone; its region is {zone[1]}." if zone else "Such as us-central1."
+        raise UsageError(f"--{flag} {clip(region)} is not a region. {remedy}")
+
+
+def _workplace(config: BuildConfig, region: str) -> Workplace:
+    """Where the workers of a job in ``region`` run: there, unless one of Beam's flags says otherwise."""
+    given = [(flag, value) for flag in ("worker_region", "worker_zone", "zone") if (value := config.beam_arg(flag))]
+    if not given:
+        return Workplace(region)
+    if len(given) > 1:
+        both = " and ".join(f"--{flag} {clip(value)}" for flag, value in given)
+        raise UsageError(f"{both} both say where the workers run. Give one of them; without any they run in {region}.")
+    ((flag, value),) = given
+    if flag == "worker_region":
+        _require_region(flag, value)
+        return Workplace(value, flag, value)
+    zone = re.fullmatch(_ZONE, value)
+    if zone is None:
+        raise UsageError(
+            f"--{flag} {clip(value)} is not a zone. Such as {region}-a; for a whole region: --worker_region"
+        )
+    return Workplace(zone[1], flag, value)
+
+
+def _check_workers(config: BuildConfig) -> None:
+    """What Beam would pass on, or run without a job."""
+    if "--streaming" in config.beam_args:
+        raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")
+    dry = config.beam_arg("dry_run")
+    if dry is not None:  # any value is true to Beam
+        raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
+    counts = {}
+    for flag in ("num_workers", "max_num_workers"):
+        if (value := config.beam_arg(flag)) is None:
+            continue
+        if not re.fullmatch(r"0*[1-9][0-9]*", value):
+            raise UsageError(f"--{flag} {clip(value)} is not a number of VMs. Give 1 or more, or leave it out.")
+        counts[flag] = int(value)
+    first, most = counts.get("num_workers", 1), counts.get("max_num_workers")
+    if most is not None and first > most:
+        raise UsageError(
+            f"--num_workers {first} is more than --max_num_workers {most}: VMs at first, and at most. Lower the one or raise the "
+            "other."
+        )
 
 
 def _require_bucket(flag: str, url: str) -> None:
@@ -117,7 +178,7 @@ def _require_bucket(flag: str, url: str) -> None:
         )
 
 
-def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
+def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> None:
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
     from shardfeed.storage.gcs_clients import google_client
@@ -126,11 +187,11 @@ def _check(place: Place, bucket: str, region: str, anywhere: bool) -> None:
     try:
         _asked(bucket, lambda: handle.reload(retry=None))
     except NotFound:
-        raise UsageError(_absent(place, bucket, region)) from None
+        raise UsageError(_absent(place, bucket, workers.region)) from None
     except Forbidden:  # storage.buckets.get is in no object role
         pass
     else:
-        _check_region(place, handle, region, anywhere)
+        _check_region(place, handle, workers, anywhere)
     try:
         granted = _asked(bucket, lambda: handle.test_iam_permissions(list(place.permissions), retry=None))
     except (NotFound, BadRequest, Forbidden):  # an emulator, or a bucket that says nothing
@@ -168,15 +229,15 @@ def _absent(place: Place, bucket: str, region: str) -> str:
     return f"--{place.flag} {clip(place.url)}: there is no bucket {bucket}. {remedy}"
 
 
-def _check_region(place: Place, handle: Any, region: str, anywhere: bool) -> None:
-    location = str(handle.location or "")
+def _check_region(place: Place, handle: Any, workers: Workplace, anywhere: bool) -> None:
+    location, region = str(handle.location or ""), workers.region
     if not location or anywhere or covers(location, handle.data_locations or (), region):
         return
     where = location.lower()
-    fix = (
-        f"Run the job there (--region {where})" if re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", where) else "Use a region of it"
-    )
+    without = f" without --{workers.flag}" if workers.flag else ""
+    fix = f"Run the job there (--region {where}{without})" if re.fullmatch(_REGION, where) else "Use a region of it"
+    because = f" (--{workers.flag} {workers.value})" if workers.flag else ""
     raise UsageError(
-        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}; every byte would "
-        f"cross regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
+        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}{because}; every "
+        f"byte would cross regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, TypeVar
@@ -46,7 +47,7 @@ def submit(pipeline: Any, options: Any) -> Any:
     """Hands the graph over; gives Beam's result.
 
     Raises:
-        UsageError: Dataflow, or the bucket for staged files, refuses.
+        UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
     from google.api_core.exceptions import GoogleAPICallError
@@ -58,6 +59,19 @@ def submit(pipeline: Any, options: Any) -> Any:
         said = re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message)  # the request
         text = f"{error.code or 'no answer'} {said}"
         raise UsageError(explain_refusal(text, project=cloud.project, region=cloud.region)) from error
+    except RuntimeError as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
+        raise UsageError(
+            f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
+        ) from error
+
+
+def _unpackaged(error: RuntimeError) -> str:
+    """Why there is no package for the workers; what pip or a setup.py says goes to this process's stderr by itself."""
+    cause = error.__cause__
+    if not isinstance(cause, subprocess.CalledProcessError):
+        return f"{clip((str(error) or type(error).__name__).splitlines()[0].rstrip('.'), 300)}."
+    flag = "--requirements_file" if "pip" in cause.cmd else "--setup_file"
+    return f"the command that packs {flag} ended with exit code {cause.returncode}; its own message is above. Mend that file."
 
 
 def job_link(result: Any, options: Any) -> str:

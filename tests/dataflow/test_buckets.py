@@ -64,14 +64,16 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
         yield server
 
 
-def check(*, anywhere: bool = False) -> None:
-    config = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=CLOUD)
+def check(*flags: str, anywhere: bool = False) -> None:
+    config = BuildConfig(
+        inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=(*CLOUD, *flags)
+    )
     check_buckets(config, region="us-central1", temp={"temp_location": "gs://scratch/tmp"}, anywhere=anywhere)
 
 
-def refused() -> str:
+def refused(*flags: str) -> str:
     with pytest.raises(UsageError) as caught:
-        check()
+        check(*flags)
     return str(caught.value)
 
 
@@ -117,6 +119,33 @@ def test_a_bucket_elsewhere_is_refused_with_both_ways_out(buckets: Buckets) -> N
 def test_a_bucket_elsewhere_can_be_accepted(buckets: Buckets) -> None:
     buckets.add("data", location="EUROPE-WEST4")
     check(anywhere=True)
+
+
+ELSEWHERE = pytest.mark.parametrize(
+    "flag", ["--worker_region=europe-west1", "--worker_zone=europe-west1-b", "--zone=europe-west1-b"]
+)
+
+
+@ELSEWHERE
+def test_buckets_far_from_the_workers_are_refused_though_the_job_is_near(buckets: Buckets, flag: str) -> None:
+    name, value = flag.split("=")
+    assert refused(flag) == (
+        "--input gs://photos/in: bucket photos is in US-CENTRAL1, the workers are in europe-west1 "
+        f"({name} {value}); every byte would cross regions, slowly and for a fee. Run the job there (--region us-central1 "
+        f"without {name}), use a bucket in europe-west1, or accept it with --cross_region."
+    )
+
+
+@ELSEWHERE
+def test_workers_far_from_the_buckets_can_be_accepted(buckets: Buckets, flag: str) -> None:
+    check(flag, anywhere=True)
+
+
+@ELSEWHERE
+def test_buckets_near_the_workers_pass_though_the_job_is_far(buckets: Buckets, flag: str) -> None:
+    for name in ("photos", "data", "scratch"):
+        buckets.add(name, location="EUROPE-WEST1")
+    check(flag)
 
 
 def test_an_absent_input_bucket_is_refused(buckets: Buckets) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 from apache_beam.utils import retry as beam_retry
@@ -30,7 +31,44 @@ pytestmark = pytest.mark.usefixtures("as_usual")
             "--region us-central1-a is not a region. That is a zone; its region is us-central1.",
         ),
         (("--region", "Iowa"), "--region Iowa is not a region. Such as us-central1."),
-        (("--temp_location", "/tmp"), "Dataflow needs --temp_location: a gs:// folder"),
+        (("--worker_region", "europe-west1-b"), "--worker_region europe-west1-b is not a region. That is a zone; its"),
+        (("--worker_zone", "Iowa"), "--worker_zone Iowa is not a zone. Such as us-central1-a;"),
+        (
+            ("--worker_zone", "us-central1-a", "--worker_region", "us-central1"),
+            "--worker_region us-central1 and --worker_zone us-central1-a both say where the workers run. Give one of them;",
+        ),
+        (
+            ("--worker_zone", "europe-west1-b"),
+            "the workers are in europe-west1 (--worker_zone europe-west1-b); every byte would cross regions",
+        ),
+        (
+            ("--max_num_workers", "-5"),
+            "--max_num_workers -5 is not a number of VMs. Give 1 or more, or leave it out.\n",
+        ),
+        (("--max_num_workers", "0"), "--max_num_workers 0 is not a number of VMs. Give 1 or more, or leave it out.\n"),
+        (("--num_workers", "0"), "--num_workers 0 is not a number of VMs."),
+        (
+            ("--num_workers", "50", "--max_num_workers", "10"),
+            "--num_workers 50 is more than --max_num_workers 10: VMs at first, and at most. Lower the one or raise the other.\n",
+        ),
+        (
+            ("--streaming",),
+            "--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.\n",
+        ),
+        (
+            ("--dry_run", "true"),
+            "--dry_run true: nothing would be built. Leave it out; for a forecast: shardfeed plan\n",
+        ),
+        (
+            ("--temp_location", "/tmp"),
+            "--temp_location /tmp: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the workers' "
+            "region, such as --temp_location gs://data/shardfeed-tmp\n",
+        ),
+        (
+            ("--staging_location", "/local/x"),
+            "--staging_location /local/x: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the "
+            "workers' region, such as --staging_location gs://data/shardfeed-tmp\n",
+        ),
         (
             ("--temp_location", "gs://absent/tmp"),
             "--temp_location gs://absent/tmp: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
@@ -53,7 +91,18 @@ pytestmark = pytest.mark.usefixtures("as_usual")
         "a title",
         "a zone",
         "no region",
+        "a zone for a region of workers",
+        "no zone",
+        "two places for workers",
+        "far workers",
+        "fewer than no workers",
+        "no workers",
+        "no first workers",
+        "more workers than at most",
+        "streaming",
+        "a dry run",
         "a local temp",
+        "a local staging",
         "no temp bucket",
         "no staging bucket",
         "far buckets",
@@ -76,6 +125,44 @@ def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud)
         "shardfeed: --runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the "
         "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flag", "name", "said"),
+    [
+        ("--setup_file", "absent/setup.py", "The file {path} cannot be found. It was specified in the --setup_file"),
+        ("--setup_file", "other.py", "The --setup_file option expects the full path to a file named setup.py or"),
+        (
+            "--setup_file",
+            "setup.py",
+            "the command that packs --setup_file ended with exit code 1; its own message is above.",
+        ),
+        (
+            "--requirements_file",
+            "absent.txt",
+            "The file {path} cannot be found. It was specified in the --requirements_file",
+        ),
+        (
+            "--extra_package",
+            "absent.tar.gz",
+            "The file {path} cannot be found. It was specified in the --extra_package",
+        ),
+    ],
+    ids=["no setup.py", "another name", "a setup.py that raises", "no requirements", "no package"],
+)
+def test_a_package_that_cannot_be_made_is_a_bad_argument(
+    cloud: Cloud, tmp_path: Path, flag: str, name: str, said: str
+) -> None:
+    for file in ("other.py", "setup.py"):
+        (tmp_path / file).write_text("raise ValueError('this one')\n")
+    before = len(cloud.service.jobs)
+    ended = cloud.submit(flag, str(tmp_path / name))
+    last = ended.err.splitlines()[-1]
+    assert (ended.code, ended.out, len(cloud.service.jobs)) == (2, "", before)
+    assert last.startswith("shardfeed: no job was submitted: " + said.format(path=tmp_path / name))
+    assert last.endswith(" docs/dataflow.md has what workers need.")
+    assert "Traceback" not in ended.err
+    assert "carry on" not in ended.err
 
 
 DISABLED = (
@@ -232,6 +319,8 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
         (("--project", "My Project"), "--project My Project is not a project's id"),
         (("--region", "us-central1-a"), "That is a zone; its region is us-central1."),
         (("--temp_location", "gs://absent/tmp"), "--temp_location gs://absent/tmp: there is no bucket absent."),
+        (("--staging_location", "/local/x"), "--staging_location /local/x: Dataflow needs a gs:// folder here"),
+        (("--zone", "europe-west1-b"), "the workers are in europe-west1 (--zone europe-west1-b);"),
     ],
 )
 def test_a_plan_refuses_what_the_job_would(cloud: Cloud, flags: tuple[str, ...], said: str) -> None:

@@ -136,6 +136,12 @@ def test_a_python_that_cannot_run_the_command_is_named(tmp_path: Path, python: s
         ("--service_account_email", "give the account as SERVICE_ACCOUNT=…, for it is asked about."),
         ("--output=gs://b/c", "the output is the second argument."),
         ("--project", "give the project as PROJECT=…, for it is what gcloud is asked about."),
+        ("--machine_type=n1-standard-1", "give the type as MACHINE_TYPE=…, for it is looked up first."),
+        ("--worker_harness_container_image", "give the image as IMAGE=…, for it is looked up first."),
+        ("--worker_region", "give the region as REGION=…, for it is what gcloud is asked about."),
+        ("--worker_zone=us-east1-b", "give the region as REGION=…, for it is what gcloud is asked about."),
+        ("--zone", "give the region as REGION=…, for it is what gcloud is asked about."),
+        ("--setup_file", "the workers' package is made by this checkout's setup.py. For another: IMAGE=…"),
         ("--region=us-east1", "give the region as REGION=…, for it is what gcloud is asked about."),
     ],
 )
