@@ -178,20 +178,23 @@ output_bucket=${output#gs://}
 TEMP=${TEMP:-gs://${output_bucket%%/*}/shardfeed-tmp}
 check TEMP "$TEMP" "$bucket/.+" "gs://BUCKET/FOLDER"
 for argument in "$@"; do  # a second one would win over what is asked for and checked here
-  case $argument in
-    --runner | --runner=*) fail "$argument after OUTPUT: this script is for Dataflow. For other engines: shardfeed build --runner …" ;;
-    --sdk_container_image | --sdk_container_image=* | --worker_harness_container_image | --worker_harness_container_image=*)
+  [[ $argument == --* ]] || continue
+  name=${argument%%=*}
+  name=${name#--}
+  case --${name//-/_} in  # shardfeed takes hyphens too
+    --runner) fail "$argument after OUTPUT: this script is for Dataflow. For other engines: shardfeed build --runner …" ;;
+    --sdk_container_image | --worker_harness_container_image)
       fail "$argument after OUTPUT: give the image as IMAGE=…, for it is looked up first." ;;
-    --temp_location | --temp_location=*) fail "$argument after OUTPUT: give the folder as TEMP=gs://…, for its bucket is looked at first." ;;
-    --worker_machine_type | --worker_machine_type=* | --machine_type | --machine_type=*)
+    --temp_location) fail "$argument after OUTPUT: give the folder as TEMP=gs://…, for its bucket is looked at first." ;;
+    --worker_machine_type | --machine_type)
       fail "$argument after OUTPUT: give the type as MACHINE_TYPE=…, for it is looked up first." ;;
-    --network | --network=* | --subnetwork | --subnetwork=*) fail "$argument after OUTPUT: give it as NETWORK=…, for it is looked up first." ;;
-    --service_account_email | --service_account_email=*) fail "$argument after OUTPUT: give the account as SERVICE_ACCOUNT=…, for it is asked about." ;;
-    --output | --output=*) fail "$argument after OUTPUT: the output is the second argument." ;;
-    --project | --project=*) fail "$argument after OUTPUT: give the project as PROJECT=…, for it is what gcloud is asked about." ;;
-    --region | --region=* | --worker_region | --worker_region=* | --worker_zone | --worker_zone=* | --zone | --zone=*)
+    --network | --subnetwork) fail "$argument after OUTPUT: give it as NETWORK=…, for it is looked up first." ;;
+    --service_account_email) fail "$argument after OUTPUT: give the account as SERVICE_ACCOUNT=…, for it is asked about." ;;
+    --output) fail "$argument after OUTPUT: the output is the second argument." ;;
+    --project) fail "$argument after OUTPUT: give the project as PROJECT=…, for it is what gcloud is asked about." ;;
+    --region | --worker_region | --worker_zone | --zone)
       fail "$argument after OUTPUT: give the region as REGION=…, for it is what gcloud is asked about." ;;
-    --setup_file | --setup_file=*)
+    --setup_file)
       [[ -n ${IMAGE:-} ]] || fail "$argument after OUTPUT: the workers' package is made by this checkout's setup.py. For another: IMAGE=…" ;;
   esac
 done

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import logging
+import os
 import secrets
 import time
 from collections.abc import Container
@@ -110,6 +111,7 @@ def _record(config: BuildConfig) -> RunRecord:
 def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> Submitted | None:
     with uncollected():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
         import apache_beam as beam
+        from apache_beam.options.pipeline_options import SetupOptions
 
         from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.build import build
@@ -123,6 +125,9 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     leave_failures_to_launcher()  # some engines' workers are threads of this process
     options = EngineOptions(list(config.beam_args), save_main_session=False)
+    setup = options.view_as(SetupOptions)
+    if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+        setup.setup_file = os.path.abspath(setup.setup_file)
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)
     engine: Any = config.engine

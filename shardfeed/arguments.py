@@ -16,7 +16,7 @@ _UNITS = {"": 1, "B": 1} | {
 COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
 _BYTES_MOST = 1 << 60
 _SIDE_MOST = 65_535  # pixels: JPEG has no larger images
-_BYTES = re.compile(r"(\d+|\d+\.\d+(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
+_BYTES = re.compile(r"(\d{1,30}|\d{1,30}\.\d{1,30}(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
 def integer(name: str, value: object, *, least: int | None = None, most: int = COUNT) -> int:
@@ -110,6 +110,6 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     Raises:
         UsageError: naming the argument ``name``.
     """
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:  # an array may equal a text
         raise UsageError(f"{name}={clip(repr(value))}: expected {' or '.join(map(repr, allowed))}.")
     return str(value)

@@ -143,6 +143,8 @@ def test_a_python_that_cannot_run_the_command_is_named(tmp_path: Path, python: s
         ("--zone", "give the region as REGION=…, for it is what gcloud is asked about."),
         ("--setup_file", "the workers' package is made by this checkout's setup.py. For another: IMAGE=…"),
         ("--region=us-east1", "give the region as REGION=…, for it is what gcloud is asked about."),
+        ("--worker-machine-type", "give the type as MACHINE_TYPE=…, for it is looked up first."),
+        ("--temp-location=gs://b/t-t", "give the folder as TEMP=gs://…, for its bucket is looked at first."),
     ],
 )
 def test_what_the_script_gives_itself_is_not_given_again(tmp_path: Path, flag: str, said: str) -> None:

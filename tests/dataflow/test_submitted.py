@@ -58,6 +58,12 @@ def job(submitted: tuple[Ended, Job]) -> Job:
     return submitted[1]
 
 
+def test_a_setup_file_is_found_from_its_own_folder(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cloud.tree)
+    packages = pool(job_of(cloud, "--setup_file", "setup.py"))["packages"]
+    assert any(package["name"] == "workflow.tar.gz" for package in packages)
+
+
 @pytest.fixture(scope="module")
 def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
     return graph(job)

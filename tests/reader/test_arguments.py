@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.arguments import byte_count
+from shardfeed.arguments import byte_count, choice
 from tests.datasets import write_dataset
 
 FEWER = "Give a start_step below 4, or more epochs."
@@ -125,8 +125,32 @@ def test_bytes_may_be_more_than_a_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "MB", "-1MB", "1.5", "1.5B", "1.MB", ".5MB", "0.0001KB", "1PB", "1I", "1 0MB", "١MB"], ids=repr
+    "text",
+    [
+        "",
+        "MB",
+        "-1MB",
+        "1.5",
+        "1.5B",
+        "1.MB",
+        ".5MB",
+        "0.0001KB",
+        "1PB",
+        "1I",
+        "1 0MB",
+        "١MB",
+        "1" * 5000,
+        "1" * 5000 + "MB",
+    ],
+    ids=lambda text: repr(text)[:12],
 )
 def test_other_spellings_are_refused(text: str) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^shuffle_buffer="):
         byte_count("shuffle_buffer", text)
+
+
+def test_what_only_equals_a_choice_is_refused() -> None:
+    with pytest.raises(shardfeed.UsageError) as found:
+        choice("eval_remainder", np.array(["pad"]), ("pad", "partial"))
+
+    assert str(found.value) == "eval_remainder=array(['pad'], dtype='<U3'): expected 'pad' or 'partial'."
