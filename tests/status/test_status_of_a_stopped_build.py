@@ -1,0 +1,98 @@
+"""``shardfeed status`` of builds that rejects stopped, and of those that something else did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.status_command import status_of
+from shardfeed.errors import IncompleteError, TooManyRejectsError
+from tests.pipeline.photos import write_photos
+from tests.status.test_status import OPTIONS
+from transforms import compose_shards, reconcile
+from transforms.elements import Counts, Plan, Totals, Verdict
+from transforms.reconciling import RejectLimit
+
+STOPPED = "images that cannot be used stopped it; nothing was published"
+
+
+def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    for number in range(2):
+        (photos / "cat" / f"bad{number}.jpg").write_bytes(b"<html>")
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, max_rejected=RejectLimit(count=1))
+    with pytest.raises(Exception, match="cannot be used"):
+        run_build(config)
+
+    status = status_of(str(out))
+    (rejects,) = out.rglob("rejects-*.jsonl")
+    assert (status.state, status.code, status.rejects) == ("rejected", 3, (str(rejects),))
+    lines = status.to_text().splitlines()
+    assert lines[:2] == [
+        f"{out}: {STOPPED}",
+        "  images     10 of 10 (100 %), 2 rejected (FORMAT 2)",
+    ]
+    assert f"  rejects    {rejects}" in lines
+    assert "--max_rejected" in lines[-1]
+
+    run_build(replace(config, max_rejected=RejectLimit(count=2)))
+    assert status_of(str(out)).state == "complete"
+
+
+def test_what_a_lost_class_takes_is_said_by_the_rerun_and_not_guessed(tmp_path: Path) -> None:
+    """No limit would help, which no file tells: only the next step that holds in every case is named."""
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    (photos / "dog").mkdir()
+    (photos / "dog" / "0.jpg").write_bytes(b"<html>")
+    with pytest.raises(TooManyRejectsError, match="no image of 1 class"):
+        run_build(BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS))
+
+    lines = status_of(str(out)).to_text().splitlines()
+    assert (lines[0], lines[-1]) == (
+        f"{out}: {STOPPED}",
+        "Next: look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it takes (a "
+        "higher --max_rejected, or mended images and --discard_incomplete)",
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 2], ids=["too low", "high enough"])
+def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    for number in range(2):
+        (photos / "cat" / f"bad{number}.jpg").write_bytes(b"<html>")
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, max_rejected=RejectLimit(count=1))
+    with pytest.raises(TooManyRejectsError):
+        run_build(config)
+
+    def stopped(*_: object) -> None:
+        raise IncompleteError("before the first shard")
+
+    monkeypatch.setattr(compose_shards, "compose_shard", stopped)
+    with pytest.raises((TooManyRejectsError, IncompleteError)):
+        run_build(replace(config, max_rejected=RejectLimit(count=limit)))
+
+    status = status_of(str(out))
+    assert (status.state, status.code) == (("rejected", 3) if limit == 1 else ("publishing", 4))
+
+
+def test_images_that_the_engine_lost_are_no_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    (photos / "cat" / "bad.jpg").write_bytes(b"<html>")
+    real = reconcile.judge
+
+    def lost(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
+        return real(replace(counts, key_sums={"train": 0}), totals, plan, limit)
+
+    monkeypatch.setattr(reconcile, "judge", lost)
+    with pytest.raises(IncompleteError, match="the engine loses or doubles elements") as failed:
+        run_build(BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS))
+
+    status = status_of(str(out))
+    assert (status.state, status.code, status.rejects) == ("publishing", IncompleteError.code, ())
+    assert "Rejects:" not in str(failed.value)
