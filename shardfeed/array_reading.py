@@ -1,7 +1,8 @@
 """Windows to decoded batches: reads ahead in one pool of threads, decodes in another, hands batches out in order.
 
 The one decision: two pools. A reader waits for the store and a decoder for a core; in one pool, reads of the next window would
-queue behind the decoding of this one, and the stream would stop at every window's end.
+queue behind the decoding of this one, and the stream would stop at every window's end. A thread beside them finds a window's
+images when its blocks are there, so that who takes batches never does.
 """
 
 from __future__ import annotations
