@@ -4,6 +4,7 @@ The command line is imported inside ``main``, so that Ctrl-C while that goes on 
 """
 
 import contextlib
+import gc
 import sys
 
 from pipeline.early_signals import leaving_at_once
@@ -24,6 +25,8 @@ def main() -> int:
         # Python notes a KeyboardInterrupt that leaves code in a string (a dataclass is made by such), and would end by the
         # signal although it was caught; running another string takes the note back.
         exec("")
+        # The interpreter's end looks at every object three times, for cycles. Of Beam's imports that took half a second.
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ def _run(group: argparse._ArgumentGroup) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="threads a process (default one a core; from a bucket at least 8 that read, while one a core encodes)",
+        help="threads of the machine, helper processes included; on Dataflow of each process (default one a core; from a "
+        "bucket at least 8 that read, while one a core encodes)",
     )
     add("--discard_incomplete", action="store_true", help="first remove an unfinished build from --output")
     add("--keep_parts", action="store_true", help="leave the finished parts under _parts/ after publishing")

@@ -8,7 +8,8 @@ step takes over it hands them parts as they get free. A helper is a joined build
 it safe, and leaving it out, or killing it, changes no byte.
 
 A bucket is listed once: by the first helper, which hands what it found to the graph, and the others begin nothing by themselves.
-Of a large listing nothing is begun (three seconds do not matter there).
+Of a large listing nothing is begun (three seconds do not matter there). A worker of an engine has helpers that begin nothing by
+themselves either (``pipeline.worker_helpers``).
 """
 
 from __future__ import annotations
@@ -56,19 +57,21 @@ Part = tuple[str, int]
 
 
 class Helpers:
-    """The helpers of one build: processes that start with the with block, and encode in ``at_work``'s."""
+    """The helpers of one build: processes that start with the with block, and encode in ``at_work``'s.
 
-    def __init__(self, config: BuildConfig) -> None:
+    ``in_worker``: of an engine's worker, which begin nothing by themselves and encode from ``begin`` to the with block's end.
+    """
+
+    def __init__(self, config: BuildConfig, *, in_worker: bool = False) -> None:
         self._config = config
         urls = [root.url for root in config.roots]
         threads = config.threads or default_threads(urls)
-        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.encodes_here else 0
-        self._lists = any(map(storage.is_remote, urls))
+        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.encodes_here or in_worker else 0
+        self._begin_early = not in_worker
+        self._lists = self._begin_early and any(map(storage.is_remote, urls))
         self._each = threads // (count + 1)
-        self._orders = [
-            (config, number, count, self._each, 0 if number and self._lists else MOST_IMAGES, self._lists)
-            for number in range(count)
-        ]
+        most = [MOST_IMAGES if self._begin_early and not (number and self._lists) else 0 for number in range(count)]
+        self._orders = [(config, number, count, self._each, most[number], self._lists) for number in range(count)]
         self._helpers: list[_Helper] = []
         self._closed = threading.Event()
         self._asking = threading.Lock()  # an engine may run several copies of a step at a time
@@ -88,14 +91,18 @@ class Helpers:
         """There is something to build: before this block they only start, after it they are gone."""
         try:
             if self._helpers:
-                for helper in self._helpers:
-                    helper.tell("begin")
+                self.begin()
                 RUN.helpers = self
-                threading.Thread(target=self._watch, args=(tuple(self._helpers),), name="helpers", daemon=True).start()
             yield
         finally:
             self._close()
             RUN.helpers = None
+
+    def begin(self) -> None:
+        """Has them encode."""
+        for helper in self._helpers:
+            helper.tell("begin")
+        threading.Thread(target=self._watch, args=(tuple(self._helpers),), name="helpers", daemon=True).start()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -130,6 +137,8 @@ class Helpers:
 
     def take_over(self) -> dict[Part, Made]:
         """Ends what helpers do by themselves; the parts that they have finished or in hand."""
+        if not self._begin_early:
+            return {}  # at once: they need not be up
         for helper in self._helpers:
             helper.tell("finish")
         begun: dict[Part, Made] = {}

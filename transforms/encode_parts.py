@@ -19,7 +19,7 @@ from transforms.images.rejects import Reason
 from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.outcome import Output, reported
-from transforms.run_state import RUN
+from transforms.run_state import RUN, Helpers, WorkerHelpers
 from transforms.side_inputs import AsSingleton
 from transforms.spent import Spent
 from transforms.worker_versions import require_same
@@ -29,7 +29,10 @@ _LOG = logging.getLogger("shardfeed")
 
 @dataclass(eq=False)
 class EncodeParts(beam.PTransform[Any, Any]):
-    """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a part that is there is not redone."""
+    """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a part that is there is not redone.
+
+    ``beside``: helpers of the process that encodes, where the program that started the build has none (``RUN.helpers``).
+    """
 
     plan: PCollection[Plan]
     sources: tuple[str, ...]
@@ -37,9 +40,10 @@ class EncodeParts(beam.PTransform[Any, Any]):
     threads: int
     encoders: int
     output: Output
+    beside: WorkerHelpers | None = None
 
     def expand(self, grouped: PCollection[tuple[tuple[str, int], Iterable[bytes]]]) -> PCollection[PartResult]:
-        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.output)
+        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.output, self.beside)
         return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
 
 
@@ -47,10 +51,18 @@ class _Encode(beam.DoFn):
     """Results come one part late, so that the pool has the next part while one is written; ``finish_bundle`` gives the last."""
 
     def __init__(
-        self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, output: Output
+        self,
+        sources: tuple[str, ...],
+        options: BuildOptions,
+        threads: int,
+        encoders: int,
+        output: Output,
+        beside: WorkerHelpers | None,
     ) -> None:
         self._sources, self._options, self._output = sources, options, output
         self._threads, self._encoders = threads, encoders
+        self._beside = beside
+        self._joined: Helpers | None = None
         self._encoder: PartEncoder | None = None
         self._metrics = _PartMetrics()
 
@@ -83,11 +95,14 @@ class _Encode(beam.DoFn):
         if self._encoder is not None:
             self._encoder.close()
             self._encoder = None
+        if self._beside is not None and self._joined is not None:
+            self._beside.leave()
+            self._joined = None
 
     def _open(self, plan: Plan) -> PartEncoder:
         RUN.enter("encoding")
         require_same(tuple(plan.versions.items()))
-        helpers = RUN.helpers
+        helpers = self._helpers(plan)
         threads = self._threads or default_threads(self._sources)
         return PartEncoder(
             sources=self._sources,
@@ -99,6 +114,13 @@ class _Encode(beam.DoFn):
             processes=helpers.count + 1 if helpers else 1,
             helpers=helpers,
         )
+
+    def _helpers(self, plan: Plan) -> Helpers | None:
+        if self._beside is None:
+            return RUN.helpers
+        if self._joined is None:
+            self._joined = self._beside.join(plan)
+        return self._joined
 
     def _count(self, result: PartResult) -> PartResult:
         assert self._encoder is not None  # it made the result

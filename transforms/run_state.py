@@ -53,6 +53,16 @@ class Helpers(Protocol):
         """Has a helper make a part; None when all have enough."""
 
 
+class WorkerHelpers(Protocol):
+    """Helpers of whichever process encodes; see ``pipeline.worker_helpers``."""
+
+    def join(self, plan: Plan) -> Helpers | None:
+        """The helpers of this process for this plan; None: it has none for it."""
+
+    def leave(self) -> None:
+        """Undoes a ``join`` that gave helpers."""
+
+
 @dataclass
 class RunState:
     """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished.

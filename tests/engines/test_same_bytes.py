@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +18,11 @@ from tests.engines.servers import Server
 from tests.engines.worker import Worker
 from tests.promises import builds, disk, hooks
 
-# A worker's own account: its process, that of the pool which started it, and where its code comes from.
+# The account of a worker, and of a helper of one: its process, that which started it, and where its code comes from.
 WITNESS = """
+from pipeline import helpers, worker_helpers
+helpers.cores = lambda: 2
+worker_helpers.NAME = {name!r}  # whatever other tests run beside this one
 from transforms import slices
 process = slices.process_image
 def witnessed(*args, **kwargs):
@@ -46,24 +51,26 @@ def test_prism_with_a_worker_thread_in_the_launcher(
 
 @dataclass(frozen=True)
 class Encoded:
-    """Who encoded images: the workers' process ids, and those of their pools; and the code that each worker ran, and where."""
+    """Who encoded images: pairs of process ids, its own and that of who started it; and the code that it ran, and where."""
 
-    workers: set[int]
-    pools: set[int]
+    who: set[tuple[int, int]]
     code: set[tuple[str, str]]
+
+    def started_by(self, *pids: int) -> set[int]:
+        """Processes that encoded and were started by any of these."""
+        return {pid for pid, parent in self.who if parent in pids}
 
 
 @pytest.fixture
 def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
     """Has workers write down who they are; tells what they wrote."""
     log = tmp_path / "witness"
-    hook.write_text(WITNESS.format(log=str(log)))
+    hook.write_text(WITNESS.format(log=str(log), name=f"witness {os.getpid()}"))
 
     def read() -> Encoded:
         said = [line.split() for line in log.read_text().splitlines()]
         return Encoded(
-            {int(pid) for pid, _, _, _ in said},
-            {int(parent) for _, parent, _, _ in said},
+            {(int(pid), int(parent)) for pid, parent, _, _ in said},
             {(folder, file) for _, _, folder, file in said},
         )
 
@@ -84,7 +91,32 @@ def test_prism_with_a_worker_that_has_only_beam_and_the_source_package(
 
     assert disk.digests(tmp_path / "out") == reference
     encoded = witness()
-    assert (len(encoded.workers), encoded.pools, encoded.code) == (1, {pool.process.pid}, installed(worker))
+    workers = encoded.started_by(pool.process.pid)
+    helpers = encoded.started_by(*workers)
+    assert (len(workers), len(helpers), len(encoded.who), encoded.code) == (1, 1, 2, installed(worker)), encoded
+
+
+DYING_HELPER = """
+if "helper_process" in " ".join(sys.orig_argv):
+    def die(*args, **kwargs):
+        open({log!r}, "a").close()
+        os.kill(os.getpid(), 9)
+    slices.process_image = die
+"""
+
+
+def test_a_helper_of_a_worker_that_dies_changes_nothing(
+    prism_program: Path, pool: Server, witness: Callable[[], Encoded], hook: Path, photos: Path,
+    reference: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
+    died = tmp_path / "died"
+    hook.write_text(hook.read_text() + DYING_HELPER.format(log=str(died)))
+    with servers.prism(prism_program, pool, tmp_path) as engine:
+        ended = builds.built(photos, tmp_path / "out", *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
+
+    assert (ended.err, disk.digests(tmp_path / "out")) == ("", reference)
+    assert died.exists()
+    assert len(witness().who) == 1
 
 
 def test_beams_job_service_with_workers_of_two_pools_that_have_only_beam_and_the_source_package(
@@ -103,5 +135,7 @@ def test_beams_job_service_with_workers_of_two_pools_that_have_only_beam_and_the
 
     assert disk.digests(tmp_path / "out") == reference
     encoded = witness()
-    pools = {pool.process.pid, second.process.pid}
-    assert (len(encoded.workers), encoded.pools, encoded.code) == (2, pools, installed(worker))
+    workers = [encoded.started_by(of.process.pid) for of in (pool, second)]
+    helpers = encoded.started_by(*itertools.chain(*workers))
+    counts = [*map(len, workers), len(helpers), len(encoded.who)]
+    assert (counts, encoded.code) == ([1, 1, 1, 3], installed(worker)), encoded

@@ -157,7 +157,7 @@ def test_every_name_is_declared_and_there_are_fewer_than_a_hundred(tmp_path: Pat
     from transforms.outcome import Output
 
     output = Output(str(tmp_path), "run")
-    steps = (_Count(OPTIONS), _Encode(("in",), OPTIONS, 1, 1, output)._metrics, _Compose(output))
+    steps = (_Count(OPTIONS), _Encode(("in",), OPTIONS, 1, 1, output, None)._metrics, _Compose(output))
     names = [name for step in steps for value in vars(step).values() for name in _names_in(value)]
 
     assert sorted(names) == sorted(COUNTERS | DISTRIBUTIONS)

@@ -1,0 +1,98 @@
+"""Which workers have helpers, and that all copies of a step in one worker share those of its build."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from pipeline import helpers, worker_helpers
+from pipeline.config import BuildConfig
+from pipeline.interrupt import descendants
+from pipeline.worker_helpers import WorkerHelpers, helpers_of_workers
+from transforms.elements import Plan
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+
+MULTI = ("--direct_running_mode", "multi_processing")
+SERVICE = ("--job_endpoint", "localhost:2")
+EXTERNAL = (*SERVICE, "--environment_type", "EXTERNAL", "--environment_config", "localhost:1")
+
+
+def config_of(folder: Path, *beam_args: str, runner: str | None = None) -> BuildConfig:
+    options = BuildOptions(image=ImageOptions(height=8, width=8))
+    return BuildConfig(
+        (str(folder / "in"),), str(folder / "out"), options, threads=3, runner=runner, beam_args=beam_args
+    )
+
+
+@pytest.mark.parametrize(
+    ("runner", "beam_args", "have"),
+    [
+        (None, (), False),
+        ("FnApiRunner", MULTI, False),
+        ("PrismRunner", (), False),
+        ("PrismRunner", EXTERNAL, True),
+        ("PortableRunner", EXTERNAL, True),
+        ("PortableRunner", (*SERVICE, "--environment_type", "LOOPBACK"), False),
+        ("FlinkRunner", ("--environment_type", "DOCKER"), True),
+        ("DataflowRunner", ("--project=p", "--region=r", "--temp_location=gs://b/t"), False),
+    ],
+)
+def test_workers_have_helpers_where_an_engine_starts_one_a_machine(
+    runner: str | None, beam_args: tuple[str, ...], have: bool, tmp_path: Path
+) -> None:
+    assert (helpers_of_workers(config_of(tmp_path, *beam_args, runner=runner)) is not None) is have
+
+
+@pytest.fixture
+def name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """That of this test's machine, which has three cores."""
+    name = f"test of worker helpers {os.getpid()}"
+    monkeypatch.setattr(worker_helpers, "NAME", name)
+    monkeypatch.setattr(helpers, "cores", lambda: 3)
+    return name
+
+
+def plan_of(fingerprint: str) -> Plan:
+    return Plan(fingerprint, classes=("cat",), versions={}, candidates=2, splits={})
+
+
+@pytest.fixture
+def workers(name: str, tmp_path: Path) -> WorkerHelpers:
+    return WorkerHelpers(config_of(tmp_path, *EXTERNAL, runner="PortableRunner"))
+
+
+def test_copies_of_a_step_share_helpers_that_end_with_the_last_of_them(workers: WorkerHelpers) -> None:
+    before = set(descendants(os.getpid()))
+    first = workers.join(plan_of("a"))
+    assert first is not None and (first.count, first.threads) == (2, 2)
+    started = set(descendants(os.getpid())) - before
+    assert len(started) == 2
+    assert workers.join(plan_of("a")) is first
+    workers.leave()
+    assert started <= set(descendants(os.getpid()))
+    workers.leave()
+    assert started.isdisjoint(descendants(os.getpid()))
+
+
+def test_another_build_in_the_same_worker_has_none_until_the_first_has_ended(
+    workers: WorkerHelpers, tmp_path: Path
+) -> None:
+    other = WorkerHelpers(config_of(tmp_path / "other", *EXTERNAL, runner="PortableRunner"))
+    assert workers.join(plan_of("a")) is not None
+    assert workers.join(plan_of("b")) is None  # another listing
+    assert other.join(plan_of("a")) is None
+    workers.leave()
+    assert other.join(plan_of("a")) is not None
+    other.leave()
+
+
+def test_a_second_worker_of_a_machine_has_none(workers: WorkerHelpers, name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as another:
+        another.bind(f"\0{name} {os.getuid()}")
+        assert workers.join(plan_of("a")) is None
+    assert workers.join(plan_of("a")) is not None
+    workers.leave()
