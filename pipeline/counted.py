@@ -15,11 +15,15 @@ from transforms.run_state import RUN
 
 
 def counted(result: Any) -> dict[str, int]:
-    """Our counters by name; ``result`` is Beam's."""
+    """Our counters by name, summed over the steps that have one of it; ``result`` is Beam's."""
     from apache_beam.metrics.metric import MetricsFilter
 
     found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
-    return {counter.key.metric.name: counter.committed or counter.attempted or 0 for counter in found}
+    counts: dict[str, int] = {}
+    for counter in found:
+        name = counter.key.metric.name
+        counts[name] = counts.get(name, 0) + (counter.committed or counter.attempted or 0)
+    return counts
 
 
 def note_counted(result: Any) -> None:

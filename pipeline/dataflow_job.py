@@ -139,8 +139,8 @@ def progress_text(result: Any) -> str:
     text = f"encoded {done:,} of {counts.get('images_listed', 0):,} images, {human_bytes(counts.get('bytes_out', 0))}"
     if counts.get("images_rejected"):
         text += f", {counts['images_rejected']:,} rejected"
-    if counts.get("read_retries"):
-        text += f", {counts['read_retries']:,} reads tried again"
+    if again := sum(count for name, count in counts.items() if name.endswith("_retries")):
+        text += f", {again:,} requests tried again"
     return text
 
 

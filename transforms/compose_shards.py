@@ -12,6 +12,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed import storage
+from shardfeed.storage import retry
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.composing import compose_shard
 from transforms.elements import Plan, ShardPlan, ShardResult
@@ -45,6 +46,7 @@ class _Compose(beam.DoFn):
         self._bundle: list[ShardPlan] = []
         self._fingerprint = ""
         self._shards = Metrics.counter("shardfeed", "shards_composed")
+        self._retries = Metrics.counter("shardfeed", "compose_retries")
         self._times = Metrics.distribution("shardfeed", "compose_ms")
 
     def start_bundle(self) -> None:
@@ -55,9 +57,10 @@ class _Compose(beam.DoFn):
         self._fingerprint = plan.fingerprint
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window = GlobalWindow()
+        window, waits = GlobalWindow(), retry.waits()
         with reported(self._output):
             composed = side_by_side(self._output.url, self._compose, self._bundle, AT_ONCE)
+        self._retries.inc(retry.waits() - waits)
         for result, seconds in composed:
             self._shards.inc()
             self._times.update(round(1000 * seconds))

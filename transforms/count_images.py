@@ -28,6 +28,9 @@ class CountImages(beam.PTransform[Any, Any]):
             | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
         )
 
+    def display_data(self) -> dict[str, Any]:
+        return {"splits": self._options.splits}
+
 
 class _Count(beam.DoFn):
     """``images_listed`` is what ends as written, rejected or skipped."""

@@ -142,7 +142,8 @@ class _PartMetrics:
         self._made, self._kept = counter("parts_made"), counter("parts_kept")
         self._images_kept = counter("images_kept")  # of the kept parts, written or rejected
         self._written, self._rejected = counter("images_written"), counter("images_rejected")
-        self._in, self._out, self._retries = counter("bytes_in"), counter("bytes_out"), counter("read_retries")
+        self._in, self._out = counter("bytes_in"), counter("bytes_out")
+        self._read_retries, self._write_retries = counter("read_retries"), counter("write_retries")
         self._reasons = {reason.value: counter(f"rejected_{reason.value.lower()}") for reason in Reason}
         self._fixes = {name: counter(f"fix_{name}") for name in FIXES}
         self._times = {
@@ -164,7 +165,8 @@ class _PartMetrics:
         times = "finished by an earlier run"
         if spent is not None:
             self._in.inc(spent.bytes_in)
-            self._retries.inc(spent.retries)
+            self._read_retries.inc(spent.read_retries)
+            self._write_retries.inc(spent.write_retries)
             millis = {name: round(getattr(spent, name) * 1000) for name in self._times}
             for name, value in millis.items():
                 self._times[name].update(value)

@@ -19,6 +19,7 @@ from shardfeed import storage
 from shardfeed.checksums import crc32c
 from shardfeed.errors import UsageError, clip
 from shardfeed.hashing import MASK128, hash64
+from shardfeed.storage import retry
 from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats
 from transforms.options import BuildOptions
@@ -141,11 +142,14 @@ class PartEncoder:
 
     def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent | None]:
         """(result, what it took, None if it was there already) of one part, from the look for its sidecar to its commit."""
+        waits = retry.waits()  # of this thread: images are read by others
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
             return found.result, None
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        return self._finish(split, part, self._slices.encode(ordered))
+        result, spent = self._finish(split, part, self._slices.encode(ordered))
+        spent.write_retries += retry.waits() - waits
+        return result, spent
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """References as their records shall lie in the part."""

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed import storage
+from shardfeed.storage import retry
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import RefBatch
 from transforms.images.options import ImageOptions
@@ -44,14 +46,18 @@ class ListImages(beam.PTransform[Any, Any]):
 class _FindFolders(beam.DoFn):
     def __init__(self, roots: tuple[InputRoot, ...], output: Output, launcher: Versions) -> None:
         self._roots, self._output, self._launcher = roots, output, launcher
+        self._retries = _list_retries()
 
     def process(self, index: int) -> Iterable[tuple[int, bytes]]:
         RUN.enter("listing")
+        waits = retry.waits()
         with reported(self._output):
             require_same(self._launcher)
             if (ahead := _listed_ahead()) is not None:
                 return [(root, section) for root, section in ahead if root == index]
-            return [(index, section) for section in storage.open_source(self._roots[index].url).sections()]
+            found = [(index, section) for section in storage.open_source(self._roots[index].url).sections()]
+        self._retries.inc(retry.waits() - waits)
+        return found
 
 
 class _ListFolders(beam.DoFn):
@@ -60,6 +66,7 @@ class _ListFolders(beam.DoFn):
     def __init__(self, roots: tuple[InputRoot, ...], output: Output) -> None:
         self._roots, self._output = roots, output
         self._bundle: list[tuple[int, bytes]] = []
+        self._retries = _list_retries()
 
     def start_bundle(self) -> None:
         self._bundle = []
@@ -68,11 +75,12 @@ class _ListFolders(beam.DoFn):
         self._bundle.append(section)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window = GlobalWindow()
+        window, waits = GlobalWindow(), retry.waits()
         with reported(self._output):
             RUN.check()
             for batch in self._batches():
                 yield WindowedValue(batch, window.max_timestamp(), (window,))
+        self._retries.inc(retry.waits() - waits)
 
     def _batches(self) -> Iterator[RefBatch]:
         ahead = _listed_ahead() or {}
@@ -80,6 +88,10 @@ class _ListFolders(beam.DoFn):
             yield from ahead.get(section, ())
         for _, batch in list_sections(self._roots, [section for section in self._bundle if section not in ahead]):
             yield batch
+
+
+def _list_retries() -> Any:
+    return Metrics.counter("shardfeed", "list_retries")
 
 
 def _listed_ahead() -> Mapping[Section, list[RefBatch]] | None:

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
+from shardfeed.storage import retry
 from shardfeed.storage.base import Listed, Stat
 from transforms.elements import ImageRef, RefBatch, add_counts, pack_ref
 from transforms.images.suffixes import IMAGE_SUFFIXES
@@ -139,7 +140,7 @@ def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
 
 def list_sections(roots: tuple[InputRoot, ...], sections: Iterable[Section]) -> Iterator[tuple[Section, RefBatch]]:
     """Batches and the section of each: of folders one section after another, of buckets side by side, since a page of a thousand
-    names takes as long as hundreds of images.
+    names takes as long as hundreds of images. Requests that were tried again count as the caller's (``retry.waits``).
     """
     remote = []
     for index, section in sections:
@@ -152,18 +153,20 @@ def list_sections(roots: tuple[InputRoot, ...], sections: Iterable[Section]) -> 
 
 
 def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) -> Iterator[tuple[Section, RefBatch]]:
-    found: queue.SimpleQueue[tuple[Section, RefBatch] | Future[None]] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[Section, RefBatch] | Future[int]] = queue.SimpleQueue()
     room, closed = (
         threading.Semaphore(2 * REQUESTS),
         threading.Event(),
     )  # a folder may have more batches than fit in memory
 
-    def run(index: int, section: bytes) -> None:
+    def run(index: int, section: bytes) -> int:
+        before = retry.waits()
         for batch in list_section(roots[index], index, section):
             room.acquire()
             if closed.is_set():
-                return
+                break
             found.put(((index, section), batch))
+        return retry.waits() - before
 
     pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="list")
     try:
@@ -180,7 +183,7 @@ def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) ->
                 room.release()
                 yield item
             else:
-                item.result()
+                retry.add_waits(item.result())
                 left -= 1
     finally:  # also when one failed, or nobody wants the rest
         closed.set()

@@ -6,6 +6,7 @@ composed, and the limit is in no fingerprint: after a run with too many rejects,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,15 +42,10 @@ def parse_limit(text: str | None) -> RejectLimit:
     """
     if text is None:
         return RejectLimit()
-    try:
-        if text.endswith("%"):
-            share = Fraction(text[:-1]) / 100
-            if 0 <= share <= 1:
-                return RejectLimit(share=(share.numerator, share.denominator), floor=0)
-        elif int(text) >= 0:
-            return RejectLimit(count=int(text))
-    except (ValueError, ZeroDivisionError):
-        pass
+    if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
+        return RejectLimit(share=(share.numerator, share.denominator), floor=0)
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return RejectLimit(count=int(text))
     raise UsageError(f"--max_rejected {clip(text)}: give a number of images (25) or a share of them (1%), 0% to 100%.")
 
 

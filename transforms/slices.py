@@ -197,7 +197,7 @@ class SliceEncoder:
             return RejectError(Reason.CHECKSUM, str(error))
         finally:
             spent.read += time.perf_counter() - began
-            spent.retries += retry.waits() - waits
+            spent.read_retries += retry.waits() - waits
 
 
 @functools.lru_cache(maxsize=1024)

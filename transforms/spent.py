@@ -11,10 +11,11 @@ from dataclasses import astuple, dataclass
 
 @dataclass(slots=True)
 class Spent:
-    """Bytes of sources, reads tried again, and seconds of threads: reading, decoding to resizing, encoding, writing."""
+    """Bytes of sources, requests tried again, and seconds of threads: reading, decoding to resizing, encoding, writing."""
 
     bytes_in: int = 0
-    retries: int = 0
+    read_retries: int = 0
+    write_retries: int = 0
     read: float = 0.0
     decode: float = 0.0
     encode: float = 0.0
@@ -23,7 +24,8 @@ class Spent:
     def add(self, other: Spent) -> None:
         """Adds another's sums to these."""
         self.bytes_in += other.bytes_in
-        self.retries += other.retries
+        self.read_retries += other.read_retries
+        self.write_retries += other.write_retries
         self.read += other.read
         self.decode += other.decode
         self.encode += other.encode

@@ -31,6 +31,9 @@ class WriteRejects(beam.PTransform[Any, Any]):
             | "Write" >> beam.ParDo(_Write(self.output), AsSingleton(self.plan), AsSingleton(verdict))
         )
 
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.output.url}
+
 
 @dataclass(eq=False)
 class Proceed(beam.PTransform[Any, Any]):
@@ -41,6 +44,9 @@ class Proceed(beam.PTransform[Any, Any]):
 
     def expand(self, verdict: PCollection[Verdict]) -> PCollection[Verdict]:
         return verdict | "Proceed" >> beam.ParDo(_Proceed(self.output), AsIter(self.rejects))
+
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.output.url}
 
 
 def _cut(verdict: Verdict) -> Iterable[RejectsPlan]:

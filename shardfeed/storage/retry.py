@@ -40,6 +40,11 @@ def waits() -> int:
     return _WAITS.count
 
 
+def add_waits(count: int) -> None:
+    """Counts for this thread what others waited in its place."""
+    _WAITS.count += count
+
+
 def pause_after(attempt: int) -> float:
     """Seconds to wait after the first, second … attempt; jitter keeps many workers from coming back all at once."""
     return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0)

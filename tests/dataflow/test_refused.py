@@ -295,7 +295,8 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
     over = threading.Event()
     cloud.service.counters = {
-        "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "read_retries": 7
+        "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "read_retries": 7,
+        "list_retries": 2,
     }  # fmt: skip
     cloud.service.asked_for_metrics = over.set
     cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
@@ -303,7 +304,7 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     shown = [line for line in ended.err.splitlines() if not line.startswith("dataflow: ")]
     job = cloud.service.jobs[-1]["id"]
     assert shown[0] == f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job}?project=my-project"
-    assert "encoded 1,203 of 5,000 images, 5.0 MB, 3 rejected, 7 reads tried again" in shown
+    assert "encoded 1,203 of 5,000 images, 5.0 MB, 3 rejected, 9 requests tried again" in shown
     assert shown[-2] == f"job {job}: done"
 
 

@@ -18,10 +18,12 @@ from apache_beam.runners.runner import PipelineResult
 
 from pipeline.build import build
 from pipeline.config import BuildConfig
+from pipeline.counted import counted
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.storage import retry
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalSource
+from tests.e2e.cloud import IN, OUT, photo_server
 from tests.pipeline.photos import write_photos
 from transforms.committing import RunRecord
 from transforms.images.fixes import FIXES
@@ -40,7 +42,10 @@ COUNTERS = {
     *(f"fix_{name}" for name in FIXES),
     "bytes_in",
     "bytes_out",
+    "list_retries",
     "read_retries",
+    "write_retries",
+    "compose_retries",
     "parts_made",
     "parts_kept",
     "images_kept",
@@ -115,8 +120,7 @@ def _run(config: BuildConfig) -> PipelineResult:
 
 
 def _counters(result: PipelineResult) -> dict[str, int]:
-    found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
-    return {each.key.metric.name: each.committed for each in found if each.committed}
+    return {name: count for name, count in counted(result).items() if count}
 
 
 def test_counters_agree_with_the_manifest_and_the_input(built: Built) -> None:
@@ -154,13 +158,20 @@ def test_every_name_is_declared_and_there_are_fewer_than_a_hundred(tmp_path: Pat
     from transforms.compose_shards import _Compose
     from transforms.count_images import _Count
     from transforms.encode_parts import _Encode
+    from transforms.list_images import _FindFolders, _ListFolders
     from transforms.outcome import Output
 
     output = Output(str(tmp_path), "run")
-    steps = (_Count(OPTIONS), _Encode(("in",), OPTIONS, 1, 1, output, None)._metrics, _Compose(output))
+    steps = (
+        _ListFolders((), output),
+        _FindFolders((), output, ()),
+        _Count(OPTIONS),
+        _Encode(("in",), OPTIONS, 1, 1, output, None)._metrics,
+        _Compose(output),
+    )
     names = [name for step in steps for value in vars(step).values() for name in _names_in(value)]
 
-    assert sorted(names) == sorted(COUNTERS | DISTRIBUTIONS)
+    assert set(names) == COUNTERS | DISTRIBUTIONS
     assert len(names) < 100
 
 
@@ -202,6 +213,28 @@ def test_reads_that_were_tried_again_are_counted(built: Built, tmp_path: Path, m
     assert counters["read_retries"] == len(failed) == 13  # an empty file is refused before it is read
 
 
+def test_requests_of_a_bucket_that_were_tried_again_are_counted_by_what_they_were_for(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
+    with photo_server(built.photos) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        for folder in ("cat/", "dog/"):
+            server.inject(
+                "status", "list", matches=lambda request, end=folder: request.query["prefix"].endswith(end), times=2
+            )
+        server.inject("status", "list", matches=lambda request: request.query["prefix"] == "in/", status=429)
+        server.inject("status", "get", matches=lambda request: request.bucket == "photos", times=4, status=429)
+        server.inject("status", "upload", matches=lambda request: "/train/" in request.name, times=2)
+        server.inject("status", "compose")
+        server.inject("status", "upload", matches=lambda request: request.name.endswith(".idx"))
+        config = BuildConfig(inputs=(IN,), output=OUT, options=OPTIONS, threads=2)
+        counters = _counters(_run(config))
+
+    retries = {name: count for name, count in counters.items() if name.endswith("_retries")}
+    assert retries == {"list_retries": 5, "read_retries": 4, "write_retries": 2, "compose_retries": 2}
+
+
 def test_a_part_is_one_line_of_the_log(built: Built) -> None:
     lines = [re.fullmatch(r"part train/\d{5}: (\d+) written, (\d+) rejected, (\d+) bytes; (\d+) bytes read, "
                           r"read \d+ ms, decode \d+ ms, encode \d+ ms, write \d+ ms", line) for line in built.log]  # fmt: skip
@@ -228,9 +261,12 @@ def test_steps_show_what_they_were_given() -> None:
     assert shown == {
         "ListImages": {"input_0": "/in"},
         "LabelImages": {"splits": "train"},
+        "CountImages": {"splits": "train"},
         "ClaimOutput": {"output": "/out"},
         "AssignParts": {"seed": 0},
         "Reconcile": {"max_rejected": "1%, at least 10 images"},
+        "WriteRejects": {"output": "/out"},
+        "Proceed": {"output": "/out"},
         "PackShards": {"shard_bytes": 100_000_000},
         "ComposeShards": {"output": "/out"},
         "Commit": {"output": "/out", "run_id": "run-1"},
