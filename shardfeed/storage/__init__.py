@@ -96,7 +96,7 @@ def open_store(url: str) -> Store:
     Raises:
         UsageError: another scheme, or no bucket in the address.
     """
-    if _is_gcs(url, "output"):
+    if _is_gcs(url, "dataset"):
         from shardfeed.storage.gcs import GcsStore
 
         return GcsStore(url)
@@ -135,6 +135,8 @@ def publish(store: Store, name: str, data: bytes | BinaryIO, *, crc32c: int, siz
 
 
 def _is_gcs(url: str, role: str) -> bool:
+    if "\0" in url:
+        raise UsageError(f"{role} {clip(url)}: no name holds a zero byte. Correct the path.")
     scheme = _SCHEME.match(url)
     if scheme is None:
         return False

@@ -57,6 +57,8 @@ def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
             "file:// is not supported; allowed: a local path or gs://bucket/folder. Write the path without",
         ),
         ("gs://", "gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
+        ("out\0", "out\\x00: no name holds a zero byte. Correct the path."),
+        ("gs://bucket/a\0b", "gs://bucket/a\\x00b: no name holds a zero byte. Correct the path."),
         ("gs:///folder", "gs:///folder names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
     ],
 )
