@@ -179,7 +179,9 @@ class _Helper:
         self._all_listed = False
         self._error: ShardfeedError | None = None  # that ended what it did by itself
         self._listed = threading.Event()  # the listing is whole, or there will be none
-        self._made: dict[Part, Made] = {}
+        self._made: dict[Part, Made] = {}  # that it has in hand
+        # That it finished by itself, until the graph takes over; of what it is given nothing is kept.
+        self._finished: dict[Part, Made] | None = {} if order[4] else None
         self._lock = threading.Lock()
         self._ready = threading.Event()  # it does nothing by itself any more, or is gone
         self._gone = False
@@ -198,7 +200,7 @@ class _Helper:
     @property
     def in_hand(self) -> int:
         with self._lock:
-            return _IN_HAND if self._gone else sum(not made.done() for made in self._made.values())
+            return _IN_HAND if self._gone else len(self._made)
 
     def listing(self) -> Mapping[Section, list[RefBatch]] | None:
         """What it has listed, once that is everything; None when it is gone.
@@ -223,7 +225,8 @@ class _Helper:
         self._until_ready()
         self._listing, self._all_listed = {}, False
         with self._lock:
-            return dict(self._made)
+            begun, self._finished = {**(self._finished or {}), **self._made}, None
+            return begun
 
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made:
         made, asked = self._expect((split, part))
@@ -270,12 +273,20 @@ class _Helper:
         """The part's future, and whether it was expected already."""
         with self._lock:
             made = self._made.get(part)
-            if made is not None and not made.done():
-                return made, True
+            if made is not None:
+                return made, not self._gone
             made = self._made[part] = Future()
             if self._gone:
                 made.set_exception(HelperGoneError())
         return made, False
+
+    def _end(self, part: Part) -> Made:
+        """A part that is not in hand any more."""
+        with self._lock:
+            made = self._made.pop(part)
+            if self._finished is not None:
+                self._finished[part] = made
+        return made
 
     def _read(self, lines: Iterable[bytes]) -> None:
         try:
@@ -324,9 +335,9 @@ class _Helper:
                 result = PartResult.from_raw(said["result"])
                 spent = Spent(*said["spent"]) if said["spent"] else None
                 RUN.add(result, kept=spent is None)
-                self._made[result.split, result.part].set_result((result, spent))
+                self._end((result.split, result.part)).set_result((result, spent))
             case "failed":
-                self._made[said["split"], said["part"]].set_exception(HelperGoneError())
+                self._end((said["split"], said["part"])).set_exception(HelperGoneError())
 
 
 def _flags() -> list[str]:

@@ -50,17 +50,26 @@ class _Shared:
     def join(self, config: BuildConfig, fingerprint: str) -> Helpers | None:
         with self._lock:
             if self._users == 0:
-                machine = _take_machine()
-                if machine is None:
+                if not self._start(config):
                     return None
-                self._running.enter_context(machine)
                 self._build = config, fingerprint
-                self._helpers = self._running.enter_context(Helpers(config, in_worker=True))
-                self._helpers.begin()
             elif self._build != (config, fingerprint):
                 return None
             self._users += 1
             return self._helpers
+
+    def _start(self, config: BuildConfig) -> bool:
+        with ExitStack() as started:
+            machine = _take_machine()
+            if machine is None:
+                return False
+            started.enter_context(machine)
+            self._helpers = started.enter_context(Helpers(config, in_worker=True))
+            if not self._helpers.count:  # one core, --threads 1, or no interpreter: the next may have the machine
+                return False
+            self._helpers.begin()
+            self._running = started.pop_all()
+            return True
 
     def leave(self) -> None:
         with self._lock:

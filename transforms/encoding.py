@@ -48,7 +48,8 @@ class PartEncoder:
     """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
 
     ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
-    ``processes``: how many on this machine share its cores and the budgets of memory. ``spent``: what each part took that this
+    ``processes``: how many on this machine share its cores and the budgets of memory; the copies in one process share threads and
+    budgets anyway. ``spent``: what each part took that this
     run made, for the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
     """
 
@@ -64,8 +65,8 @@ class PartEncoder:
         processes: int = 1,
         helpers: Helpers | None = None,
     ) -> None:
-        self._slices = SliceEncoder(
-            sources=sources, plan=plan, options=options, threads=threads, encoders=encoders, processes=processes
+        self._slices = SliceEncoder.shared(
+            sources=list(sources), plan=plan, options=options, threads=threads, encoders=encoders, processes=processes
         )
         self._sources, self._store = sources, storage.open_store(output)
         self._plan, self._options = plan, options

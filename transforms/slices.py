@@ -9,11 +9,14 @@ a fault of the store is raised, since it is not the image's.
 from __future__ import annotations
 
 import functools
+import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from shardfeed import storage, tfrecord
 from shardfeed.errors import clip
@@ -68,11 +71,29 @@ class SliceEncoder:
 
     ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
     ``processes``: how many on this machine share its cores and the budgets of memory. Close it to end its threads.
+
+    ``shared`` gives all of a process who encode the same the same one: an engine may run several copies of a step in it.
     """
+
+    _open: ClassVar[list[tuple[dict[str, Any], weakref.ref[SliceEncoder]]]] = []  # one that nobody closed is nobody's
+    _opening: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def shared(cls, **settings: Any) -> SliceEncoder:
+        """The one with these settings, the constructor's, of this process; each who asked closes it."""
+        with cls._opening:
+            for others, one in cls._open:
+                if others == settings and (shared := one()) is not None:
+                    shared._users += 1
+                    return shared
+            made = cls(**settings)
+            cls._open.append((settings, weakref.ref(made)))
+            return made
 
     def __init__(
         self, *, sources: Sequence[str], plan: Plan, options: BuildOptions, threads: int, encoders: int, processes: int
     ) -> None:
+        self._users = 1
         self._sources: list[Source] = [storage.open_source(url) for url in sources]
         self._options = options
         self._by_folders = options.splits == FOLDERS
@@ -92,7 +113,12 @@ class SliceEncoder:
         self._pixel_budget = Budget(PIXEL_BUDGET // processes)
 
     def close(self) -> None:
-        """Ends the threads; slices that wait for one are dropped."""
+        """Ends the threads, with the last who closes it; slices that wait for one are dropped."""
+        with self._opening:
+            self._users -= 1
+            if self._users:
+                return
+            self._open[:] = [(settings, one) for settings, one in self._open if one() not in (None, self)]
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._encoders is not None:
             self._encoders.shutdown(wait=True, cancel_futures=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+import weakref
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,8 @@ from pipeline import helpers, worker_helpers
 from pipeline.config import BuildConfig
 from pipeline.interrupt import descendants
 from pipeline.worker_helpers import WorkerHelpers, helpers_of_workers
-from transforms.elements import Plan
+from shardfeed.storage.base import Stat
+from transforms.elements import ImageRef, Plan, pack_ref
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 
@@ -88,6 +92,59 @@ def test_another_build_in_the_same_worker_has_none_until_the_first_has_ended(
     workers.leave()
     assert other.join(plan_of("a")) is not None
     other.leave()
+
+
+def is_taken(name: str) -> bool:
+    """Whether a worker of this machine has helpers."""
+    with socket.socket(socket.AF_UNIX) as another:
+        try:
+            another.bind(f"\0{name} {os.getuid()}")
+        except OSError:
+            return True
+        return False
+
+
+def test_a_worker_of_one_thread_leaves_the_machine_to_others(
+    workers: WorkerHelpers, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(helpers, "cores", lambda: 1)
+    assert (workers.join(plan_of("a")), is_taken(name)) == (None, False)
+    monkeypatch.setattr(helpers, "cores", lambda: 2)
+    assert (workers.join(plan_of("a")) is None, is_taken(name)) == (False, True)
+    workers.leave()
+    assert not is_taken(name)
+
+
+def test_helpers_that_cannot_begin_are_ended_and_leave_the_machine_to_others(
+    workers: WorkerHelpers, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_helpers: helpers.Helpers) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = set(descendants(os.getpid()))
+    monkeypatch.setattr(helpers.Helpers, "begin", fail)
+    with pytest.raises(RuntimeError):
+        workers.join(plan_of("a"))
+    assert (set(descendants(os.getpid())) - before, is_taken(name)) == (set(), False)
+
+
+def test_a_result_that_was_handed_over_is_not_kept(workers: WorkerHelpers, tmp_path: Path) -> None:
+    """A worker may make hundreds of thousands of parts."""
+    (tmp_path / "in").mkdir()
+    plan = plan_of("a")
+    ours = workers.join(plan)
+    assert ours is not None
+    made = ours.submit(plan, "train", 0, [pack_ref(ImageRef(0, b"cat/1.jpg", Stat(1, 0)))])
+    assert made is not None
+    wait([made], 60)
+    assert made.done()  # it could not be made: there is no such image
+    kept = weakref.ref(made)
+    del made
+    deadline = time.monotonic() + 60
+    while kept() is not None and time.monotonic() < deadline:  # who set the result lets go of it a moment later
+        time.sleep(0.01)
+    assert kept() is None
+    workers.leave()
 
 
 def test_a_second_worker_of_a_machine_has_none(workers: WorkerHelpers, name: str) -> None:

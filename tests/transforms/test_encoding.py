@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from shardfeed.hashing import MASK128, hash64, key_hash
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalSource
 from tests.transforms.conftest import OPTIONS, PLAN, Folder, encode_part
+from transforms import slices
 from transforms.elements import ImageRef, pack_ref
 from transforms.parts import read_sidecar
 from transforms.run_state import RUN
@@ -85,6 +89,51 @@ def test_one_part_more_than_is_waited_for_is_in_flight_so_that_the_pool_never_id
         most = max(most, part + 1 - len(yielded))
     assert most == 1
     assert sorted(yielded + [result.part for result in encoder.flush()]) == [0, 1, 2]
+
+
+def test_encoders_of_one_process_share_its_threads(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine may run several copies of a step in one worker."""
+    refs = [pack_ref(folder.add(b"cat/%d.png" % i)) for i in range(24)]
+    process, at_once, most = slices.process_image, 0, 0
+    counting = threading.Lock()
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal at_once, most
+        with counting:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.002)
+        try:
+            return process(*args, **kwargs)
+        finally:
+            with counting:
+                at_once -= 1
+
+    monkeypatch.setattr(slices, "process_image", counted)
+    copies = [folder.encoder(threads=1) for _ in range(3)]
+    parts = [
+        copies[0].begin("train", 0, refs[:8]),
+        copies[1].begin("train", 1, refs[8:16]),
+        copies[2].begin("train", 2, refs[16:]),
+    ]
+    assert [part.result()[0].records for part in parts] == [8, 8, 8]
+    assert most == 1
+
+
+def test_a_copy_that_closes_leaves_the_threads_to_the_others(folder: Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(8)]
+    first, second = folder.encoder(), folder.encoder()
+    first.close()
+    assert encode_part(second, refs).records == 8
+    second.close()
+    assert encode_part(folder.encoder(), refs, part=1).records == 8  # new ones
+
+
+def test_encoders_with_other_settings_share_nothing(folder: Folder) -> None:
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(8)]
+    folder.encoder()
+    result = encode_part(folder.encoder(replace(OPTIONS, image=replace(OPTIONS.image, height=5, width=6))), refs)
+    assert {tuple(example["size"]) for example in folder.examples(result)} == {(5, 6)}
 
 
 def test_a_finished_part_is_not_done_again(folder: Folder) -> None:
