@@ -161,8 +161,9 @@ fi
 [[ -n ${REGION:-} ]] || fail "REGION is required: the region of the workers, best that of the buckets, as in REGION=us-central1"
 check PROJECT "$PROJECT" '([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]' "a project id, such as my-project (not its number or title)"
 check REGION "$REGION" '[a-z]+-[a-z]+[0-9]+' "a region, such as us-central1 (not a zone)"
+image='[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9]+:[0-9a-f]+)?'
 [[ -z ${IMAGE:-} ]] ||
-  check IMAGE "$IMAGE" '[a-z0-9][a-z0-9./:@_-]*' "an image's address, such as us-docker.pkg.dev/my-project/images/shardfeed:0.1.0"
+  check IMAGE "$IMAGE" "$image" "an image's address, such as us-docker.pkg.dev/my-project/images/shardfeed:0.1.0"
 if [[ $1 == --template ]]; then
   make_template "$2"
   exit 0

@@ -108,6 +108,27 @@ def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:
     assert (ran.code, [line.split(":")[0] for line in ran.started]) == (2, ["plan"])
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        "us-docker.pkg.dev/my-project/images/shardfeed:RC1",
+        "localhost:5000/shardfeed:V1_2.3-x@sha256:0f",
+        "gcr.io/example.com/p/i",
+    ],
+)
+def test_an_image_may_have_capitals_in_its_tag(tmp_path: Path, image: str) -> None:
+    ran = run(tmp_path, *COMMAND, IMAGE=image)
+    assert ran.code == 0, ran.err
+    assert f" --sdk_container_image {image}" in ran.started[-1]
+
+
+@pytest.mark.parametrize("image", ["gcr.io/P/i:1", "gcr.io/p/i:-1", f"gcr.io/p/i:{'x' * 129}", "gcr.io/p/i:R/1"])
+def test_an_image_that_cannot_be_is_refused(tmp_path: Path, image: str) -> None:
+    ran = run(tmp_path, *COMMAND, IMAGE=image)
+    assert (ran.code, ran.asked) == (2, [])
+    assert ran.err.startswith(f"run_dataflow.sh: IMAGE is '{image}'; it must be an image's address, such as ")
+
+
 def test_without_checks_gcloud_is_not_asked(tmp_path: Path) -> None:
     assert run(tmp_path, *COMMAND, CHECKS="no").asked == []
 

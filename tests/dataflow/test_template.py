@@ -29,7 +29,14 @@ PARAMETERS: dict[str, dict[str, Any]] = {parameter["name"]: parameter for parame
 GOOD = {
     "input": ["gs://photos", "gs://photos/in/*/*.jpg"],
     "output": ["gs://data/flowers/v1"],
-    "sdk_container_image": ["us-docker.pkg.dev/p/r/shardfeed:0.1.0", "gcr.io/p/i@sha256:0f"],
+    "sdk_container_image": [
+        "us-docker.pkg.dev/p/r/shardfeed:0.1.0",
+        "us-docker.pkg.dev/p/r/shardfeed:RC1",
+        f"us-docker.pkg.dev/p/r/shardfeed:_{'X.y-2' * 25}00",
+        "us-docker.pkg.dev/example.com/p/r/a_b/shardfeed",
+        "gcr.io/p/i@sha256:0f",
+        "localhost:5000/i:V1@sha256:0f",
+    ],
     "image_size": ["1", "224", "224x320", "1x8192", "1000", "2048", "8099x100", "100x8190"],
     "resize": ["crop", "longest"],
     "channels": ["gray"],
@@ -47,7 +54,16 @@ GOOD = {
 BAD = {
     "input": ["photos/", "gs://"],
     "output": ["gs://data", "gs://data/*", "/out"],
-    "sdk_container_image": ["--flag", ""],
+    "sdk_container_image": [
+        "--flag",
+        "",
+        "us-docker.pkg.dev/p/R/shardfeed:1",
+        "us-docker.pkg.dev/p/r/Shardfeed",
+        "us-docker.pkg.dev/p/r/shardfeed:-1",
+        "us-docker.pkg.dev/p/r/shardfeed:RC/1",
+        f"us-docker.pkg.dev/p/r/shardfeed:{'X' * 129}",
+        "us-docker.pkg.dev/p/r/",
+    ],
     "image_size": ["big", "224x", "0", "224x0", "8193", "1x9999", "100000"],
     "resize": ["stretch"],
     "channels": ["cmyk"],
