@@ -44,50 +44,70 @@ check() {
   [[ $2 =~ ^($3)$ ]] || fail "$1 is '$2'; it must be $4."
 }
 
-# ask WORDS…: gcloud's answer; without one, its code. Its own message is shown only where ours does not say it better.
+# told TEXT: the line of gcloud's message that says what is wrong, with the one after it where the first only announces it.
+told() {
+  local text first next
+  text=$(grep -A1 ^ERROR <<<"$1" || grep -A1 . <<<"$1") || text="it gave no reason"
+  first=${text%%$'\n'*}
+  next=${text#*$'\n'}
+  [[ $next != ' - '* ]] || first+=" ${next:3}"
+  first=${first%%$'\n'*}
+  printf '%s' "${first%.}"
+}
+
+# ask WORDS…: gcloud's answer, in `answer`. Code 1: there is no such thing. Code 2: the account may not ask.
+# Where Google could not be asked this ends the script, for nothing is known then of what is there.
 ask() {
-  gcloud --quiet "$@" 2>/dev/null
+  local both said code=0 login="gcloud auth login"
+  local unreachable='gcloud crashed|Max retries exceeded|Unable to find the server'
+  local expired='auth tokens|gcloud auth login|UNAUTHENTICATED|invalid authentication credentials'
+  local denied='PERMISSION_DENIED|[Pp]ermission(s|\(s\))?[[:space:].]'  # and not a project that is called permission-x
+  local absent='NOT_FOUND|[Nn]ot found|not exist|could not be found'
+  both=$({ said=$(gcloud --quiet "$@" 2>&1 >&3) || code=$?; printf '\036%s\n' "$said"; exit "$code"; } 3>&1) || code=$?
+  answer=${both%%$'\036'*}
+  answer=${answer%$'\n'}
+  said=${both#*$'\036'}$'\n'
+  # A list that Compute refuses is an empty one, with a warning and code 0.
+  [[ $code -ne 0 || (-z $answer && $said == *"requests did not succeed"*) ]] || return 0
+  if [[ ! $said =~ $unreachable ]]; then
+    [[ $1 != auth ]] || login="gcloud auth application-default login"
+    [[ ! $said =~ $expired ]] || fail "gcloud could not ask Google: $(told "$said"). Log in again: $login"
+    [[ ! $said =~ $denied ]] || return 2
+    [[ ! $said =~ $absent ]] || return 1
+  fi
+  fail "gcloud could not ask Google: $(told "$said"). Rerun, or skip what it is asked: CHECKS=no"
 }
 
-# reach WORDS…: ends this where gcloud refuses for another reason than that it may not, or finds nothing: no network, say.
-reach() {
-  local said
-  said=$(gcloud --quiet "$@" 2>&1 >/dev/null) && return 0
-  case $said in
-    *[Pp]ermission* | *PERMISSION_DENIED* | *"not found"* | *NOT_FOUND* | *"not exist"*) ;;
-    *) fail "gcloud could not ask Google: ${said##*$'\n'}" ;;
-  esac
-}
-
-# is_there WHAT WORDS…: whether gcloud describes it; what the user may not look at is taken for there, with a note.
+# is_there WHAT WORDS…: whether gcloud shows it; what the user may not look at is taken for there, with a note.
 is_there() {
-  local what=$1 said
+  local what=$1 code=0
   shift
-  said=$(gcloud --quiet "$@" 2>&1 >/dev/null) && return 0
-  [[ $said == *[Pp]ermission* || $said == *PERMISSION_DENIED* ]] || return 1
-  note "$account may not look at $what; going on without that check."
+  ask "$@" || code=$?
+  case $code in
+    0) [[ -n $answer ]] ;;
+    2) note "$account may not look at $what; going on without that check." ;;
+    *) return 1 ;;
+  esac
 }
 
 check_login() {
   command -v gcloud >/dev/null ||
     fail "gcloud is not on PATH. Install it (https://cloud.google.com/sdk/docs/install), or skip what it is asked: CHECKS=no"
-  account=$(ask auth list --filter=status:ACTIVE '--format=value(account)') || account=
+  account=$(gcloud --quiet auth list --filter=status:ACTIVE '--format=value(account)' 2>/dev/null) || account=
   [[ -n $account ]] || fail "gcloud has no account. Log in: gcloud auth login"
-  [[ -n ${GOOGLE_APPLICATION_CREDENTIALS:-} ]] || ask auth application-default print-access-token >/dev/null ||
+  [[ -n ${GOOGLE_APPLICATION_CREDENTIALS:-} ]] || ask auth application-default print-access-token ||
     fail "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login"
 }
 
 check_project() {
-  local described services missing=() name
-  described=$(ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)') || {
-    reach projects describe "$PROJECT"
+  local missing=() name
+  ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)' ||
     fail "project $PROJECT does not exist, or $account may not see it. Yours: gcloud projects list"
-  }
-  project_number=${described%%[[:space:]]*}
-  [[ $described == *ACTIVE ]] || fail "project $PROJECT is being deleted. Take another: gcloud projects list"
-  if services=$(ask services list --enabled --project="$PROJECT" '--format=value(config.name)'); then
+  project_number=${answer%%[[:space:]]*}
+  [[ $answer == *ACTIVE ]] || fail "project $PROJECT is being deleted. Take another: gcloud projects list"
+  if ask services list --enabled --project="$PROJECT" '--format=value(config.name)'; then
     for name in dataflow.googleapis.com compute.googleapis.com storage.googleapis.com "$@"; do
-      grep -Fqx "$name" <<<"$services" || missing+=("$name")
+      grep -Fqx "$name" <<<"$answer" || missing+=("$name")
     done
     [[ ${#missing[@]} -eq 0 ]] ||
       fail "APIs of project $PROJECT are off. Turn them on: gcloud services enable ${missing[*]} --project=$PROJECT"
@@ -100,8 +120,8 @@ check_region() {
   is_there "region $REGION" compute regions describe "$REGION" --project="$PROJECT" ||
     fail "project $PROJECT has no region $REGION. Its regions: gcloud compute regions list --project=$PROJECT"
   [[ -z ${MACHINE_TYPE:-} || $MACHINE_TYPE == *custom-* ]] ||
-    [[ -n $(ask compute machine-types list --project="$PROJECT" --filter="name=$MACHINE_TYPE AND zone~^$REGION-" \
-      --limit=1 '--format=value(name)') ]] ||
+    is_there "machine type $MACHINE_TYPE" compute machine-types list --project="$PROJECT" \
+      --filter="name=$MACHINE_TYPE AND zone~^$REGION-" --limit=1 '--format=value(name)' ||
     fail "region $REGION has no machines of type $MACHINE_TYPE. Its types: gcloud compute machine-types list --filter=zone~^$REGION-"
   if [[ ${NETWORK:-} =~ ^(.*projects/([^/]+)/)?regions/([^/]+)/subnetworks/ ]]; then
     local host=${BASH_REMATCH[2]:-$PROJECT}
@@ -116,12 +136,12 @@ check_region() {
 }
 
 check_workers_account() {
-  local worker=${SERVICE_ACCOUNT:-$project_number-compute@developer.gserviceaccount.com} roles
+  local worker=${SERVICE_ACCOUNT:-$project_number-compute@developer.gserviceaccount.com}
   is_there "account $worker" iam service-accounts describe "$worker" --project="$PROJECT" ||
     fail "the workers' account $worker is not in project $PROJECT. Name another: SERVICE_ACCOUNT=… (gcloud iam service-accounts list)"
-  if roles=$(ask projects get-iam-policy "$PROJECT" '--flatten=bindings[].members' \
-    --filter="bindings.members:serviceAccount:$worker" '--format=value(bindings.role)'); then
-    grep -Eqx 'roles/(dataflow\.worker|editor|owner)' <<<"$roles" ||
+  if ask projects get-iam-policy "$PROJECT" '--flatten=bindings[].members' \
+    --filter="bindings.members:serviceAccount:$worker" '--format=value(bindings.role)'; then
+    grep -Eqx 'roles/(dataflow\.worker|editor|owner)' <<<"$answer" ||
       fail "the workers' account $worker may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding $PROJECT \
 --member=serviceAccount:$worker --role=roles/dataflow.worker (where it may by a role of its folder, organisation or group: CHECKS=no)"
   else

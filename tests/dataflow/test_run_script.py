@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,19 @@ from tests.packaging.sources import ROOT
 
 IMAGE = "us-central1-docker.pkg.dev/my-project/shardfeed/shardfeed:0.1.0"
 WORKER = "12345-compute@developer.gserviceaccount.com"
-# Words of a call -> gcloud's answer. None: it fails, with its message on standard error.
-WELL: dict[str, str | None] = {
+
+
+@dataclass(frozen=True)
+class Says:
+    """What gcloud says on standard error, where it has no answer."""
+
+    text: str
+    code: int = 1
+
+
+Answer = str | Says
+# Words of a call -> gcloud's answer.
+WELL: dict[str, Answer] = {
     "auth list": "ann@example.com",
     "auth application-default print-access-token": "ya29.token",
     "projects describe": "12345\tACTIVE",
@@ -32,10 +45,84 @@ WELL: dict[str, str | None] = {
     "artifacts docker images describe": "sha256:0f",
     "dataflow flex-template build": "Successfully saved container spec in flex template file.",
 }
-DENIED = "ERROR: (gcloud) Some requests did not succeed: Required permission for this resource"
-OFFLINE = "ERROR: (gcloud.projects.describe) There was a problem reaching oauth2.googleapis.com"
-ABSENT = "ERROR: (gcloud.projects.describe) NOT_FOUND: Project not found"
-PYTHON = '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$3: $*" >>"$CALLS"\nexit "${PYTHON_CODE:-0}"\n'
+# gcloud 528's own words, with a server that answers 404, 403 and so on in Google's place.
+DENIED = Says(
+    "ERROR: (gcloud.compute.regions.describe) Could not fetch resource:\n"
+    " - Required 'compute.regions.get' permission for 'projects/my-project/regions/us-central1'\n"
+)
+DENIED_BY_IAM = Says(
+    "ERROR: (gcloud.services.list) [ann@example.com] does not have permission to access projects instance [my-project] (or it "
+    "may not exist): Permission 'serviceusage.services.list' denied on resource '/v1/projects/my-project/services' (or it may "
+    "not exist)."
+)
+DENIED_LIST = Says(
+    "WARNING: Some requests did not succeed.\n"
+    " - Required 'compute.machineTypes.list' permission for 'projects/my-project'\n\n"
+    "WARNING: The following filter keys were not present in any resource : name, zone",
+    code=0,
+)
+NO_KEYS = Says(
+    "ERROR: (gcloud.auth.application-default.print-access-token) Your default credentials were not found. To set up Application "
+    "Default Credentials, see https://cloud.google.com/docs/authentication/external/set-up-adc for more information."
+)
+NO_PROJECT = Says(
+    "ERROR: (gcloud.projects.describe) Projects instance [my-project] not found: Requested entity was not found. This command is "
+    "authenticated as ann@example.com which is the active account specified by the [core/account] property."
+)
+NO_RESOURCE = Says(
+    "ERROR: (gcloud.compute.regions.describe) Could not fetch resource:\n"
+    " - The resource 'projects/my-project/regions/us-central1' was not found\n"
+)
+NO_ACCOUNT = Says("ERROR: (gcloud.iam.service-accounts.describe) NOT_FOUND: Unknown service account.")
+NO_TAG = Says(
+    "ERROR: (gcloud.artifacts.docker.images.describe) Image not found.\n\nA valid container image can be referenced by tag or "
+    "digest, has the format of\n  LOCATION-docker.DOMAIN/PROJECT-ID/REPOSITORY-ID/IMAGE:tag\n"
+)
+NO_REPOSITORY = Says("ERROR: (gcloud.artifacts.docker.images.describe) NOT_FOUND: Requested entity was not found.")
+OFFLINE_LINE = (
+    "ERROR: gcloud crashed (TransportError): HTTPSConnectionPool(host='oauth2.googleapis.com', port=443): Max retries exceeded "
+    "with url: /token (Caused by NameResolutionError(\"Failed to resolve 'oauth2.googleapis.com'\"))"
+)
+OFFLINE = Says(
+    f"{OFFLINE_LINE}\n\nIf you would like to report this issue, please run the following command:\n  gcloud feedback\n\n"
+    "To check gcloud for common problems, please run the following command:\n  gcloud info --run-diagnostics\n"
+)
+LOGIN = (
+    "Please run:\n\n  $ gcloud auth login\n\nto obtain new credentials.\n\nIf you have already logged in with a different "
+    "account, run:\n\n  $ gcloud config set account ACCOUNT\n\nto select an already authenticated account to use."
+)
+EXPIRED_LINE = (
+    "ERROR: (gcloud.projects.describe) There was a problem refreshing your current auth tokens: ('invalid_grant: Bad Request', "
+    "{'error': 'invalid_grant', 'error_description': 'Bad Request'})"
+)
+EXPIRED = Says(f"{EXPIRED_LINE}\n{LOGIN}")
+OFFLINE_KEYS_LINE = (
+    "ERROR: (gcloud.auth.application-default.print-access-token) There was a problem refreshing your current auth tokens: "
+    "HTTPSConnectionPool(host='oauth2.googleapis.com', port=443): Max retries exceeded with url: /token"
+)
+OFFLINE_KEYS = Says(f"{OFFLINE_KEYS_LINE}\n{LOGIN}")
+BUSY = Says(
+    "ERROR: (gcloud.compute.regions.describe) Could not fetch resource:\n - The service is currently unavailable.\n"
+)
+BUSY_LINE = "ERROR: (gcloud.compute.regions.describe) Could not fetch resource: The service is currently unavailable"
+BUSY_LIST = Says(
+    "WARNING: Some requests did not succeed.\n - The service is currently unavailable.\n\n"
+    "WARNING: The following filter keys were not present in any resource : name, zone",
+    code=0,
+)
+UNAVAILABLE = Says(
+    "ERROR: (gcloud.artifacts.docker.images.describe) UNAVAILABLE: The service is currently unavailable."
+)
+RERUN = "Rerun, or skip what it is asked: CHECKS=no"
+
+PLANNED = "Plan: gs://photos -> gs://datasets/flowers/v1 (nothing was written)"
+BUILT = "Built: gs://datasets/flowers/v1"
+PYTHON = f"""#!/bin/sh
+[ "$1" = -c ] && exit 0
+echo "$3: $*" >>"$CALLS"
+[ "${{PYTHON_CODE:-0}}" = 0 ] || exit "$PYTHON_CODE"
+[ "$3" = plan ] && printf '%s\\n' "${{PLANNED-{PLANNED}}}" || echo '{BUILT}'
+"""
 
 
 @dataclass(frozen=True)
@@ -49,13 +136,11 @@ class Ran:
     asked: list[str]
 
 
-def run(folder: Path, *arguments: str, answers: dict[str, str | None] | None = None, **variables: str) -> Ran:
+def run(folder: Path, *arguments: str, answers: Mapping[str, Answer] | None = None, **variables: str) -> Ran:
     gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
     for words, answer in {**WELL, **(answers or {})}.items():
-        does = f"printf '%s\\n' '{answer}'" if answer is not None else "echo 'ERROR: (gcloud) no' >&2; exit 1"
-        if answer in (DENIED, OFFLINE, ABSENT):
-            does = f"echo '{answer}' >&2; exit 1"
-        gcloud.append(f'*"{words}"*) {does} ;;')
+        does = f"printf '%s\\n' {shlex.quote(answer if isinstance(answer, str) else answer.text)}"
+        gcloud.append(f'*"{words}"*) {does}{"" if isinstance(answer, str) else f" >&2; exit {answer.code}"} ;;')
     (folder / "bin").mkdir()
     for name, text in (("gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""])), ("python", PYTHON)):
         (folder / "bin" / name).write_text(text)
@@ -78,13 +163,13 @@ def run(folder: Path, *arguments: str, answers: dict[str, str | None] | None = N
 COMMAND = ("gs://photos", "gs://datasets/flowers/v1")
 
 
-def test_where_all_is_well_the_plan_is_shown_and_the_job_runs_with_the_same_arguments(tmp_path: Path) -> None:
+def test_where_all_is_well_the_plan_is_shown_beside_the_result_of_a_job_with_the_same_arguments(tmp_path: Path) -> None:
     ran = run(tmp_path, *COMMAND, "--image_size", "224")
     same = (
         "--input gs://photos --output gs://datasets/flowers/v1 --runner DataflowRunner --project my-project --region us-central1 "
         f"--temp_location gs://datasets/shardfeed-tmp --no_save_main_session --setup_file {ROOT}/setup.py --image_size 224"
     )
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert (ran.code, ran.out, ran.err) == (0, f"{BUILT}\n", f"{PLANNED}\n")
     assert ran.started == [f"plan: -m pipeline plan {same}", f"build: -m pipeline build {same}"]
 
 
@@ -173,11 +258,11 @@ def test_what_the_script_gives_itself_is_not_given_again(tmp_path: Path, flag: s
     assert (ran.code, ran.err, ran.started) == (2, f"run_dataflow.sh: {flag} after OUTPUT: {said}\n", [])
 
 
-REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
+REFUSALS: list[tuple[str, dict[str, Answer], dict[str, str], str]] = [
     ("no account", {"auth list": ""}, {}, "gcloud has no account. Log in: gcloud auth login"),
     (
         "no application default credentials",
-        {"auth application-default print-access-token": None},
+        {"auth application-default print-access-token": NO_KEYS},
         {},
         "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login",
     ),
@@ -185,11 +270,41 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
         "no network",
         {"projects describe": OFFLINE},
         {},
-        f"gcloud could not ask Google: {OFFLINE}",
+        f"gcloud could not ask Google: {OFFLINE_LINE}. {RERUN}",
+    ),
+    (
+        "no network for the tokens",
+        {"auth application-default print-access-token": OFFLINE_KEYS},
+        {},
+        f"gcloud could not ask Google: {OFFLINE_KEYS_LINE}. {RERUN}",
+    ),
+    (
+        "an expired login",
+        {"projects describe": EXPIRED},
+        {},
+        f"gcloud could not ask Google: {EXPIRED_LINE}. Log in again: gcloud auth login",
+    ),
+    (
+        "expired application default credentials",
+        {"auth application-default print-access-token": EXPIRED},
+        {},
+        f"gcloud could not ask Google: {EXPIRED_LINE}. Log in again: gcloud auth application-default login",
+    ),
+    (
+        "no reason",
+        {"services list": Says("")},
+        {},
+        f"gcloud could not ask Google: it gave no reason. {RERUN}",
+    ),
+    (
+        "a line that is no error's",
+        {"services list": Says("\n\ngcloud: line 3: python3: cannot execute\nmore")},
+        {},
+        f"gcloud could not ask Google: gcloud: line 3: python3: cannot execute. {RERUN}",
     ),
     (
         "no project",
-        {"projects describe": ABSENT},
+        {"projects describe": NO_PROJECT},
         {},
         "project my-project does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
     ),
@@ -208,7 +323,7 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
     ),
     (
         "no region",
-        {"compute regions describe": None},
+        {"compute regions describe": NO_RESOURCE},
         {},
         "project my-project has no region us-central1. Its regions: gcloud compute regions list --project=my-project",
     ),
@@ -220,20 +335,20 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
         "--filter=zone~^us-central1-",
     ),
     (
-        "no network",
-        {"compute networks describe": None},
+        "no such network",
+        {"compute networks describe": NO_RESOURCE},
         {},
         "project my-project has no network default. Name one: NETWORK=… (gcloud compute networks list --project=my-project)",
     ),
     (
         "no subnetwork",
-        {"compute networks subnets describe": None},
+        {"compute networks subnets describe": NO_RESOURCE},
         {"NETWORK": "regions/us-central1/subnetworks/inner"},
         "region us-central1 has no subnetwork inner. Its own: gcloud compute networks subnets list --regions=us-central1",
     ),
     (
         "no workers' account",
-        {"iam service-accounts describe": None},
+        {"iam service-accounts describe": NO_ACCOUNT},
         {"SERVICE_ACCOUNT": "w@my-project.iam.gserviceaccount.com"},
         "the workers' account w@my-project.iam.gserviceaccount.com is not in project my-project. Name another: "
         "SERVICE_ACCOUNT=… (gcloud iam service-accounts list)",
@@ -246,12 +361,57 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
         f"--member=serviceAccount:{WORKER} --role=roles/dataflow.worker (where it may by a role of its folder, organisation or "
         "group: CHECKS=no)",
     ),
+    *(
+        (
+            name,
+            {"artifacts docker images describe": answer},
+            {"IMAGE": IMAGE},
+            f"there is no image {IMAGE}, or ann@example.com may not see it. Build it: gcloud builds submit --project=my-project "
+            f"--tag={IMAGE} {ROOT}",
+        )
+        for name, answer in (("no image", NO_TAG), ("no repository", NO_REPOSITORY))
+    ),
     (
-        "no image",
-        {"artifacts docker images describe": None},
+        "no project of such a name",
+        {"projects describe": NO_PROJECT},
+        {"PROJECT": "permission-x"},
+        "project permission-x does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
+    ),
+    (
+        "no region in a project that is called like a refusal",
+        {"compute regions describe": Says(NO_RESOURCE.text.replace("my-project", "permission-x"))},
+        {"PROJECT": "permission-x"},
+        "project permission-x has no region us-central1. Its regions: gcloud compute regions list --project=permission-x",
+    ),
+    (
+        "busy: machines",
+        {"compute machine-types list": BUSY_LIST},
+        {"MACHINE_TYPE": "n2-standard-8"},
+        "gcloud could not ask Google: WARNING: Some requests did not succeed. The service is currently unavailable. "
+        + RERUN,
+    ),
+    *(
+        (f"busy: {words}", {words: BUSY}, variables, f"gcloud could not ask Google: {BUSY_LINE}. {RERUN}")
+        for words, variables in (
+            ("services list", {}),
+            ("compute regions describe", {}),
+            ("compute networks describe", {}),
+            ("compute networks subnets describe", {"NETWORK": "regions/us-central1/subnetworks/inner"}),
+            ("iam service-accounts describe", {}),
+            ("projects get-iam-policy", {}),
+        )
+    ),
+    (
+        "busy: images",
+        {"artifacts docker images describe": UNAVAILABLE},
         {"IMAGE": IMAGE},
-        f"there is no image {IMAGE}, or ann@example.com may not see it. Build it: gcloud builds submit --project=my-project "
-        f"--tag={IMAGE} {ROOT}",
+        f"gcloud could not ask Google: {UNAVAILABLE.text[:-1]}. {RERUN}",
+    ),
+    (
+        "a login that expires on the way",
+        {"compute regions describe": EXPIRED},
+        {},
+        f"gcloud could not ask Google: {EXPIRED_LINE}. Log in again: gcloud auth login",
     ),
 ]
 
@@ -260,7 +420,7 @@ REFUSALS: list[tuple[str, dict[str, str | None], dict[str, str], str]] = [
     ("answers", "variables", "said"), [case[1:] for case in REFUSALS], ids=[c[0] for c in REFUSALS]
 )
 def test_what_is_missing_is_named_with_the_remedy_before_anything_starts(
-    tmp_path: Path, answers: dict[str, str | None], variables: dict[str, str], said: str
+    tmp_path: Path, answers: dict[str, Answer], variables: dict[str, str], said: str
 ) -> None:
     ran = run(tmp_path, *COMMAND, answers=answers, **variables)
     assert (ran.code, ran.out, ran.err, ran.started) == (2, "", f"run_dataflow.sh: {said}\n", [])
@@ -290,25 +450,32 @@ def test_a_machine_without_gcloud_is_told_both_ways_out(tmp_path: Path) -> None:
     ids=["APIs", "roles"],
 )
 def test_what_may_not_be_asked_is_said_and_stops_nothing(tmp_path: Path, words: str, said: str) -> None:
-    ran = run(tmp_path, *COMMAND, answers={words: None})
-    assert (ran.code, ran.err, len(ran.started)) == (0, f"run_dataflow.sh: {said}\n", 2)
+    ran = run(tmp_path, *COMMAND, answers={words: DENIED_BY_IAM})
+    assert (ran.code, ran.err, len(ran.started)) == (0, f"run_dataflow.sh: {said}\n{PLANNED}\n", 2)
 
 
 @pytest.mark.parametrize(
-    ("words", "what", "variables"),
+    ("words", "answer", "what", "variables"),
     [
-        ("compute regions describe", "region us-central1", {}),
-        ("compute networks describe", "network default", {}),
-        ("compute networks subnets describe", "subnetwork inner", {"NETWORK": "regions/us-central1/subnetworks/inner"}),
-        ("iam service-accounts describe", f"account {WORKER}", {}),
-        ("artifacts docker images describe", f"image {IMAGE}", {"IMAGE": IMAGE}),
+        ("compute regions describe", DENIED, "region us-central1", {}),
+        ("compute machine-types list", DENIED, "machine type n2-standard-8", {"MACHINE_TYPE": "n2-standard-8"}),
+        ("compute machine-types list", DENIED_LIST, "machine type n2-standard-8", {"MACHINE_TYPE": "n2-standard-8"}),
+        ("compute networks describe", DENIED, "network default", {}),
+        (
+            "compute networks subnets describe",
+            DENIED,
+            "subnetwork inner",
+            {"NETWORK": "regions/us-central1/subnetworks/inner"},
+        ),
+        ("iam service-accounts describe", DENIED_BY_IAM, f"account {WORKER}", {}),
+        ("artifacts docker images describe", DENIED_BY_IAM, f"image {IMAGE}", {"IMAGE": IMAGE}),
     ],
 )
 def test_what_may_not_be_looked_at_is_said_and_stops_nothing(
-    tmp_path: Path, words: str, what: str, variables: dict[str, str]
+    tmp_path: Path, words: str, answer: Says, what: str, variables: dict[str, str]
 ) -> None:
-    ran = run(tmp_path, *COMMAND, answers={words: DENIED}, **variables)
-    said = f"run_dataflow.sh: ann@example.com may not look at {what}; going on without that check.\n"
+    ran = run(tmp_path, *COMMAND, answers={words: answer}, **variables)
+    said = f"run_dataflow.sh: ann@example.com may not look at {what}; going on without that check.\n{PLANNED}\n"
     assert (ran.code, ran.err, len(ran.started)) == (0, said, 2)
 
 
@@ -376,7 +543,13 @@ def test_a_template_that_cannot_be_made_is_refused(
 
 def test_a_template_that_gcloud_refuses_is_an_error(tmp_path: Path) -> None:
     ran = run(
-        tmp_path, "--template", "gs://templates/t.json", answers={"dataflow flex-template build": None}, IMAGE=IMAGE
+        tmp_path,
+        "--template",
+        "gs://templates/t.json",
+        answers={"dataflow flex-template build": UNAVAILABLE},
+        IMAGE=IMAGE,
     )
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "ERROR: (gcloud) no\nrun_dataflow.sh: gcloud could not make the template; its message is above.\n"
+    assert (
+        ran.err == f"{UNAVAILABLE.text}\nrun_dataflow.sh: gcloud could not make the template; its message is above.\n"
+    )
