@@ -13,11 +13,13 @@
 #            TEMP             gs:// folder for staged files                   (default: shardfeed-tmp in OUTPUT's bucket)
 #            PYTHON           interpreter with shardfeed[beam]                (default: .venv/bin/python, else python3)
 #            CHECKS=no        do not ask gcloud whether all is ready
-#            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here)
+#            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here), and submit whatever
+#                             the forecast would be
 # Arguments after OUTPUT go to `shardfeed build` as they are; --input among them adds another input.
 #
 # Before a machine is paid for, gcloud is asked about login, project, APIs, region and the workers' account, and `shardfeed build`
-# looks at the buckets. Then the job is submitted and followed; summary and exit code are those of a local build.
+# looks at the buckets. A forecast that nothing would be published ends it here, with exit code 3. Else the job is submitted and
+# followed; summary and exit code are those of a local build.
 #
 #   PROJECT=… REGION=… IMAGE=… ./run_dataflow.sh --template gs://templates/shardfeed.json
 #
@@ -155,6 +157,14 @@ check_image() {
     fail "there is no image $IMAGE, or $account may not see it. Build it: gcloud builds submit --project=$PROJECT --tag=$IMAGE $here"
 }
 
+# hopeless PLAN: its notes, of text or JSON, that foresee a build without a dataset.
+hopeless() {
+  local words='the build would publish nothing \(exit 3\)' found
+  found=$(LC_ALL=C sed -n -E -e "s/^  note +(.*$words)\$/\\1/p" -e "s/^\{.*\"notes\": \[([^]]*$words)\".*/\\1/p" <<<"$1")
+  found=${found//\"/}
+  printf '%s' "${found//$'\n'/, }"
+}
+
 make_template() {
   [[ -n ${IMAGE:-} ]] || fail "IMAGE is required for a template: the image that launches it and runs its workers, see Dockerfile"
   check TEMPLATE "$1" 'gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/.+\.json' "gs://BUCKET/NAME.json"
@@ -265,6 +275,13 @@ fi
 
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 if [[ ${PLAN:-} != no ]]; then
-  "$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@" >&2
+  plan=$("$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@")
+  printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
+  why=$(hopeless "$plan")
+  # Where a dataset is there already the build only says so.
+  if [[ -n $why && $plan != *"the output already holds a dataset"* ]]; then
+    note "no job was submitted, for the plan says: $why. It reads a sample; to submit all the same: PLAN=no"
+    exit 3
+  fi
 fi
 exec "$python" -m pipeline build --input "$input" --output "$output" "${options[@]}" "$@"
