@@ -5,7 +5,9 @@ The command line is imported inside ``main``, so that Ctrl-C while that goes on 
 
 import contextlib
 import gc
+import signal
 import sys
+import threading
 
 from pipeline.early_signals import leaving_at_once
 
@@ -22,11 +24,19 @@ def main() -> int:
         print("shardfeed: stopped; rerun the same command.", file=sys.stderr)
         return 4  # of IncompleteError, whose module may be what was being imported
     finally:
+        _end_undisturbed()
         # Python notes a KeyboardInterrupt that leaves code in a string (a dataclass is made by such), and would end by the
         # signal although it was caught; running another string takes the note back.
         exec("")
         # The interpreter's end looks at every object three times, for cycles. Of Beam's imports that took half a second.
         gc.freeze()
+
+
+def _end_undisturbed() -> None:
+    """From here on no signal changes how the command ended: what is left, such as Beam's tidying, concerns nobody."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Container, Iterator
 from types import FrameType, TracebackType
 from typing import NoReturn
@@ -24,6 +26,7 @@ from transforms.run_state import RUN
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKERS_LOG = "apache_beam.runners.portability.local_job_service"  # says what workers log
+_DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
 _LEAVING = threading.RLock()  # a second signal may come while the first one's handler holds it
 
 
@@ -114,11 +117,30 @@ def children() -> frozenset[int]:
 
 
 def end_children(*, but: Container[int] = ()) -> None:
-    """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children."""
-    for pid in children():
-        if pid not in but and _is_of_a_build(pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children.
+
+    They are gone when this returns, for Beam waits a second at the interpreter's end for an engine that is not. Only waited for:
+    whoever started a process asks for its exit code itself.
+    """
+    with contextlib.ExitStack() as ends:
+        ending = []
+        for pid in _kill_children(but):
+            with contextlib.suppress(OSError):  # it is gone, or the kernel cannot wait for it
+                ending.append(end := os.pidfd_open(pid))
+                ends.callback(os.close, end)
+        deadline = time.monotonic() + _DEATH_SECONDS
+        for end in ending:
+            ended = select.poll()
+            ended.register(end, select.POLLIN)
+            ended.poll(max(0.0, deadline - time.monotonic()) * 1000)
+
+
+def _kill_children(but: Container[int] = ()) -> list[int]:
+    killed = [pid for pid in children() if pid not in but and _is_of_a_build(pid)]
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return killed
 
 
 def _is_of_a_build(pid: int) -> bool:
@@ -135,7 +157,7 @@ def leave(message: str) -> NoReturn:
     with _LEAVING:  # what is ended here is what another thread would give for the reason
         sys.stderr.write(f"\nshardfeed: {message}\n")
         sys.stderr.flush()
-        end_children()
+        _kill_children()  # not waited for: threads that lose them would say so
         os._exit(IncompleteError.code)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline import existing, launch
+from tests.pipeline.photos import environment
 from tests.promises import builds
 from tests.promises.builder import Ended
 from tests.promises.hooks import put
@@ -55,3 +58,23 @@ def test_a_build_that_another_one_overtook(engine: tuple[str, ...], photos: Path
 
 def test_success(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
     assert builds.built(photos, tmp_path / "out", *engine).err == ""
+
+
+# ``shardfeed``, which says so where Beam waits at the end for an engine that it has asked to stop.
+TELLING_SLEEP = """
+import sys, types
+from apache_beam.utils import subprocess_server
+from pipeline import __main__
+subprocess_server.time = types.SimpleNamespace(sleep=lambda seconds: print("Beam waits", file=sys.stderr))
+sys.exit(__main__.main())
+"""
+
+
+def test_nothing_is_waited_for_after_success(prism_program: Path, photos: Path, tmp_path: Path) -> None:
+    args = builds.build_args(
+        photos, tmp_path / "out", "--runner", "PrismRunner", "--prism_location", str(prism_program)
+    )
+    program = [sys.executable, "-c", TELLING_SLEEP, *args]
+    ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("Built: ")

@@ -1,0 +1,49 @@
+"""Ctrl-C and SIGTERM after a command has said how it ended, while the interpreter ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.photos import environment, write_photos
+
+# ``shardfeed``, which a signal meets among what Beam and others have registered for the interpreter's end.
+AT_THE_END = """
+import atexit, signal, sys
+from pipeline import __main__
+atexit.register(signal.raise_signal, {number})
+sys.exit(__main__.main())
+"""
+
+signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+
+
+def _ended(number: signal.Signals, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", AT_THE_END.format(number=int(number)), *map(str, args)]
+    return subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
+
+
+@signals
+def test_a_signal_after_a_build_is_complete_changes_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    photos = write_photos(tmp_path / "in", cat=2, dog=2)
+    ended = _ended(number, "build", "--input", photos, "--output", tmp_path / "out", "--image_size", "16")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("Built: ")
+
+
+@signals
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [(("--version",), 0), (("verify",), 2), (("verify", "{}/absent"), 4)],
+    ids=["an answer", "a refusal", "a verdict"],
+)
+def test_a_signal_after_another_command_has_ended_changes_nothing_either(
+    tmp_path: Path, number: signal.Signals, args: tuple[str, ...], code: int
+) -> None:
+    ended = _ended(number, *(arg.format(tmp_path) for arg in args))
+    assert ended.returncode == code
+    assert "Exception ignored" not in ended.stderr
