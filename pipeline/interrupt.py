@@ -27,6 +27,8 @@ from transforms.run_state import RUN
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKERS_LOG = "apache_beam.runners.portability.local_job_service"  # says what workers log
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
+_NAMES = (b"pipeline.helper_process", b"beam", b"prism")  # in what starts a helper, and Beam's workers and job servers
+_PROGRAMS: set[bytes] = set()  # that builds of this process start, whatever their names
 _LEAVING = threading.RLock()  # a second signal may come while the first one's handler holds it
 
 
@@ -116,6 +118,11 @@ def children() -> frozenset[int]:
     return frozenset(descendants(os.getpid()))
 
 
+def end_with_builds(program: str) -> None:
+    """From now on whoever runs ``program`` below this process is ended with the build that started it."""
+    _PROGRAMS.add(os.fsencode(program))
+
+
 def end_children(*, but: Container[int] = ()) -> None:
     """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children.
 
@@ -146,10 +153,10 @@ def _kill_children(but: Container[int] = ()) -> list[int]:
 def _is_of_a_build(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read()
+            command = file.read()
     except OSError:  # it has ended
         return False
-    return any(name in words for name in (b"pipeline.helper_process", b"beam", b"prism"))
+    return any(name in command for name in _NAMES) or not _PROGRAMS.isdisjoint(command.split(b"\0"))
 
 
 def leave(message: str) -> NoReturn:

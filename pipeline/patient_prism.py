@@ -14,6 +14,7 @@ from apache_beam.runners.portability.job_server import StopOnExitJobServer
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
 from apache_beam.version import __version__ as beam_version
 
+from pipeline.interrupt import end_with_builds
 from shardfeed.errors import UsageError, clip
 
 _DEFAULT_LOG_LEVEL = "info"  # Beam's
@@ -42,6 +43,7 @@ class _PatientPrism(PrismJobServer):
                 f"--runner PrismRunner has no Prism: {error}. Build it with make engines, then give --prism_location "
                 f".engines/prism-{beam_version}."
             ) from error
+        end_with_builds(command[0])
         _require_prism(command[0])
         nice = shutil.which("nice")
         return (command if nice is None else [nice, "-n", "19", *command]), endpoint
