@@ -1,23 +1,49 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``transforms.outcome``); this is for what never came to writing one.
+The reason that a step of the graph wrote comes first (``transforms.outcome``); this is for what never came to writing one, or
+could not: a worker that may not write the output, or whose disk is full.
 """
 
 from __future__ import annotations
 
 from pipeline.config import BuildConfig
-from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, first_remedy, step_traceback, telling_line
-from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
+from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, first_remedy, step_error, step_traceback, telling_line
+from shardfeed.errors import (
+    ConflictError,
+    DatasetError,
+    IncompleteError,
+    ShardfeedError,
+    TooManyRejectsError,
+    UsageError,
+    clip,
+)
+from shardfeed.storage import NotFoundError, StorageError, UnreadableError
 
 _NO_RERUN_MENDS = (
     (NO_PACKAGE, "the workers have no shardfeed"),
     (NO_DEPENDENCY, "the workers lack what shardfeed depends on"),
 )
+_OURS: dict[str, type[ShardfeedError]] = {
+    f"{cls.__module__}.{cls.__name__}": cls
+    for cls in (
+        UsageError,
+        TooManyRejectsError,
+        IncompleteError,
+        ConflictError,
+        DatasetError,
+        StorageError,
+        UnreadableError,
+        NotFoundError,
+    )
+}
 
 
 def explain_engine_failure(error: Exception, config: BuildConfig) -> ShardfeedError:
     """The error to raise for a job that failed by ``error`` and left no outcome."""
     text = str(error) or type(error).__name__
+    name, message = step_error(text)
+    if name in _OURS:  # the output of which it tells is also where its outcome belonged
+        return _OURS[name](message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
         return UsageError(f"{wrong} ({telling_line(text)}). {_install(config)} docs/engines.md has what workers need.")

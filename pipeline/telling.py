@@ -20,6 +20,7 @@ _IN_A_STEP = (
     "[while running '"  # Beam's mark at what left a step of the graph, in an account of its own after the cause
 )
 _TRACEBACK = "Traceback (most recent call last):"
+_OURS = re.compile(r"^(shardfeed(?:\.\w+)+): ", re.MULTILINE)
 _CONSEQUENCES = re.compile(r"\n\n*(?:During handling of|The above exception was)")
 
 
@@ -38,6 +39,16 @@ def telling_line(text: str) -> str:
     errors = [found[0].strip() for found in _ERROR.finditer(text)]
     told = next((error for error in errors if _IN_A_STEP in error), errors[0] if errors else "")
     return clip(told or " ".join(text.partition(_TRACEBACK)[0].split()), _SHOWN)
+
+
+def step_error(text: str) -> tuple[str, str]:
+    """The class, by its full name, and the message of an error of shardfeed's that a step raised; empty where it was another."""
+    before, raised, _ = text.partition(_IN_A_STEP)
+    heads = list(_OURS.finditer(before)) if raised else []
+    message = before[heads[-1].end() :].removesuffix(" ") if heads else ""
+    if _TRACEBACK in message:  # of what came of it: that is what the step raised
+        return "", ""
+    return (heads[-1][1], message) if message else ("", "")
 
 
 def step_traceback(text: str) -> str:

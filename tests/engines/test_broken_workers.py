@@ -109,3 +109,28 @@ def test_a_killed_worker_of_beam_s_job_service_is_told_without_a_traceback(
     assert re.fullmatch(
         r"shardfeed: the engine gave up: \w+Error: .+\nRerun the same command to carry on; .+\n", failed.err
     )
+
+
+# A machine on which the output may not be written: what the store says there of every file.
+DENIED = """
+import errno
+from shardfeed.storage.local import LocalStore
+def denied(store, folder):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+LocalStore._mkdir = denied
+"""
+
+
+@KINDS
+def test_workers_that_may_not_write_the_output_are_told_as_a_launcher_that_may_not(
+    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+) -> None:
+    hook.write_text(DENIED)
+    with start(kind, prism_program, worker, pool, tmp_path) as there:
+        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    assert (failed.code, failed.out, failed.err) == (
+        2,
+        "",
+        f"shardfeed: cannot write to the output: {tmp_path}/out/_parts/CLAIM (Permission denied). Allowed is a folder that this "
+        "user owns or may write to: change its permissions (chmod, chown) or choose another --output.\n",
+    )

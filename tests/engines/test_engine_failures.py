@@ -1,0 +1,74 @@
+"""What an engine's account of a failed job becomes where no step could write its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config import BuildConfig
+from pipeline.engine_failures import explain_engine_failure
+from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
+from shardfeed.storage import StorageError
+
+CONFIG = BuildConfig(
+    inputs=("in",), output="out", runner="PortableRunner", beam_args=("--job_endpoint", "localhost:8073")
+)
+DENIED = "cannot write to the output: out/_parts/CLAIM (Permission denied). Choose another --output."
+FULL = "disk full: 5 bytes of out/_parts/CLAIM cannot be written (No space left on device). Free some space."
+
+# As Prism and Beam's job service give it: the cause, then what it became in the step, then what the engine has to add.
+ACCOUNT = """Pipeline job-001 failed in state FAILED: bundle inst004 stage-004 failed:Traceback (most recent call last):
+  File "local.py", line 144, in _publish
+OSError: [Errno 1] the system's words
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "local_errors.py", line 37, in translated
+{cause}
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "sdk_worker.py", line 310, in _execute
+{raised}
+
+\tat org.apache.beam.fn.harness
+"""
+
+
+def explained(cause: str, raised: str) -> ShardfeedError:
+    return explain_engine_failure(RuntimeError(ACCOUNT.format(cause=cause, raised=raised)), CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "kind", "code"),
+    [
+        ("shardfeed.errors.UsageError", DENIED, UsageError, 2),
+        ("shardfeed.storage.base.StorageError", FULL, StorageError, 4),
+        ("shardfeed.errors.ConflictError", "the output is another build's:\n  seed: 1\n  yours: 2", ConflictError, 5),
+    ],
+    ids=["a folder that may not be written", "a full disk", "several lines"],
+)
+def test_an_error_of_ours_that_a_step_raised_is_raised_again_by_itself(
+    name: str, message: str, kind: type[ShardfeedError], code: int
+) -> None:
+    error = explained(f"{name}: {message}", f"{name}: {message} [while running 'ClaimOutput/Claim']")
+    assert (type(error), error.code, str(error)) == (kind, code, message)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (
+            "ValueError: a bug [while running 'ClaimOutput/Claim']",
+            "ValueError: a bug [while running 'ClaimOutput/Claim']",
+        ),
+        ("shardfeed.errors.NewError: ? [while running 'A']", "shardfeed.errors.NewError: ? [while running 'A']"),
+        ("RuntimeError: the worker ended", "OSError: [Errno 1] the system's words"),
+    ],
+    ids=["a bug", "an error that this version does not have", "outside of a step"],
+)
+def test_what_a_step_did_not_raise_is_the_engine_s_account(raised: str, told: str) -> None:
+    error = explained(f"shardfeed.errors.UsageError: {DENIED}", raised)
+    assert type(error) is IncompleteError
+    assert str(error).startswith(f"the engine gave up: {told}\nRerun the same command to carry on")
