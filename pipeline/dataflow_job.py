@@ -29,18 +29,9 @@ LAST_WORDS_SECONDS = 50.0  # that a failed job's reason may come later than its 
 
 sleep = time.sleep  # looked up at every call, so that tests need not wait
 
-_RUNNING = {
-    "RUNNING",
-    "PENDING",
-    "UNKNOWN",
-    "STARTING",
-    "CANCELLING",
-    "DRAINING",
-    "PAUSED",
-    "PAUSING",
-    "RESOURCE_CLEANING_UP",
-}
-_ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED", "STOPPED"}
+_ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED"}
+# Whatever else a job is, a queued one or what no release knows yet, can go on.
+_ENDED = {"DONE", "FAILED", *_ENDED_BY_A_USER}
 
 
 def submit(pipeline: Any, options: Any) -> Any:
@@ -94,25 +85,32 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
     shown, since_metrics, waited = "", 0.0, 0.0
     while True:
         state = _asked(result, lambda: str(result.state))
-        if state != shown:
-            say(f"job {result.job_id()}: {state.lower()}")
-            shown = state
+        if (name := _name_of(state, result)) != shown:
+            say(f"job {result.job_id()}: {name}")
+            shown = name
         for text in _asked(result, lambda: list(errors.new())):
             say(f"job error: {text.splitlines()[0] if text else text}")
         if state == "DONE":
             return
-        if state not in _RUNNING:
+        if state in _ENDED:
             if errors.worst or state in _ENDED_BY_A_USER or waited >= LAST_WORDS_SECONDS:
                 raise explain_failure(state.lower(), errors.worst)
             waited += POLL_SECONDS
         sleep(POLL_SECONDS)
         since_metrics += POLL_SECONDS
-        if state in _RUNNING and since_metrics >= METRICS_SECONDS:
+        if state not in _ENDED and since_metrics >= METRICS_SECONDS:
             since_metrics = 0.0
             # Whatever Beam's client makes of a busy service: only a line is missing.
             with contextlib.suppress(Exception):
                 if text := progress_text(result):
                     say(text)
+
+
+def _name_of(state: str, result: Any) -> str:
+    """A state as it is shown; where Beam has no name for it, such as for a FlexRS job's ``queued``, the service's own."""
+    if state == "UNRECOGNIZED":
+        state = getattr(result._job.current_state, "name", state)
+    return state.removeprefix("JOB_STATE_").lower()
 
 
 def _asked(result: Any, question: Callable[[], T]) -> T:

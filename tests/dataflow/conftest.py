@@ -72,6 +72,7 @@ def as_usual(cloud: Cloud) -> Iterator[None]:
     cloud.service.refusal = None
     cloud.service.execute = lambda _job: End()
     cloud.service.taking = lambda: None
+    cloud.service.meanwhile = lambda: "JOB_STATE_RUNNING"
     cloud.service.busy.clear()
     cloud.service.asked_for.clear()
     cloud.service.looked_at.clear()

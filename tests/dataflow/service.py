@@ -56,6 +56,7 @@ class FakeDataflow:
         self.looked_at = threading.Event()  # whether anybody has looked at a job
         self.asked_for: list[str] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
+        self.meanwhile: Callable[[], str] = lambda: "JOB_STATE_RUNNING"  # state of a job that has not ended
         self.asked_for_metrics: Callable[[], object] = lambda: None
         self.authorizations: set[str | None] = set()
         self._ends: dict[str, End] = {}
@@ -139,7 +140,7 @@ class FakeDataflow:
                 "metrics": [_metric(name, value, final) for name, value in self.counters.items() for final in (0, 1)]
             }
         (job,) = [job for job in self.jobs if job["id"] == job_id]
-        return {**job, "currentState": end.state if end else "JOB_STATE_RUNNING"}
+        return {**job, "currentState": end.state if end else self.meanwhile()}
 
 
 def _metric(name: str, value: int, final: int) -> dict[str, Any]:

@@ -308,6 +308,30 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     assert shown[-2] == f"job {job}: done"
 
 
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [("JOB_STATE_QUEUED", "queued"), ("JOB_STATE_STOPPED", "stopped"), ("JOB_STATE_PAUSED", "paused")],
+)
+def test_a_job_that_has_not_ended_is_waited_for(
+    state: str, shown: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    over, left = threading.Event(), iter(range(10))  # looks, far more than a failed job gets
+
+    def meanwhile() -> str:
+        if next(left, None) is None:
+            over.set()
+        return state
+
+    cloud.service.meanwhile = meanwhile
+    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
+    ended = cloud.submit(*IMAGE)
+    job = cloud.service.jobs[-1]["id"]
+    told = [line for line in ended.err.splitlines() if line.startswith(f"job {job}: ")]
+    assert told == [f"job {job}: {shown}", f"job {job}: done"]
+    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
+
+
 def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> None:
     ended = cloud.submit(*IMAGE)
     assert (ended.code, ended.out) == (4, "")
