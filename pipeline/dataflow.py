@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
-from pipeline.dataflow_checks import check_buckets, check_options
+from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
 from pipeline.detaching import waits_for_end
@@ -32,7 +32,7 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
 
     cloud = options.view_as(GoogleCloudOptions)
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
-    staged = {"temp_location": cloud.temp_location, "staging_location": cloud.staging_location}
+    staged = {name: getattr(cloud, name) for name in STAGED_FLAGS}
     check_options(config, project=cloud.project, region=cloud.region, temp=staged)
     _require_package(options)
     check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)

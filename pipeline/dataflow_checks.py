@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 _READ = ("storage.objects.list", "storage.objects.get")
 _WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
-_ROLES = {_READ: "roles/storage.objectViewer", _WRITE: "roles/storage.objectUser"}
+_PUT = ("storage.objects.create", "storage.objects.get")
+_ROLES = {_READ: "roles/storage.objectViewer", _WRITE: "roles/storage.objectUser", _PUT: "roles/storage.objectUser"}
+STAGED_FLAGS = ("temp_location", "staging_location", "template_location")
+_TEMPLATE = "template_location"  # a file, where the others are folders; small, so its bucket's region does not matter
 _REGION = r"[a-z]+-[a-z]+[0-9]+"
 _ZONE = rf"({_REGION})-[a-z0-9]+"  # us-central1-a, us-south1-ai1b
 _MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
@@ -57,7 +60,7 @@ def check_job(config: BuildConfig) -> None:
         UsageError: the job could not run.
     """
     region = config.beam_arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
-    staged = {name: config.beam_arg(name) for name in ("temp_location", "staging_location")}
+    staged = {name: config.beam_arg(name) for name in STAGED_FLAGS}
     check_options(config, project=config.beam_arg("project") or "", region=region, temp=staged)
     check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
 
@@ -66,7 +69,7 @@ def check_options(config: BuildConfig, *, project: str, region: str, temp: Mappi
     """Checks without asking anybody; ``temp`` as in ``check_buckets``. That they are given, ``BuildConfig`` has checked.
 
     Raises:
-        UsageError: an option cannot be right, or an address is this machine's.
+        UsageError: an option cannot be right, or an address is this machine's, or staged files would lie among others.
     """
     for root in config.roots:
         _require_bucket("input", root.url)
@@ -80,12 +83,8 @@ def check_options(config: BuildConfig, *, project: str, region: str, temp: Mappi
     _workplace(config, region)
     _check_workers(config)
     for flag, url in temp.items():
-        if url and not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", url):
-            # Beam would make a bucket of its own choice, or write to this machine.
-            raise UsageError(
-                f"--{flag} {clip(url)}: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the "
-                f"workers' region, such as --{flag} gs://{parse_url(config.output)[0]}/shardfeed-tmp"
-            )
+        if url:
+            _check_staged(config, flag, url)
 
 
 def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | None], anywhere: bool) -> None:
@@ -99,13 +98,13 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | 
     workers = _workplace(config, region)
     places = [Place("input", root.url, _READ) for root in config.roots]
     places.append(Place("output", config.output, _WRITE))
-    places += [Place(flag, url, _WRITE) for flag, url in temp.items() if url]
+    places += [Place(flag, url, _PUT if flag == _TEMPLATE else _WRITE) for flag, url in temp.items() if url]
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for place in places:
         bucket = parse_url(place.url)[0]
         if (bucket, place.permissions) not in seen:
             seen.add((bucket, place.permissions))
-            _check(place, bucket, workers, anywhere)
+            _check(place, bucket, workers, anywhere or place.flag == _TEMPLATE)
 
 
 def covers(location: str, parts: Iterable[str], region: str) -> bool:
@@ -176,6 +175,43 @@ def _require_bucket(flag: str, url: str) -> None:
                 else "Give gs://BUCKET/FOLDER."
             )
         )
+
+
+def _check_staged(config: BuildConfig, flag: str, url: str) -> None:
+    """Refuses an address for staged files that is none, or where they would be taken for the dataset's or for images."""
+    what, end = ("file", r"/.*[^/]") if flag == _TEMPLATE else ("folder", "(/.*)?")
+    remedy = f"such as --{flag} {_elsewhere(config)}" + ("/template" if flag == _TEMPLATE else "")
+    if not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]" + end, url):
+        # Beam would make a bucket of its own choice, or write to this machine.
+        raise UsageError(
+            f"--{flag} {clip(url)}: Dataflow needs a gs:// {what} here, for "
+            f"{'the job' if flag == _TEMPLATE else 'staged files'}. Give one in a bucket of the workers' region, {remedy}"
+        )
+    if _lies_in(url, config.output):
+        where, why = "output", "the build would find what is staged there, and take it for somebody else's"
+        folder = config.output
+    elif root := next((root for root in config.roots if not root.globs and _lies_in(url, root.url)), None):
+        # With globs it would match none of them, or be skipped for its suffix, and no class folder is asked for its images.
+        where, why = "input", "what is staged there would be listed with the images"
+        folder = root.url
+    else:
+        return
+    raise UsageError(
+        f"--{flag} {clip(url)} lies in --{where} {clip(folder)}: {why}. Give a {what} outside of it, {remedy}"
+    )
+
+
+def _lies_in(url: str, folder: str) -> bool:
+    """Whether ``url`` is ``folder`` or lies below it."""
+    return (storage.normal_url(url) + "/").startswith(storage.normal_url(folder) + "/")
+
+
+def _elsewhere(config: BuildConfig) -> str:
+    """A folder for staged files that is neither the output's nor the input's."""
+    found = f"gs://{parse_url(config.output)[0]}/shardfeed-tmp"
+    if any(_lies_in(found, folder) for folder in (config.output, *(root.url for root in config.roots))):
+        return "gs://ANOTHER-BUCKET/shardfeed-tmp"
+    return found
 
 
 def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> None:

@@ -80,6 +80,21 @@ pytestmark = pytest.mark.usefixtures("as_usual")
             "--location=us-central1",
         ),
         (
+            ("--template_location", "gs://absent/job"),
+            "--template_location gs://absent/job: there is no bucket absent. Make it: gcloud storage buckets create gs://absent "
+            "--location=us-central1",
+        ),
+        (
+            ("--template_location", "/tmp/job"),
+            "--template_location /tmp/job: Dataflow needs a gs:// file here, for the job. Give one in a bucket of the workers' "
+            "region, such as --template_location gs://data/shardfeed-tmp/template\n",
+        ),
+        (
+            ("--temp_location", "gs://data/out/tmp"),
+            "--temp_location gs://data/out/tmp lies in --output gs://data/out: the build would find what is staged there, and "
+            "take it for somebody else's. Give a folder outside of it, such as --temp_location gs://data/shardfeed-tmp\n",
+        ),
+        (
             ("--region", "europe-west1"),
             "--input gs://photos/in: bucket photos is in US-CENTRAL1, the workers are in europe-west1; every byte would cross "
             "regions, slowly and for a fee. Run the job there (--region us-central1), use a bucket in europe-west1, or accept it "
@@ -105,6 +120,9 @@ pytestmark = pytest.mark.usefixtures("as_usual")
         "a local staging",
         "no temp bucket",
         "no staging bucket",
+        "no template bucket",
+        "a local template",
+        "temp in the output",
         "far buckets",
     ],
 )
@@ -345,6 +363,8 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
         (("--region", "us-central1-a"), "That is a zone; its region is us-central1."),
         (("--temp_location", "gs://absent/tmp"), "--temp_location gs://absent/tmp: there is no bucket absent."),
         (("--staging_location", "/local/x"), "--staging_location /local/x: Dataflow needs a gs:// folder here"),
+        (("--staging_location", "gs://photos/in"), "--staging_location gs://photos/in lies in --input gs://photos/in:"),
+        (("--template_location", "gs://absent/job"), "--template_location gs://absent/job: there is no bucket absent."),
         (("--zone", "europe-west1-b"), "the workers are in europe-west1 (--zone europe-west1-b);"),
     ],
 )
