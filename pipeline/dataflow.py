@@ -1,6 +1,7 @@
 """A build on Dataflow, from the look at what it needs to the job's end. ``pipeline.launch`` calls it in place of a plain run.
 
-The one decision: whatever can be refused is refused here, before a VM is paid for; and the launcher may leave right after it has
+The one decision: whatever can be refused without listing the input is refused before a VM is paid for (of the output,
+``pipeline.existing`` does it); and the launcher may leave right after it has
 handed the job over (a Flex template's launcher must), because the graph itself publishes the dataset.
 """
 

@@ -15,7 +15,7 @@ from shardfeed import naming, storage
 from shardfeed.errors import ConflictError, clip
 from shardfeed.manifest import Manifest
 from shardfeed.storage.base import Store
-from transforms.claim import describe_conflict, discard_incomplete, read_manifest
+from transforms.claim import describe_conflict, discard_incomplete, read_manifest, refuse_unclaimable
 from transforms.elements import Totals
 from transforms.input_roots import check_root
 from transforms.listing import list_all
@@ -28,12 +28,13 @@ _ROWS = 20  # differing classes shown
 def find_existing(config: BuildConfig) -> Manifest | None:
     """The manifest of this very build, if the output holds it; None when there is work to do.
 
-    With ``discard_incomplete`` a broken build's files are removed first, after a look at the whole input: one that cannot give a
-    dataset discards nothing.
+    A job elsewhere costs money before it claims the output, so what it would be refused for is looked for here; in this process
+    the claim says it at once. With ``discard_incomplete`` a broken build's files are removed first, after a look at the whole
+    input: one that cannot give a dataset discards nothing.
 
     Raises:
         UsageError: output or input are not there, or cannot be what they have to be.
-        ConflictError: the output holds another dataset, or this one's input has changed since.
+        ConflictError: the output holds another dataset, or this one's input has changed since; or it cannot be claimed.
     """
     check_folder(config.output)
     store = storage.open_store(config.output)
@@ -45,6 +46,8 @@ def find_existing(config: BuildConfig) -> Manifest | None:
             make_plan(relist(config), config.options, {})
         discard_incomplete(store)
     if not complete:
+        if not config.in_process:
+            refuse_unclaimable(store, config.options)
         return None
     manifest = read_manifest(store)
     if manifest.config != config.options.config():

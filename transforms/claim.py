@@ -33,6 +33,7 @@ REMEDY_CLAIM = (
 REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
+_CLAIMED = "is claimed by another build"
 _INPUT = "the input's files (names, sizes or versions)"
 REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
 
@@ -68,6 +69,33 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     )
 
 
+def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
+    """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
+
+    Nothing is written, so a build that passes here may still be refused when it claims.
+
+    Raises:
+        ConflictError: files that are not ours, a discard, or the claim of a build with other options.
+    """
+    refuse_foreign(store)
+    try:
+        theirs = parse_claim(store, store.read(naming.CLAIM))
+    except NotFoundError:
+        return
+    _refuse_discarding(store, theirs)
+    if theirs["config"] != options.config():
+        ours = {**theirs, "config": options.config()}
+        raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
+
+
+def _refuse_discarding(store: Store, theirs: Mapping[str, Any]) -> None:
+    if theirs["fingerprint"] == DISCARDING:
+        raise ConflictError(
+            f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+            "--discard_incomplete."
+        )
+
+
 def read_manifest(store: Store) -> Manifest:
     """The manifest of the dataset that is in the output already.
 
@@ -90,14 +118,9 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
             theirs = parse_claim(store, store.read(naming.CLAIM))
         except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
             continue
-        if theirs["fingerprint"] == DISCARDING:
-            raise ConflictError(
-                f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
-                "--discard_incomplete."
-            )
+        _refuse_discarding(store, theirs)
         if theirs["fingerprint"] != claim["fingerprint"]:
-            what = "is claimed by another build"
-            raise ConflictError(describe_conflict(store.url, what, theirs, claim, remedy=REMEDY_CLAIM))
+            raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, claim, remedy=REMEDY_CLAIM))
         return False
     raise IncompleteError(
         f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command."

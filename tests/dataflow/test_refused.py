@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from pipeline import dataflow_job
 from pipeline.dataflow_failures import explain_failure, explain_refusal
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.storage import retry
+from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
 
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 
@@ -181,6 +185,47 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
     assert last.endswith(" docs/dataflow.md has what workers need.")
     assert "Traceback" not in ended.err
     assert "carry on" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "holiday.jpg",
+            b"x",
+            "--output gs://data/{out} holds files that are not a shardfeed build's: holiday.jpg. Give an",
+        ),
+        (
+            "_parts/CLAIM",
+            json.dumps(
+                {"fingerprint": "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
+            ).encode(),
+            "gs://data/{out} is claimed by another build that differs in --seed (there 5, here 0). Use the same options to",
+        ),
+        (
+            "_parts/CLAIM",
+            b'{"fingerprint": "discarding", "config": {}}',
+            "gs://data/{out} is being discarded by another command, or that command was stopped. Wait for it, or rerun with",
+        ),
+    ],
+    ids=["foreign files", "other options", "a discard"],
+)
+def test_an_output_that_cannot_be_claimed_is_a_conflict_before_any_job(
+    cloud: Cloud, name: str, data: bytes, said: str, request: pytest.FixtureRequest
+) -> None:
+    out = request.node.callspec.id.replace(" ", "-")
+    cloud.put("data", {f"{out}/{name}": data})
+    before = len(cloud.service.jobs)
+    ended = cloud.submit(*IMAGE, out=f"gs://data/{out}")
+    assert (ended.code, ended.out, len(cloud.service.jobs)) == (5, "", before)
+    assert f"shardfeed: {said.format(out=out)}" in ended.err
+    google_client().bucket("data").blob(f"{out}/{name}").delete()
+
+
+def test_an_output_that_is_discarded_first_is_no_conflict(cloud: Cloud) -> None:
+    cloud.put("data", {"stale/_parts/CLAIM": b'{"fingerprint": "discarding", "config": {}}'})
+    ended = cloud.submit(*IMAGE, "--discard_incomplete", "--no_wait_until_finish", out="gs://data/stale")
+    assert (ended.code, cloud.objects("data")) == (0, {})
 
 
 DISABLED = (

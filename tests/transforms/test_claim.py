@@ -13,7 +13,7 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
 from tests.datasets import write_dataset
-from transforms.claim import claim_output, discard_incomplete, hold_claim, own_files, refuse_foreign
+from transforms.claim import claim_output, discard_incomplete, hold_claim, own_files, refuse_foreign, refuse_unclaimable
 from transforms.elements import Plan, SplitPlan
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
@@ -312,6 +312,44 @@ def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
     )
     assert discard_incomplete(store) == 1
     assert _claim(store) is True
+
+
+def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store: Store) -> None:
+    refuse_unclaimable(store, OPTIONS)
+    assert list(store.list()) == []
+
+    _claim(store, digest=8, versions={})
+    before = store.read("_parts/CLAIM")
+    refuse_unclaimable(store, OPTIONS)  # whether input and codecs are the same is not known yet
+    assert store.read("_parts/CLAIM") == before
+
+
+def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: Store) -> None:
+    other = replace(OPTIONS, seed=5)
+    _claim(store, other, digest=8, versions={})
+    with pytest.raises(ConflictError) as found:
+        refuse_unclaimable(store, OPTIONS)
+    assert str(found.value) == (
+        f"{store.url} is claimed by another build that differs in --seed (there 5, here 0). {REMEDY}"
+    )
+
+    store.create("holiday.jpg", b"")
+    with pytest.raises(ConflictError, match=r"build's: holiday\.jpg\. Give an empty"):
+        refuse_unclaimable(store, other)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "said"),
+    [
+        (b'{"fingerprint": "discarding", "config": {}}', "is being discarded by another command"),
+        (b"{}", "is not readable as a claim"),
+    ],
+    ids=["a discard", "no claim"],
+)
+def test_what_nobody_can_claim_is_refused_before(store: Store, claimed: bytes, said: str) -> None:
+    store.create("_parts/CLAIM", claimed)
+    with pytest.raises(ConflictError, match=said):
+        refuse_unclaimable(store, OPTIONS)
 
 
 def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
