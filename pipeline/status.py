@@ -164,7 +164,7 @@ class Status:
             lines.append(f"  rate       {self.rate:,.0f} img/s over the latest parts{left}")
         lines += [f"  rejects    {clip(name, 1_000)}" for name in self.rejects[:3]]
         shown = ", ".join(
-            f"{name} {clip(value, 40)}"
+            f"{clip(name, 40)} {clip(value, 40)}"
             for name, value in sorted(self.config.items())
             if value is not None and value is not False
         )

@@ -15,12 +15,14 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from pipeline.found_claim import FoundClaim, read_claim
+from pipeline.output_folder import check_folder
 from pipeline.status import Parts, State, Status
 from shardfeed import naming, storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.storage.base import NotFoundError, Stat, Store
-from transforms.claim import DESKTOP_FILES, DISCARDING, parse_claim
+from transforms.claim import DESKTOP_FILES
 from transforms.elements import add_counts
 from transforms.outcome import parse_outcome
 from transforms.parts import Sidecar, parse_sidecar
@@ -32,7 +34,7 @@ QUIET_SECONDS = 180.0  # without a new file, or five parts' time, after which a 
 FOREIGN = 1_000  # files of others, before any of ours, that settle the question
 _EPOCHS = (1_400_000_000, 4_000_000_000)  # seconds that a file's time can lie between
 
-_SIDECAR = re.compile(r"_parts/([0-9a-f]{32})/([^/]+)/(\d{5,})\.json")
+_SIDECAR = re.compile(r"_parts/([0-9a-f]{32})/([^/]+)/([0-9]{5,18})\.json")
 _OUTCOME = re.compile(r"_parts/outcome-[^/]+\.json")
 
 
@@ -55,6 +57,7 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
 
     Raises:
         DatasetError: a manifest that is damaged.
+        ConflictError: a claim that is damaged, or a folder where a build writes a file.
         StorageError, UsageError: the place cannot be read.
     """
     if not directory:  # as from a variable that is not set
@@ -66,20 +69,23 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
         if storage.is_remote(directory)
         else os.path.abspath(os.path.expanduser(directory))
     )
-    if os.path.isfile(url):
-        raise UsageError(f"{clip(url)} is a file. Name the folder that a build writes to.")
+    if os.path.exists(url) and not os.path.isdir(url):
+        what = "a file" if os.path.isfile(url) else "not a folder"
+        raise UsageError(f"{clip(url)} is {what}. Name the folder that a build writes to.")
     store, now = storage.open_store(url), time.time() if now is None else now
     found = _look(store)
     if naming.MANIFEST in found.names:
         manifest = parse_manifest(store.read(naming.MANIFEST), f"{url}/{naming.MANIFEST}")
         return _complete(url, found, manifest)
+    if os.path.isdir(url):  # else it would look whether a folder can be made there
+        check_folder(url)
     try:
-        claim = parse_claim(store, store.read(naming.CLAIM))
+        claim = read_claim(store)
     except NotFoundError:
         if found.foreign or found.names:
             return Status("foreign", url, files=tuple(sorted([*found.foreign, *found.names])[:3]))
         return Status("empty", url, left=found.work)
-    if claim["fingerprint"] == DISCARDING:
+    if claim.discarding:
         return Status("discarding", url, left=found.work + len(found.names), quiet=_quiet(found, now))
     return _under_way(store, found, claim, now)
 
@@ -135,9 +141,8 @@ def _time(store: Store, stat: Stat) -> float:
     return seconds if _EPOCHS[0] < seconds < _EPOCHS[1] else 0.0
 
 
-def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float) -> Status:
-    fingerprint = str(claim["fingerprint"])
-    splits = _splits(claim.get("splits"))
+def _under_way(store: Store, found: _Found, claim: FoundClaim, now: float) -> Status:
+    fingerprint, splits = claim.fingerprint, claim.splits
     keys = [key for key in sorted(found.times) if key[0] == fingerprint]
     parts = _read_parts(store, [(key, part) for key in keys for part in found.parts[key]])
     total = sum(images for images, _ in splits.values()) if splits else None
@@ -145,9 +150,7 @@ def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float
         splits and not parts.exact
     ):  # part membership is a hash: a share of the parts is that share of the images, very nearly
         finished = {split: len(found.parts[key]) for key in keys for _, split in (key,)}
-        done = round(
-            sum(images * min(finished.get(name, 0) / expected, 1) for name, (images, expected) in splits.items())
-        )
+        done = round(sum(s[0] * min(finished.get(name, 0) / _used(*s), 1) for name, s in splits.items()))
         parts = replace(parts, images=done - sum(parts.rejected.values()))
     times = sorted(when for key in keys for when in found.times[key] if when)
     shards = _shards(found.names)
@@ -164,7 +167,7 @@ def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float
         state,
         store.url,
         fingerprint=fingerprint,
-        config=claim["config"],  # type: ignore[arg-type]
+        config=claim.config,
         total=total,
         parts=parts,
         rate=rate,
@@ -177,14 +180,9 @@ def _under_way(store: Store, found: _Found, claim: dict[str, object], now: float
     )  # fmt: skip
 
 
-def _splits(raw: object) -> dict[str, tuple[int, float]]:
-    """(images, parts that can have any) by split, of a claim; empty where the claim does not say (an older shardfeed's)."""
-    if not isinstance(raw, dict):
-        return {}
-    return {
-        name: (split["images"], split["parts"] * (1 - (1 - 1 / split["parts"]) ** split["images"]))
-        for name, split in raw.items()
-    }
+def _used(images: int, parts: int) -> float:
+    """How many of a split's parts can be expected to have an image, one at least."""
+    return max(parts * (1 - (1 - 1 / parts) ** images), 1.0)
 
 
 def _read_parts(store: Store, parts: list[tuple[tuple[str, str], int]]) -> Parts:
@@ -240,7 +238,7 @@ def _said(store: Store, found: _Found) -> str:
     for _, name in sorted(found.outcomes, reverse=True):
         try:
             outcome = parse_outcome(store.read(name))
-        except (NotFoundError, ValueError, KeyError, TypeError):  # gone, or torn
+        except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):  # gone, torn, or not a run's
             continue
         return f"exit {outcome.code}: {outcome.message}"
     return ""

@@ -29,6 +29,7 @@ __all__ = ["LocalSource", "LocalStore"]
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 _NO_COPY_RANGE = frozenset({errno.EXDEV, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
+_LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})  # of a link
 _ATTEMPTS = 10  # a sweep can take a folder away once a pass; ten in a row is something else
 _COPY_BYTES = 1 << 30  # bytes a copy_file_range call is asked for; the kernel does about 2 GiB at most
 
@@ -73,12 +74,9 @@ class LocalStore(Store):
                     if name.startswith(prefix):
                         folders.append(name)
                 elif name.startswith(prefix):
-                    with contextlib.suppress(FileNotFoundError):  # removed while we list: then it is not there
-                        try:
-                            found = entry.stat()  # a dataset may be links to files elsewhere, as caches keep them
-                        except FileNotFoundError:
-                            found = entry.stat(follow_symlinks=False)  # a dangling link, or gone by now
-                        yield name, Stat(found.st_size, found.st_mtime_ns)
+                    found = self._stat_of(entry, name)
+                    if found is not None:
+                        yield name, found
 
     def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
         start = 0 if isinstance(data, bytes) else data.tell()
@@ -125,12 +123,32 @@ class LocalStore(Store):
                     f"{self._path(name)} is not there. If nobody removed it, run the same command again."
                 ) from None
 
+    def _stat_of(self, entry: os.DirEntry[str], name: str) -> Stat | None:
+        """A listed file's; None where it was removed while we list: then it is not there."""
+        with translated(self._path(name), "read", self._root):
+            try:
+                try:
+                    found = entry.stat()  # a dataset may be links to files elsewhere, as caches keep them
+                except OSError as error:
+                    if error.errno not in _LEADS_NOWHERE:
+                        raise
+                    found = entry.stat(follow_symlinks=False)  # a dangling link, or gone by now
+            except FileNotFoundError:
+                return None
+        return Stat(found.st_size, found.st_mtime_ns)
+
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
         with translated(self._path(folder), "read", self._root):
             try:
                 with os.scandir(self._path(folder)) as entries:
                     return sorted(entries, key=lambda entry: entry.name)
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
+                return []
+            except NotADirectoryError:
+                if (
+                    not folder
+                ):  # the output is a file or lies below one: not the same as an output that is not there yet
+                    raise
                 return []
 
     def _publish(self, name: str, write: Callable[[str], None], durable: bool) -> bool:

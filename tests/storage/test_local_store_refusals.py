@@ -150,3 +150,27 @@ def test_reading_without_permission_names_the_place_and_how_to_open_it(
         f"no permission to read {folder / named} (Permission denied). Make the dataset readable for this user "
         f"(chmod -R u+rX {folder}/out; as its owner: a+rX lets everybody read), or name another folder."
     )
+
+
+def test_a_link_whose_target_may_not_be_looked_at_is_named(as_ordinary_user: OrdinaryUser) -> None:
+    """As those in ``/proc/1`` are for others than root."""
+    with as_ordinary_user() as folder:
+        (folder / "closed").mkdir()
+        (folder / "out").mkdir()
+        (folder / "out/cwd").symlink_to(folder / "closed" / "file")
+        (folder / "closed").chmod(0)
+        with pytest.raises(UsageError) as raised:
+            list(LocalStore(str(folder / "out")).list())
+        (folder / "closed").chmod(0o700)
+    assert str(raised.value).startswith(f"no permission to read {folder}/out/cwd (Permission denied). ")
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_the_names_below_a_file_are_not_none_but_an_error(tmp_path: Path, output: str) -> None:
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(UsageError) as raised:
+        list(LocalStore(str(tmp_path / output)).list())
+    assert str(raised.value) == (
+        f"cannot use {tmp_path / output} (Not a directory). Something that is not a folder stands in the way: remove it or "
+        "choose another --output."
+    )

@@ -1,0 +1,154 @@
+"""``shardfeed status`` of folders that no build of ours left so: a line that says what is odd, an exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.status_command import READ, status_of
+from shardfeed import naming, storage
+from tests.status.test_status import FINGERPRINT, _under_way
+
+CLAIM = {"fingerprint": FINGERPRINT, "config": {"seed": 0}}
+DEEP = 100_000  # more than any parser that calls itself goes down
+
+
+def _claimed(out: Path, claim: Mapping[str, object] | str) -> Path:
+    path = out / naming.CLAIM
+    path.parent.mkdir(parents=True)
+    path.write_text(claim if isinstance(claim, str) else json.dumps(claim))
+    return path
+
+
+def _of_train(split: object) -> dict[str, object]:
+    return {**CLAIM, "splits": {"train": split}}
+
+
+@pytest.mark.parametrize(
+    ("claim", "what"),
+    [
+        (_of_train({"images": 3, "parts": 0}), "split train has parts 0 where a number from 1 on is expected"),
+        (_of_train({}), "split train has images None where a number from 1 on is expected"),
+        (_of_train(7), "split train has images None where a number from 1 on is expected"),
+        (
+            _of_train({"images": "3", "parts": "1"}),
+            "split train has images '3' where a number from 1 on is expected",
+        ),
+        (_of_train({"images": [[]], "parts": 1}), "split train has images list where a number from 1 on is expected"),
+        (_of_train({"images": True, "parts": 1}), "split train has images True where a number from 1 on is expected"),
+        (
+            _of_train({"images": 1, "parts": 10**400}),
+            f"split train has parts 1{58 * '0'}… where a number from 1 on is expected",
+        ),
+        ({**CLAIM, "splits": ["train"]}, "splits list where an object is expected"),
+        ({**CLAIM, "fingerprint": "a\nb"}, r"fingerprint a\nb where 32 hex digits are expected"),
+        (f'{{"config": {"[" * DEEP}{"]" * DEEP}}}', "it is nested too deeply"),
+    ],
+    ids=[
+        *("no parts", "nothing of a split", "a number for a split", "text for numbers", "a list for a number"),
+        *("true for a number", "more parts than can be", "a list of splits", "another fingerprint", "a deep one"),
+    ],
+)
+def test_a_claim_that_is_none_of_ours_is_damaged(
+    claim: Mapping[str, object] | str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _claimed(tmp_path / "out", claim)
+
+    assert main(["status", str(tmp_path / "out")]) == 5
+    assert capsys.readouterr() == (
+        "",
+        f"shardfeed: {path} is damaged: {what}. Give another --output, or begin again with --discard_incomplete.\n",
+    )
+
+
+def test_a_claim_without_splits_is_an_older_shardfeeds(tmp_path: Path) -> None:
+    _claimed(tmp_path / "out", CLAIM)
+
+    status = status_of(str(tmp_path / "out"))
+    assert (status.state, status.total) == ("encoding", None)
+
+
+def test_more_parts_than_a_fraction_can_tell_apart_are_counted_all_the_same(tmp_path: Path) -> None:
+    """1 - 1/parts is 1 then, and no part would be expected to have an image."""
+    store = _under_way(tmp_path / "out", images=1, parts=2**62, finished=READ + 2)
+
+    assert status_of(store.url).total == 1
+
+
+def test_options_of_a_claim_are_shown_without_control_characters(tmp_path: Path) -> None:
+    _claimed(tmp_path / "out", {**CLAIM, "config": {"a\nb": "c\nd"}})
+
+    assert rf"  build      {FINGERPRINT}: a\nb c\nd" in status_of(str(tmp_path / "out")).to_text().splitlines()
+
+
+@pytest.mark.parametrize("number", ["1" * 30, "٠٠٠٠٣"], ids=["of 30 digits", "of another script"])
+def test_a_sidecar_that_no_part_can_have_is_no_finished_part(number: str, tmp_path: Path) -> None:
+    store = _under_way(tmp_path / "out", images=200, parts=20, finished=3)
+    store.create(f"_parts/{FINGERPRINT}/train/{number}.json", b"{}")
+
+    status = status_of(store.url)
+    assert (status.parts.finished, status.parts.exact, status.left) == (3, True, 5)
+
+
+def test_a_reason_that_is_none_is_not_told(tmp_path: Path) -> None:
+    store = _under_way(tmp_path / "out", images=200, parts=20, finished=3)
+    store.create(naming.outcome_name("run"), b"[" * DEEP)
+
+    assert status_of(store.url).said == ""
+
+
+@pytest.mark.parametrize("name", ["_parts/CLAIM", "manifest.json", "train-00000-of-00001.tfrecord"])
+def test_a_folder_where_a_build_writes_a_file_is_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    (out / name).mkdir(parents=True)
+
+    assert main(["status", str(out)]) == 5
+    assert capsys.readouterr() == (
+        "",
+        f"shardfeed: --output {out} holds a folder {out / name}, where the build writes a file. Rename or remove the folder, or "
+        "give another --output.\n",
+    )
+
+
+def test_a_device_is_no_place_for_a_build(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", os.devnull]) == 2
+    assert capsys.readouterr().err == "shardfeed: /dev/null is not a folder. Name the folder that a build writes to.\n"
+
+
+def test_below_a_file_is_no_place_for_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("…")
+
+    assert main(["status", str(tmp_path / "notes.txt" / "out")]) == 2
+    assert capsys.readouterr().err == (
+        f"shardfeed: cannot use {tmp_path}/notes.txt/out (Not a directory). Something that is not a folder stands in the way: "
+        "remove it or choose another --output.\n"
+    )
+
+
+def test_a_folder_that_is_not_there_is_not_made_by_a_look(tmp_path: Path) -> None:
+    before = tmp_path.stat().st_mtime_ns
+
+    assert status_of(str(tmp_path / "a" / "b")).state == "empty"
+    assert (os.listdir(tmp_path), tmp_path.stat().st_mtime_ns) == ([], before)
+
+
+def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("…")
+    for name, target in (("loop", "loop"), ("gone", "nowhere"), ("below", "../file/x")):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / name).symlink_to(target)
+
+    status = status_of(str(tmp_path / "out"))
+    assert (status.state, status.files) == ("foreign", ("below", "gone", "loop"))
+    assert {name: stat.size for name, stat in storage.open_store(str(tmp_path / "out")).list()} == {
+        "loop": 4,
+        "gone": 7,
+        "below": 9,
+    }
