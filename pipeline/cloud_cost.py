@@ -7,10 +7,11 @@ from a page that could not be reached, is worse than an old one. What is left ou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.dataflow_workers import MACHINE_TYPE, Machine, parse_machine_type
+from shardfeed.errors import clip
 
 # us-central1, US dollars, as found on public pages at that date; discounts (FlexRS, shuffle tiers, committed use) are left out.
 PRICES_OF = "2026-11"
@@ -22,6 +23,7 @@ SHUFFLE_GB = 0.011
 CLASS_A = 0.005 / 1_000  # a request that lists, writes or composes
 CLASS_B = 0.0004 / 1_000  # a request that reads; deleting is free
 
+_DEFAULT = Machine(4, 15 << 30)  # MACHINE_TYPE
 DISK_GB_A_WORKER = 25  # Dataflow's default with its shuffle service
 MOST_VCPUS = 400  # where --max_num_workers does not say it
 WORK_HOURS = 0.25  # that autoscaling is taken to aim at
@@ -56,9 +58,12 @@ def cloud_cost(
     machine_type: str | None = None,
     max_workers: str | None = None,
 ) -> CloudCost:
-    """The cost of a build; ``cpu_seconds``: CPU of one image here; ``shards``: parts of each shard."""
+    """The cost of a build; ``cpu_seconds``: CPU of one image here; ``shards``: parts of each shard.
+
+    A machine type whose size is not known here costs as much as ``MACHINE_TYPE``; ``about_machine`` says so.
+    """
     work_hours = images * cpu_seconds * ENGINE_CPU / 3600
-    machine = parse_machine_type(machine_type or MACHINE_TYPE) or Machine(4, 16 << 30)
+    machine = parse_machine_type(machine_type or MACHINE_TYPE) or _DEFAULT
     each = machine.vcpus
     most = int(max_workers) if max_workers and max_workers.isdigit() else max(MOST_VCPUS // each, 1)
     workers = max(1, min(most, math.ceil(work_hours / WORK_HOURS / each)))
@@ -79,6 +84,15 @@ def cloud_cost(
         + writes * CLASS_A
     )
     return CloudCost(workers, vcpus, vcpu_hours, hours, reads, writes, dollars)
+
+
+def about_machine(machine_type: str | None) -> Iterator[str]:
+    """What has to be said of a cost that is not that of the machine type asked for."""
+    if machine_type and parse_machine_type(machine_type) is None:
+        yield (
+            f"machine type {clip(machine_type, 60)}: its size is not known here; hours and dollars are those of {MACHINE_TYPE} "
+            f"({_DEFAULT.vcpus} vCPUs)"
+        )
 
 
 def _composes(parts: int) -> int:

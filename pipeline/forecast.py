@@ -90,7 +90,7 @@ class Forecast:
             *self._classes(),
             *self._costs(),
         ]
-        lines += [f"  note       {note}" for note in self.notes]
+        lines += [f"  note       {clip(note, 2_000)}" for note in self.notes]
         lines.append("Next: the same flags with `shardfeed build`")
         return "\n".join(lines)
 

@@ -6,17 +6,23 @@ seconds come from a sample that is read and encoded for real.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
-from pipeline.cloud_cost import cloud_cost
+from pipeline.cloud_cost import about_machine, cloud_cost
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_job
 from pipeline.dataflow_workers import is_dataflow
 from pipeline.forecast import Forecast, SplitForecast
+from pipeline.found_claim import FoundClaim, read_claim
+from pipeline.output_folder import check_folder
+from pipeline.plan_notes import about_classes, about_output, about_rejects
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
-from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
+from transforms.claim import refuse_foreign
+from transforms.elements import ImageRef, Plan, SplitPlan, SplitTotals, Totals
 from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
 from transforms.input_roots import check_root
@@ -39,8 +45,11 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
     options = config.options
     if is_dataflow(config.engine):
         check_job(config)
+    if os.path.isdir(config.output):  # else it would look whether a folder can be made there
+        check_folder(config.output)
     for root in config.roots:
         check_root(root, storage.open_source(root.url))
+    claim = _claim_of(config)
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
     sampler = Sampler(splits, sample)
     began = time.perf_counter()
@@ -49,12 +58,46 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    encoder = PartEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
+    encoder = _NotingEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
     try:
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:
         encoder.close()
-    return _forecast(config, totals, plan, found, threads, listing_seconds)
+    notes = [
+        *about_rejects(config, plan, found),
+        *about_classes(encoder.usable, totals, by_folders=options.splits == FOLDERS),
+        *about_output(config, claim, plan, totals.digest),
+    ]
+    return _forecast(config, totals, plan, found, threads, listing_seconds, notes)
+
+
+class _NotingEncoder(PartEncoder):
+    """Notes whether the images that it tries out, by root and key, can be used."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.usable: dict[tuple[int, bytes], bool] = {}
+
+    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
+        size, reason = super().try_out(ref)
+        self.usable[ref.root, ref.key] = reason is None
+        return size, reason
+
+
+def _claim_of(config: BuildConfig) -> FoundClaim | None:
+    """The claim that a build would meet in the output; where a dataset is there already, it looks for none.
+
+    Raises:
+        ConflictError: files that are not a build's, or a claim that is damaged.
+        UsageError: the output is a file, or lies below one.
+    """
+    store = storage.open_store(config.output)
+    if store.stat(naming.MANIFEST) is not None:
+        return None
+    refuse_foreign(store)
+    if config.discard_incomplete or store.stat(naming.CLAIM) is None:  # with a discard it goes, whatever it says
+        return None
+    return read_claim(store)
 
 
 def _counted(config: BuildConfig, sampler: Sampler) -> Iterator[Totals]:
@@ -65,8 +108,15 @@ def _counted(config: BuildConfig, sampler: Sampler) -> Iterator[Totals]:
 
 
 def _forecast(
-    config: BuildConfig, totals: Totals, plan: Plan, found: Calibration, threads: int, listing_seconds: float
+    config: BuildConfig,
+    totals: Totals,
+    plan: Plan,
+    found: Calibration,
+    threads: int,
+    listing_seconds: float,
+    notes: list[str],
 ) -> Forecast:
+    machine_type = config.beam_arg("worker_machine_type") or config.beam_arg("machine_type")
     splits = {
         name: _split(totals.splits[name], planned, found.splits[name], config.options.shard_bytes)
         for name, planned in plan.splits.items()
@@ -78,7 +128,7 @@ def _forecast(
         cpu_seconds=found.cpu_seconds,
         parts=sum(split.parts for split in splits.values()),
         shards=[-(-split.parts // split.shards) for split in splits.values() for _ in range(split.shards)],
-        machine_type=config.beam_arg("worker_machine_type") or config.beam_arg("machine_type"),
+        machine_type=machine_type,
         max_workers=config.beam_arg("max_num_workers") or config.beam_arg("num_workers"),
     )
     return Forecast(
@@ -94,7 +144,7 @@ def _forecast(
         rate=found.rate,
         seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
         cloud=cloud,
-        notes=[*_about_rejects(config, plan, found), *_about_output(config)],
+        notes=[*notes, *about_machine(machine_type)],
     )
 
 
@@ -106,24 +156,3 @@ def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_b
     shards = (planned.shards or shards_for_bytes(size, records, shard_bytes)) if records else 0
     by_class = {name: count for name, (count, _) in sorted(totals.by_class.items())}
     return SplitForecast(images, records, size, sample.error, parts, min(shards, parts), by_class)
-
-
-def _about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterator[str]:
-    expected = sum(sample.rejects for sample in found.splits.values())
-    allowed = config.max_rejected.images(plan.candidates)
-    for name, sample in found.splits.items():
-        if sample.rejects == sample.images:
-            yield f"none of the images read for {name} can be used: the build would publish nothing (exit 3)"
-    if expected > allowed:
-        yield (
-            f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}: the build would publish nothing "
-            "(exit 3)"
-        )
-
-
-def _about_output(config: BuildConfig) -> Iterator[str]:
-    store = storage.open_store(config.output)
-    if store.stat(naming.MANIFEST) is not None:
-        yield "the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
-    elif store.stat(naming.CLAIM) is not None:
-        yield f"the output holds an unfinished build; see shardfeed status {config.output}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cloud_cost import cloud_cost
+from pipeline.cloud_cost import about_machine, cloud_cost
 
 
 def test_a_hundred_million_images() -> None:
@@ -42,6 +42,20 @@ def test_machine_type_and_number_of_workers_are_taken() -> None:
     )
 
     assert (cost.workers, cost.vcpus) == (3, 48)
+
+
+def test_a_machine_of_unknown_size_is_counted_as_the_default_and_that_is_said() -> None:
+    costs = [
+        cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, parts=1, shards=[1], machine_type=name)
+        for name in ("e2-micro", "n2-standard-4", None)
+    ]
+
+    assert costs[0] == costs[1] == costs[2]
+    assert [list(about_machine(name)) for name in ("e2-micro", "n2-standard-4", None)] == [
+        ["machine type e2-micro: its size is not known here; hours and dollars are those of n2-standard-4 (4 vCPUs)"],
+        [],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(("parts", "calls"), [(1, 1), (32, 1), (33, 1 + 2), (1_024, 1 + 32), (1_025, 1 + 2 + 33)])

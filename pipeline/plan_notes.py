@@ -1,0 +1,77 @@
+"""What ``shardfeed plan`` notes below its figures: where the build would stop, and what it would find in the output.
+
+The one decision: a note says what the build's own check would say, with its exit code. What a sample shows is worded as the
+sample's: of a class of which three images cannot be used, a fourth still may.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from pipeline.config import BuildConfig
+from pipeline.found_claim import FoundClaim
+from pipeline.sample import Calibration
+from shardfeed import naming, storage
+from shardfeed.errors import clip
+from transforms.claim import REMEDY_CLAIM, describe_conflict
+from transforms.elements import Plan, Totals, add_counts
+from transforms.labels import class_of
+
+SEVERAL = 3  # images of a class that were read, of which none can be used, before that is worth a note
+_SHOWN = 10  # classes, as in the build's own message
+
+
+def about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterator[str]:
+    """A split without a record, or more rejects than are allowed."""
+    expected = sum(sample.rejects for sample in found.splits.values())
+    allowed = config.max_rejected.images(plan.candidates)
+    for name, sample in found.splits.items():
+        if sample.rejects == sample.images:
+            yield f"none of the images read for {name} can be used: the build would publish nothing (exit 3)"
+    if expected > allowed:
+        yield (
+            f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}: the build would publish nothing "
+            "(exit 3)"
+        )
+
+
+def about_classes(usable: Mapping[tuple[int, bytes], bool], totals: Totals, *, by_folders: bool) -> Iterator[str]:
+    """A class without a record, whatever --max_rejected allows; ``usable``: whether an image, by root and key, can be used."""
+    listed = add_counts(*({name: n for name, (n, _) in split.by_class.items()} for split in totals.splits.values()))
+    names = [(class_of(key, by_folders), good) for (_, key), good in usable.items()]
+    read = Counter(name for name, _ in names)
+    good = {name for name, can_be_used in names if can_be_used}
+    lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]
+    if lost:
+        shown = ", ".join(f"{clip(name, 60)} ({read[name]:,} of {listed[name]:,} read)" for name in lost[:_SHOWN])
+        yield (
+            f"no image that was read of {len(lost):,} class(es) can be used: {shown}{', …' * (len(lost) > _SHOWN)}; with a class "
+            "that gives no record the build would publish nothing (exit 3)"
+        )
+
+
+def about_output(config: BuildConfig, claim: FoundClaim | None, plan: Plan, digest: int) -> Iterator[str]:
+    """What is in the output already; ``claim``: the one that a build would meet there; ``digest``: of the listing."""
+    store = storage.open_store(config.output)
+    if store.stat(naming.MANIFEST) is not None:
+        yield "the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
+    elif config.discard_incomplete and store.stat(naming.CLAIM) is not None:
+        yield "the output holds an unfinished build, which the build would remove first (--discard_incomplete)"
+    elif claim is None:
+        return
+    elif claim.discarding:
+        yield (
+            "an unfinished build in the output is being discarded, or that was stopped: until it has ended a build there stops "
+            "(exit 5), unless it discards too (--discard_incomplete)"
+        )
+    elif claim.fingerprint != plan.fingerprint:
+        options, listing = config.options.config(), f"{digest:032x}"
+        ours = {"config": options, "versions": dict(plan.versions), "listing": listing}
+        conflict = describe_conflict(store.url, "is claimed by another build", claim.raw, ours, remedy=REMEDY_CLAIM)
+        yield f"the build would stop (exit 5): {conflict}"
+    else:
+        yield (
+            "the output holds an unfinished build of this input with these options, which the build would carry on; see "
+            f"shardfeed status {config.output}"
+        )
