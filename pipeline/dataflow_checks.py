@@ -28,9 +28,13 @@ _TEMPLATE = "template_location"  # a file, where the others are folders; small, 
 _REGION = r"[a-z]+-[a-z]+[0-9]+"
 _ZONE = rf"({_REGION})-[a-z0-9]+"  # us-central1-a, us-south1-ai1b
 _MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
+_OUT_OF_EU = ("europe-west2", "europe-west6")  # London, Zurich: of Europe, not of the multi-region
 _DUAL = {
     "NAM4": ("us-central1", "us-east1"),
     "EUR4": ("europe-north1", "europe-west4"),
+    "EUR5": ("europe-west1", "europe-west2"),
+    "EUR7": ("europe-west2", "europe-west3"),
+    "EUR8": ("europe-west3", "europe-west6"),
     "ASIA1": ("asia-northeast1", "asia-northeast2"),
 }
 
@@ -108,12 +112,16 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | 
 
 
 def covers(location: str, parts: Iterable[str], region: str) -> bool:
-    """Whether ``region`` lies in a bucket's ``location`` (``US``, ``US-EAST1``, ``NAM4``) or in its dual region's ``parts``."""
+    """Whether ``region`` lies in a bucket's ``location`` (``US``, ``US-EAST1``, ``NAM4``).
+
+    Of a dual region that the bucket's owner has put together ``location`` is the continent, and only its ``parts`` count.
+    """
+    if chosen := {part.lower() for part in parts}:
+        return region in chosen
     wide = _MULTI.get(location.upper())
     if wide is not None:
-        return region.startswith(wide)
-    places = {location.lower(), *(part.lower() for part in parts), *_DUAL.get(location.upper(), ())}
-    return region in places
+        return region.startswith(wide) and region not in _OUT_OF_EU
+    return region in (location.lower(), *_DUAL.get(location.upper(), ()))
 
 
 def _require_region(flag: str, region: str) -> None:
@@ -267,13 +275,15 @@ def _absent(place: Place, bucket: str, region: str) -> str:
 
 def _check_region(place: Place, handle: Any, workers: Workplace, anywhere: bool) -> None:
     location, region = str(handle.location or ""), workers.region
-    if not location or anywhere or covers(location, handle.data_locations or (), region):
+    parts = handle.data_locations or ()
+    if not location or anywhere or covers(location, parts, region):
         return
     where = location.lower()
     without = f" without --{workers.flag}" if workers.flag else ""
     fix = f"Run the job there (--region {where}{without})" if re.fullmatch(_REGION, where) else "Use a region of it"
+    shown = f"{location} ({', '.join(parts)})" if parts else location
     because = f" (--{workers.flag} {workers.value})" if workers.flag else ""
     raise UsageError(
-        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {location}, the workers are in {region}{because}; every "
+        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {shown}, the workers are in {region}{because}; every "
         f"byte would cross regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
     )

@@ -116,6 +116,14 @@ def test_a_bucket_elsewhere_is_refused_with_both_ways_out(buckets: Buckets) -> N
     )
 
 
+def test_a_bucket_of_two_regions_is_named_with_both(buckets: Buckets) -> None:
+    parts = {"dataLocations": ["US-EAST4", "US-WEST1"]}
+    buckets.add("data", location="US", locationType="dual-region", customPlacementConfig=parts)
+    assert refused().startswith(
+        "--output gs://data/out: bucket data is in US (US-EAST4, US-WEST1), the workers are in us-central1;"
+    )
+
+
 def test_a_bucket_elsewhere_can_be_accepted(buckets: Buckets) -> None:
     buckets.add("data", location="EUROPE-WEST4")
     check(anywhere=True)
@@ -174,6 +182,17 @@ def test_an_absent_input_bucket_is_refused(buckets: Buckets) -> None:
         ("ASIA", (), "us-west1", False),
         ("EU", (), "us-west1", False),
         ("US", ("US-EAST4", "US-WEST1"), "us-west1", True),
+        ("US", ("US-EAST4", "US-WEST1"), "us-central1", False),
+        ("EU", ("EUROPE-WEST2", "EUROPE-WEST3"), "europe-west2", True),
+        ("EU", (), "europe-west2", False),
+        ("EU", (), "europe-west6", False),
+        ("EUR5", (), "europe-west1", True),
+        ("EUR5", (), "europe-west2", True),
+        ("EUR5", (), "europe-west3", False),
+        ("EUR7", (), "europe-west2", True),
+        ("EUR7", (), "europe-west3", True),
+        ("EUR8", (), "europe-west3", True),
+        ("EUR8", (), "europe-west6", True),
     ],
 )
 def test_a_region_is_in_its_bucket_or_in_a_wider_place(
