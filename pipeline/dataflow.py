@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
-from pipeline.dataflow_job import follow, job_link, submit
+from pipeline.dataflow_job import follow, job_link, may_be_taken, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
 from pipeline.detaching import waits_for_end
 from pipeline.interrupt import InterruptedWaitError
@@ -60,7 +60,7 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
 
     Raises:
         UsageError: Dataflow refused the job, or its workers lacked the package.
-        IncompleteError: the job did not end well.
+        IncompleteError: the job did not end well, or nobody knows whether Dataflow took it.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
@@ -69,11 +69,8 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     try:
         result = submit(pipeline, options)
     except InterruptedWaitError:
-        cloud = options.view_as(GoogleCloudOptions)
-        raise IncompleteError(
-            f"stopped while job {cloud.job_name} was handed over: it may have been taken, and then it goes on. Look with: "
-            f"gcloud dataflow jobs list --project {cloud.project} --region {cloud.region}; rerun the same command to join it."
-        ) from None
+        name = options.view_as(GoogleCloudOptions).job_name
+        raise IncompleteError(f"stopped while job {name} was handed over. {may_be_taken(options)}") from None
     if not result.has_job:
         return Submitted(config.output, None)
     link = job_link(result, options)

@@ -39,21 +39,41 @@ def submit(pipeline: Any, options: Any) -> Any:
 
     Raises:
         UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
+        IncompleteError: Dataflow takes no jobs at present, or did not say whether it took this one.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
     from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import TransportError
+    from requests.exceptions import RequestException
 
     cloud = options.view_as(GoogleCloudOptions)
     try:
         return pipeline.run()
-    except GoogleAPICallError as error:
-        said = re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message)  # the request
-        text = f"{error.code or 'no answer'} {said}"
-        raise UsageError(explain_refusal(text, project=cloud.project, region=cloud.region)) from error
+    except (GoogleAPICallError, TransportError, RequestException) as error:
+        said = re.sub(r"^[A-Z]+ https?://\S+: ", "", getattr(error, "message", "") or str(error))  # the request
+        code = getattr(error, "code", None)
+        text = f"{code or 'no answer'} {said}"
+        if code is None or code >= 500:
+            raise IncompleteError(
+                f"Dataflow did not say whether it took job {cloud.job_name}: {clip(text, 600)}\n{may_be_taken(options)}"
+            ) from error
+        kind = IncompleteError if code == 429 else UsageError
+        raise kind(explain_refusal(text, project=cloud.project, region=cloud.region)) from error
     except RuntimeError as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
         raise UsageError(
             f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
         ) from error
+
+
+def may_be_taken(options: Any) -> str:
+    """What to do about a job of which nobody knows whether Dataflow has it."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    cloud = options.view_as(GoogleCloudOptions)
+    return (
+        f"It may have been taken, and then it goes on. Look with: gcloud dataflow jobs list --project {cloud.project} "
+        f"--region {cloud.region}; rerun the same command to join it."
+    )
 
 
 def _unpackaged(error: RuntimeError) -> str:

@@ -49,7 +49,7 @@ def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) 
     cloud.service.taking = taking
     ended = cloud.submit(*IMAGE)
     assert ended.code == 4
-    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over: it may have been taken", ended.err)
+    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over\. It may have been taken", ended.err)
     assert (
         "gcloud dataflow jobs list --project my-project --region us-central1; rerun the same command to join it."
         in ended.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -284,6 +285,39 @@ def test_a_job_that_dataflow_does_not_take_is_a_bad_argument(cloud: Cloud) -> No
     assert ended.err.endswith(
         f"shardfeed: Dataflow did not take the job: 403 {DISABLED}\nAn API is off. Turn them on: gcloud services enable "
         "dataflow.googleapis.com compute.googleapis.com storage.googleapis.com --project=my-project\n"
+    )
+
+
+def test_a_job_that_dataflow_takes_only_later_is_incomplete(cloud: Cloud) -> None:
+    cloud.service.refusal = Refusal(429, "RESOURCE_EXHAUSTED", "(4a1): The project has 25 running jobs in us-central1")
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err.endswith(
+        "shardfeed: Dataflow did not take the job: 429 (4a1): The project has 25 running jobs in us-central1\nWait until other "
+        "jobs have ended, or ask for more quota, and rerun the same command.\n"
+    )
+
+
+@pytest.mark.parametrize("code", [500, 503, 504, None])
+def test_a_job_that_may_have_been_taken_is_incomplete_and_can_be_joined(
+    code: int | None, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang_up() -> None:
+        raise ConnectionAbortedError
+
+    monkeypatch.setattr(beam_retry.Clock, "sleep", lambda *_: None)
+    if code is None:
+        cloud.service.taking = hang_up
+    else:
+        cloud.service.refusal = Refusal(code, "UNAVAILABLE", "try again")
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out) == (4, "")
+    said, told = ended.err.splitlines()[-2:]
+    what = "no answer .*" if code is None else f"{code} try again"
+    assert re.fullmatch(rf"shardfeed: Dataflow did not say whether it took job shardfeed-data-out-\S+: {what}", said)
+    assert told == (
+        "It may have been taken, and then it goes on. Look with: gcloud dataflow jobs list --project my-project --region "
+        "us-central1; rerun the same command to join it."
     )
 
 
