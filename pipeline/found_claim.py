@@ -41,11 +41,7 @@ def read_claim(store: Store) -> FoundClaim:
         NotFoundError: there is none.
         ConflictError: it is damaged.
     """
-    data = store.read(naming.CLAIM)
-    try:
-        raw = parse_claim(store, data)
-    except RecursionError:
-        raise _damaged(store, "it is nested too deeply") from None
+    raw = parse_claim(store, store.read(naming.CLAIM))
     fingerprint, splits = raw["fingerprint"], raw.get("splits", {})
     if fingerprint != DISCARDING and not re.fullmatch(r"[0-9a-f]{32}", fingerprint):
         raise _damaged(store, f"fingerprint {clip(fingerprint, 60)} where 32 hex digits are expected")

@@ -135,7 +135,7 @@ def parse_claim(store: Store, data: bytes) -> dict[str, Any]:
     """
     try:
         raw = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = None
     if (
         not isinstance(raw, dict)

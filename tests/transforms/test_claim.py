@@ -109,7 +109,9 @@ def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}'], ids=repr
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}', b'{"config":' + b"[" * 100_000],
+    ids=lambda content: repr(content[:20]),
 )
 def test_a_claim_that_is_none_is_a_conflict(store: Store, content: bytes) -> None:
     store.create("_parts/CLAIM", content)
