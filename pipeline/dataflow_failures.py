@@ -36,6 +36,11 @@ _REFUSALS = (  # of the request to create a job; a text begins with the status
         "storage.googleapis.com --project={project}",
     ),
     (
+        r"vpcServiceControlsUniqueIdentifier|(?i:prohibited by organization's policy)|VPC_SERVICE_CONTROLS",
+        "A perimeter of your organisation (VPC Service Controls) keeps project {project} and you apart. Have its administrator "
+        "let you in.",
+    ),
+    (
         r"^429\b|RESOURCE_EXHAUSTED|" + _QUOTA,
         "Wait until other jobs have ended, or ask for more quota, and rerun the same command.",
     ),
@@ -127,7 +132,7 @@ def explain_refusal(text: str, *, project: str, region: str) -> str:
 
 def explain_failure(state: str, text: str) -> ShardfeedError:
     """The error to raise for a job that ended in ``state``; ``text`` is its most telling error."""
-    what = f": {telling_line(text)}" if text else " and gave no reason; its page may."
+    what = f": {telling_line(text)}" if text.strip() else " and gave no reason; its page may."
     ended = f"the job ended as {state}{what}"
     if wrong := first_remedy(text, _NO_RERUN_MENDS):
         return UsageError(f"{ended}\n{wrong}")

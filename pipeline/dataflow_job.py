@@ -109,7 +109,7 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
             say(f"job {result.job_id()}: {name}")
             shown = name
         for text in _asked(result, lambda: list(errors.new())):
-            say(f"job error: {text.splitlines()[0] if text else text}")
+            say(f"job error: {text.splitlines()[0]}")
         if state == "DONE":
             return
         if state in _ENDED:
@@ -163,7 +163,7 @@ def progress_text(result: Any) -> str:
 
 
 class _Errors:
-    """Error messages of a job, each once; ``worst`` is the one that tells most."""
+    """Error messages of a job that say something, each once; ``worst`` is the one that tells most."""
 
     def __init__(self, client: Any, job_id: str) -> None:
         self._client, self._job_id = client, job_id
@@ -180,9 +180,12 @@ class _Errors:
                 if message.id in self._seen:
                     continue
                 self._seen.add(message.id)
-                if _rank(message.message_text) >= _rank(self.worst):
-                    self.worst = message.message_text
-                yield message.message_text
+                text = message.message_text.strip()
+                if not text:
+                    continue
+                if _rank(text) >= _rank(self.worst):
+                    self.worst = text
+                yield text
             if not token:
                 return
 

@@ -388,6 +388,17 @@ def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
     )
 
 
+def test_a_job_that_fails_without_a_word_is_asked_for_its_last_words(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", ["\n"])
+    ended = cloud.submit(*IMAGE)
+    assert ended.code == 4
+    assert "job error: " not in ended.err
+    assert "shardfeed: the job ended as failed and gave no reason; its page may.\n" in ended.err
+
+
 def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
     over = threading.Event()

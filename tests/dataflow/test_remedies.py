@@ -18,6 +18,7 @@ REFUSED = {
     "network": "Is the network right (--network, --subnetwork)? It must be of region us-central1",
     "account": "roles/iam.serviceAccountUser",
     "developer": "--role=roles/dataflow.developer",
+    "perimeter": "(VPC Service Controls) keeps project my-project and you apart. Have its administrator let you in.",
     "region": "Is --region us-central1 right?",
     "bucket": "Is --temp_location right?",
     "project": "Is --project my-project right?",
@@ -93,6 +94,10 @@ NO_RERUN_MENDS = ("package", "dependency")
             "developer",
         ),
         (
+            "403 Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: d1lKGp3lXdHdCPnh",
+            "perimeter",
+        ),
+        (
             "400 (fada61b897668351): The workflow could not be created, since it was sent to an invalid regional endpoint (US). "
             "Please resubmit to a valid Cloud Dataflow regional endpoint.",
             "region",
@@ -111,6 +116,13 @@ def test_a_refusal_has_the_remedy_of_what_it_says(text: str, remedy: str) -> Non
     said, _, told = explain_refusal(text, project="my-project", region="us-central1").partition("\n")
     assert said == f"Dataflow did not take the job: {text}"
     assert (REFUSED[remedy] in told) if remedy else told == ""
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t\n"], ids=repr)
+def test_a_failure_that_says_nothing_gave_no_reason(text: str) -> None:
+    assert str(explain_failure("failed", text)) == (
+        "the job ended as failed and gave no reason; its page may.\nWhat is finished is kept: rerun the same command to carry on."
+    )
 
 
 @pytest.mark.parametrize(
