@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -239,6 +240,28 @@ def test_a_buckets_folder_markers_make_no_class_folder(strict_bucket: StrictGCS)
     assert [(batch.split, [ref.key for ref in unpack_refs(batch.refs)]) for batch in found] == [
         ("?no_images", [b"cow"])
     ]
+
+
+def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_bucket: StrictGCS) -> None:
+    for name in ("cat/1.jpg", "dog/1.jpg"):
+        strict_bucket.objects.put("photos", name, b"x")
+    both, waited = threading.Barrier(2, timeout=5), []  # seconds; each of the two lists waits for the other
+
+    def wait() -> None:
+        try:
+            waited.append(both.wait() >= 0)
+        except threading.BrokenBarrierError:
+            waited.append(False)
+
+    strict_bucket.inject(
+        "call",
+        kind="list",
+        matches=lambda request: request.query.get("prefix") in ("cat/", "dog/"),
+        times=None,
+        action=wait,
+    )
+    found = {ref.key for batch in list_all((InputRoot("gs://photos"),)) for ref in unpack_refs(batch.refs)}
+    assert (found, waited) == ({b"cat/1.jpg", b"dog/1.jpg"}, [True, True])
 
 
 @pytest.fixture
