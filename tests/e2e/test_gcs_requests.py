@@ -52,6 +52,16 @@ def test_a_part_costs_two_uploads_two_reads_and_two_deletions(log: tuple[list[Re
     assert asked == {"upload": 2 * PARTS, "get": 2 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
 
 
+def test_a_part_with_a_reject_costs_a_third_read_for_the_rejects_file(server: StrictGCS, cloud: Cloud) -> None:
+    server.objects.put("photos", "in/cat/broken.jpg", b"no image")
+    cloud.built(IN, OUT, "--num_shards", "1", hooks=[one_part])
+    assert counted(server.log, lambda request: "/_parts/" in request.name and "/train/" in request.name) == {
+        "upload": 2,
+        "get": 3,
+        "delete": 2,
+    }
+
+
 def test_a_shard_costs_a_compose_an_upload_and_two_looks(log: tuple[list[Request], int]) -> None:
     asked = counted(log[0], lambda request: ".tfrecord" in request.name)
     assert asked == {"compose": SHARDS, "upload": SHARDS, "stat": 2 * SHARDS}, f"for {SHARDS} shards"
