@@ -87,6 +87,14 @@ def test_every_locked_package_has_one_version_and_hashes() -> None:
     } == {}
 
 
+def test_the_lock_holds_what_builds_the_package() -> None:
+    """It is built without an environment of its own (``--no-build-isolation``), so by what the image has."""
+    (build,) = re.findall(r'^requires = \["([^"]+)"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    asked, (locked_one, _) = Requirement(build), locked()[Requirement(build).name]
+    assert asked.specifier.contains(str(locked_one.specifier)[2:])
+    assert str(locked_one.specifier) == pinned()["setuptools"]
+
+
 def test_the_lock_holds_what_the_package_asks_for() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     block = text.partition("\ndependencies = [")[2].partition("\n]")[0]
