@@ -28,6 +28,12 @@ _TEMPLATE = "template_location"  # a file, where the others are folders; small, 
 _REGION = r"[a-z]+-[a-z]+[0-9]+"
 _ZONE = rf"({_REGION})-[a-z0-9]+"  # us-central1-a, us-south1-ai1b
 _MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
+_COUNTED = {
+    "num_workers": "VMs",
+    "max_num_workers": "VMs",
+    "number_of_worker_harness_threads": "bundles at a time",
+    "disk_size_gb": "GB",
+}
 _OUT_OF_EU = ("europe-west2", "europe-west6")  # London, Zurich: of Europe, not of the multi-region
 _DUAL = {
     "NAM4": ("us-central1", "us-east1"),
@@ -159,12 +165,15 @@ def _check_workers(config: BuildConfig) -> None:
     if dry is not None:  # any value is true to Beam
         raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
     counts = {}
-    for flag in ("num_workers", "max_num_workers"):
+    for flag, what in _COUNTED.items():
         if (value := config.beam_arg(flag)) is None:
             continue
-        if not re.fullmatch(r"0*[1-9][0-9]*", value):
-            raise UsageError(f"--{flag} {clip(value)} is not a number of VMs. Give 1 or more, or leave it out.")
+        if not re.fullmatch(r"0*[1-9][0-9]{0,8}", value):
+            raise UsageError(f"--{flag} {clip(value)} is not a number of {what}. Give 1 or more, or leave it out.")
         counts[flag] = int(value)
+    for flag in ("worker_machine_type", "machine_type"):
+        if config.beam_arg(flag) == "":
+            raise UsageError(f"--{flag} is empty. Give a type, such as n2-standard-4, or leave it out.")
     first, most = counts.get("num_workers", 1), counts.get("max_num_workers")
     if most is not None and first > most:
         raise UsageError(

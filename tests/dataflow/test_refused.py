@@ -53,6 +53,15 @@ pytestmark = pytest.mark.usefixtures("as_usual")
         (("--max_num_workers", "0"), "--max_num_workers 0 is not a number of VMs. Give 1 or more, or leave it out.\n"),
         (("--num_workers", "0"), "--num_workers 0 is not a number of VMs."),
         (
+            ("--number_of_worker_harness_threads", "0"),
+            "--number_of_worker_harness_threads 0 is not a number of bundles at a time. Give 1 or more, or leave it out.\n",
+        ),
+        (("--disk_size_gb", "-1"), "--disk_size_gb -1 is not a number of GB. Give 1 or more, or leave it out.\n"),
+        (
+            ("--worker_machine_type=",),
+            "--worker_machine_type is empty. Give a type, such as n2-standard-4, or leave it out.\n",
+        ),
+        (
             ("--num_workers", "50", "--max_num_workers", "10"),
             "--num_workers 50 is more than --max_num_workers 10: VMs at first, and at most. Lower the one or raise the other.\n",
         ),
@@ -118,6 +127,9 @@ pytestmark = pytest.mark.usefixtures("as_usual")
         "fewer than no workers",
         "no workers",
         "no first workers",
+        "no bundles",
+        "less than no disk",
+        "no machine type",
         "more workers than at most",
         "streaming",
         "a dry run",
