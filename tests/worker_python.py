@@ -54,7 +54,8 @@ def make_worker_python(home: Path, *, start: str = "") -> WorkerPython:
     python = home / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (site / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")  # .pth files there are not read
-    (site / "sitecustomize.py").write_text(_REFUSING.format(names=set(foreign_modules())) + start)
+    (site / "started.py").write_text(_REFUSING.format(names=set(foreign_modules())) + start)
+    (site / "started.pth").write_text("import started\n")  # a distribution's own sitecustomize would hide one of ours
     return WorkerPython(python, site)
 
 
