@@ -14,7 +14,8 @@ from typing import Any
 from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 _LOGGERS = ("apache_beam.runners.common", sdk_worker.__name__)  # of a step, of the request to run it
-_THREADS = ("read_grpc_client_inputs", "read_state", "forward_grpc_outputs")  # of a worker, that talk with the engine
+# Of a worker, that talk with the engine; the last, of a worker in the launcher, has the worker's id behind it.
+_THREADS = ("read_grpc_client_inputs", "read_state", "forward_grpc_outputs", "run_worker_")
 
 
 def leave_failures_to_launcher() -> None:
@@ -34,7 +35,7 @@ class _ThreadsHook:
 
     def __call__(self, args: threading.ExceptHookArgs) -> None:
         lost = args.exc_type.__module__.startswith("grpc.")
-        if not (lost and args.thread is not None and args.thread.name in _THREADS):
+        if not (lost and args.thread is not None and args.thread.name.startswith(_THREADS)):
             self._before(args)
 
 

@@ -43,7 +43,7 @@ def about_classes(usable: Mapping[tuple[int, bytes], bool], totals: Totals, *, b
     read = Counter(name for name, _ in names)
     good = {name for name, can_be_used in names if can_be_used}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]
-    if lost:
+    if lost and good:  # without any good image the split's own note says it
         shown = ", ".join(f"{clip(name, 60)} ({read[name]:,} of {listed[name]:,} read)" for name in lost[:_SHOWN])
         yield (
             f"no image that was read of {len(lost):,} class(es) can be used: {shown}{', …' * (len(lost) > _SHOWN)}; with a class "

@@ -53,7 +53,7 @@ def test_the_output_is_a_file(case: Case) -> None:
 
     case.fails(
         2,
-        f"cannot use {case.output}/_parts/CLAIM (Not a directory). Something that is not a folder stands in the way: remove it "
+        f"cannot use {case.output} (Not a directory). Something that is not a folder stands in the way: remove it "
         "or choose another --output.",
     )
     assert case.output.read_bytes() == b"mine"

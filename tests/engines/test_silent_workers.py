@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,12 +99,21 @@ def _workers(photos: Path, out: Path) -> SilentWorkers:
     return SilentWorkers(config, io.StringIO())
 
 
+def _until_written(out: Path) -> None:
+    """A part whose images came before the one that stands still may be about to be written."""
+    before: set[Path] = set()
+    while before != (now := set(out.rglob("*"))):
+        before = now
+        time.sleep(1)
+
+
 def test_a_worker_is_heard_of_by_its_claim_or_by_what_it_counts(
     stuck_build: StuckBuild, photos: Path, tmp_path: Path
 ) -> None:
     fresh = _workers(photos, tmp_path / "out")
     assert not fresh.heard(_NoCounts())
     with stuck_build() as stuck:
+        _until_written(tmp_path / "out")
         again = _workers(photos, tmp_path / "out")  # a run that finds this one's claim
         with grpc.insecure_channel(stuck.engine.service.address) as channel:
             service: Any = beam_job_api_pb2_grpc
