@@ -13,20 +13,21 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
 from tests.datasets import write_dataset
-from transforms.claim import claim_output, discard_incomplete, hold_claim, own_files, refuse_foreign, refuse_unclaimable
-from transforms.elements import Plan, SplitPlan
+from tests.transforms.claims import OPTIONS, VERSIONS, claim, plan_of
+from transforms.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 from transforms.outcome import AlreadyBuiltError
 from transforms.plan import fingerprint
 
-OPTIONS = BuildOptions()
-VERSIONS = {"pillow": "12.1"}
 BUILD = "f" * 32
+
 REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
+
 INPUT = "the input's files (names, sizes or versions)"
+
 REMEDY = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
@@ -37,24 +38,14 @@ def store(tmp_path: Path) -> Store:
     return LocalStore(str(tmp_path / "out"))
 
 
-def _plan(options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> Plan:
-    return Plan(
-        fingerprint(digest, options, versions, {"train": 16}), ("cat",), versions, 4, {"train": SplitPlan(16, None, 4)}
-    )
-
-
-def _claim(store: Store, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> bool:
-    return claim_output(store, _plan(options, digest, versions), options, digest)
-
-
 def test_the_first_build_claims_and_the_same_build_joins(store: Store) -> None:
-    assert _claim(store) is True
-    assert _claim(store) is False
+    assert claim(store) is True
+    assert claim(store) is False
     assert [name for name, _ in store.list()] == ["_parts/CLAIM"]
 
 
 def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
-    _claim(store)
+    claim(store)
 
     assert json.loads(store.read("_parts/CLAIM")) == {
         "fingerprint": fingerprint(7, OPTIONS, VERSIONS, {"train": 16}),
@@ -90,22 +81,22 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
 def test_another_build_is_refused_by_naming_what_differs(
     store: Store, options: BuildOptions, digest: int, versions: dict[str, str], difference: str
 ) -> None:
-    _claim(store)
+    claim(store)
     before = store.read("_parts/CLAIM")
 
     with pytest.raises(ConflictError) as found:
-        _claim(store, options, digest, versions)
+        claim(store, options, digest, versions)
     remedy = REMEDY_CHANGED if difference == INPUT else REMEDY
     assert str(found.value) == f"{store.url} is claimed by another build that differs in {difference}. {remedy}"
     assert store.read("_parts/CLAIM") == before
 
 
 def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    _claim(store)
+    claim(store)
     monkeypatch.setattr("transforms.plan.ENCODER_REVISION", 99)
 
     with pytest.raises(ConflictError, match="that differs in its encoder revision"):
-        _claim(store)
+        claim(store)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +108,7 @@ def test_a_claim_that_is_none_is_a_conflict(store: Store, content: bytes) -> Non
     store.create("_parts/CLAIM", content)
 
     with pytest.raises(ConflictError) as found:
-        _claim(store)
+        claim(store)
     assert str(found.value) == (
         f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or --discard_incomplete."
     )
@@ -137,7 +128,7 @@ def test_a_claim_that_is_swept_while_we_look_is_made_anew(tmp_path: Path) -> Non
     store = _Vanishing(str(tmp_path))
     store.times = 2
 
-    assert _claim(store) is True
+    assert claim(store) is True
     assert json.loads(store.read("_parts/CLAIM"))["config"] == OPTIONS.config()
 
 
@@ -146,7 +137,7 @@ def test_nobody_builds_without_a_claim(tmp_path: Path) -> None:
     store.times = 99
 
     with pytest.raises(IncompleteError) as found:
-        _claim(store)
+        claim(store)
     assert str(found.value) == (
         f"{tmp_path}/_parts/CLAIM appears and vanishes; is another build starting here? Rerun the same command."
     )
@@ -157,7 +148,7 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Sto
         store.create(name, b"")
 
     with pytest.raises(ConflictError) as found:
-        _claim(store)
+        claim(store)
     named = str(found.value).partition("are not a shardfeed build's: ")[2].partition(". Give")[0]
     assert set(named.removesuffix(", …").split(", ")) < {
         "b.txt",
@@ -194,7 +185,7 @@ def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(
     store.create(name, b"precious")
 
     with pytest.raises(ConflictError) as found:
-        _claim(store)
+        claim(store)
     assert str(found.value) == (
         f"--output {store.url} holds files that are not a shardfeed build's: {name}. Give an empty or new folder; nothing is "
         "ever overwritten."
@@ -208,7 +199,7 @@ def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(
 def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: Store) -> None:
     store.create(".DS_Store", b"")
 
-    assert _claim(store) is True
+    assert claim(store) is True
 
 
 def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_removed(tmp_path: Path) -> None:
@@ -216,7 +207,7 @@ def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_remove
     store = LocalStore(str(tmp_path / "out"))
 
     with pytest.raises(ConflictError, match=r"holds a dataset that differs in --background .*; the input's files"):
-        _claim(store)
+        claim(store)
     assert store.stat("_parts/CLAIM") is None
 
 
@@ -225,7 +216,7 @@ def test_a_finished_dataset_of_the_same_build_is_already_built(tmp_path: Path) -
     store = LocalStore(str(tmp_path / "out"))
 
     with pytest.raises(AlreadyBuiltError) as found:
-        claim_output(store, replace(_plan(), fingerprint=written.manifest.fingerprint), OPTIONS, 7)
+        claim_output(store, replace(plan_of(), fingerprint=written.manifest.fingerprint), OPTIONS, 7)
     assert str(found.value) == f"{store.url} was built meanwhile, with the same input and options."
     assert store.stat("_parts/CLAIM") is None
 
@@ -242,85 +233,15 @@ def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> N
             calls.append(("stat", name))
             return super().stat(name)
 
-    claim_output(_Watched(str(tmp_path)), _plan(), OPTIONS, 7)
+    claim_output(_Watched(str(tmp_path)), plan_of(), OPTIONS, 7)
     assert calls == [("create", "_parts/CLAIM"), ("stat", "manifest.json")]
-
-
-def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
-    names = ["_parts/CLAIM", f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
-    for name in [*names, "foreign.txt"]:
-        store.create(name, b"")
-
-    found = list(own_files(store))
-    assert sorted(found) == names
-    assert found[-1] == "_parts/CLAIM"
-
-
-def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None:
-    _claim(store)
-    for name in (f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
-        store.create(name, b"")
-
-    assert discard_incomplete(store) == 3
-    assert [name for name, _ in store.list()] == ["foreign.txt"]
-    assert not Path(store.url, "_parts").exists()
-
-
-def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
-    write_dataset(tmp_path / "out")
-    store = LocalStore(str(tmp_path / "out"))
-    before = list(store.list())
-
-    with pytest.raises(ConflictError) as found:
-        discard_incomplete(store)
-    assert str(found.value) == (
-        f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
-        "wanted, or give another --output."
-    )
-    assert list(store.list()) == before
-
-
-def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
-    store: Store, tmp_path: Path
-) -> None:
-    _claim(store)
-    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
-
-    write_dataset(tmp_path / "built")
-    hold_claim(LocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
-
-
-@pytest.mark.parametrize("claimed", [None, b'{"fingerprint": "discarding", "config": {}}'], ids=["gone", "taken over"])
-def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes | None) -> None:
-    if claimed is not None:
-        store.create("_parts/CLAIM", claimed)
-
-    with pytest.raises(IncompleteError) as found:
-        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
-    assert str(found.value) == (
-        f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
-        "published. Rerun the command to build it."
-    )
-
-
-def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
-    store.create("_parts/CLAIM", b'{"fingerprint": "discarding", "config": {}}')
-
-    with pytest.raises(ConflictError) as found:
-        _claim(store)
-    assert str(found.value) == (
-        f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
-        "--discard_incomplete."
-    )
-    assert discard_incomplete(store) == 1
-    assert _claim(store) is True
 
 
 def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store: Store) -> None:
     refuse_unclaimable(store, OPTIONS)
     assert list(store.list()) == []
 
-    _claim(store, digest=8, versions={})
+    claim(store, digest=8, versions={})
     before = store.read("_parts/CLAIM")
     refuse_unclaimable(store, OPTIONS)  # whether input and codecs are the same is not known yet
     assert store.read("_parts/CLAIM") == before
@@ -328,7 +249,7 @@ def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store:
 
 def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: Store) -> None:
     other = replace(OPTIONS, seed=5)
-    _claim(store, other, digest=8, versions={})
+    claim(store, other, digest=8, versions={})
     with pytest.raises(ConflictError) as found:
         refuse_unclaimable(store, OPTIONS)
     assert str(found.value) == (
@@ -354,33 +275,6 @@ def test_what_nobody_can_claim_is_refused_before(store: Store, claimed: bytes, s
         refuse_unclaimable(store, OPTIONS)
 
 
-def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _claim(store)
-    store.create(f"_parts/{BUILD}/train/00000.json", b"{}")
-    held = []
-    delete = LocalStore.delete
-
-    def watched(self: LocalStore, name: str, version: int | None = None) -> None:
-        held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
-        delete(self, name, version)
-
-    monkeypatch.setattr(LocalStore, "delete", watched)
-    discard_incomplete(store)
-
-    assert held == [
-        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS, {"train": 16})),
-        (f"_parts/{BUILD}/train/00000.json", "discarding"),
-        ("_parts/CLAIM", "discarding"),
-    ]
-
-
-def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
-    assert discard_incomplete(store) == 0
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("theirs", "ours", "differing"),
     [
@@ -396,10 +290,10 @@ def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
 def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     store: Store, theirs: dict[str, object], ours: dict[str, object], differing: str
 ) -> None:
-    _claim(store, replace(OPTIONS, **theirs))  # type: ignore[arg-type]
+    claim(store, replace(OPTIONS, **theirs))  # type: ignore[arg-type]
 
     with pytest.raises(ConflictError) as found:
-        _claim(store, replace(OPTIONS, **ours))  # type: ignore[arg-type]
+        claim(store, replace(OPTIONS, **ours))  # type: ignore[arg-type]
     assert str(found.value) == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
 
 
@@ -409,5 +303,5 @@ def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(
     with pytest.raises(
         ConflictError, match=r"holds a dataset already, which is never overwritten: .* has schema_version 9"
     ):
-        _claim(store)
+        claim(store)
     assert [name for name, _ in store.list()] == ["manifest.json"]

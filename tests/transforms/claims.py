@@ -1,0 +1,23 @@
+"""A plan, and its claim of an output."""
+
+from __future__ import annotations
+
+from shardfeed.storage.base import Store
+from transforms.claim import claim_output
+from transforms.elements import Plan, SplitPlan
+from transforms.options import BuildOptions
+from transforms.plan import fingerprint
+
+OPTIONS = BuildOptions()
+
+VERSIONS = {"pillow": "12.1"}
+
+
+def plan_of(options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> Plan:
+    return Plan(
+        fingerprint(digest, options, versions, {"train": 16}), ("cat",), versions, 4, {"train": SplitPlan(16, None, 4)}
+    )
+
+
+def claim(store: Store, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> bool:
+    return claim_output(store, plan_of(options, digest, versions), options, digest)

@@ -1,0 +1,120 @@
+"""A broken build is discarded: what goes, what stays, and who may publish meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore
+from tests.datasets import write_dataset
+from tests.transforms.claims import OPTIONS, VERSIONS, claim
+from transforms.claim import discard_incomplete, hold_claim, own_files
+from transforms.plan import fingerprint
+
+BUILD = "f" * 32
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return LocalStore(str(tmp_path / "out"))
+
+
+def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
+    names = ["_parts/CLAIM", f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
+    for name in [*names, "foreign.txt"]:
+        store.create(name, b"")
+
+    found = list(own_files(store))
+    assert sorted(found) == names
+    assert found[-1] == "_parts/CLAIM"
+
+
+def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None:
+    claim(store)
+    for name in (f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
+        store.create(name, b"")
+
+    assert discard_incomplete(store) == 3
+    assert [name for name, _ in store.list()] == ["foreign.txt"]
+    assert not Path(store.url, "_parts").exists()
+
+
+def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out")
+    store = LocalStore(str(tmp_path / "out"))
+    before = list(store.list())
+
+    with pytest.raises(ConflictError) as found:
+        discard_incomplete(store)
+    assert str(found.value) == (
+        f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
+        "wanted, or give another --output."
+    )
+    assert list(store.list()) == before
+
+
+def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
+    store: Store, tmp_path: Path
+) -> None:
+    claim(store)
+    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
+
+    write_dataset(tmp_path / "built")
+    hold_claim(LocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
+
+
+@pytest.mark.parametrize("claimed", [None, b'{"fingerprint": "discarding", "config": {}}'], ids=["gone", "taken over"])
+def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes | None) -> None:
+    if claimed is not None:
+        store.create("_parts/CLAIM", claimed)
+
+    with pytest.raises(IncompleteError) as found:
+        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
+    assert str(found.value) == (
+        f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
+        "published. Rerun the command to build it."
+    )
+
+
+def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
+    store.create("_parts/CLAIM", b'{"fingerprint": "discarding", "config": {}}')
+
+    with pytest.raises(ConflictError) as found:
+        claim(store)
+    assert str(found.value) == (
+        f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+        "--discard_incomplete."
+    )
+    assert discard_incomplete(store) == 1
+    assert claim(store) is True
+
+
+def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim(store)
+    store.create(f"_parts/{BUILD}/train/00000.json", b"{}")
+    held = []
+    delete = LocalStore.delete
+
+    def watched(self: LocalStore, name: str, version: int | None = None) -> None:
+        held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
+        delete(self, name, version)
+
+    monkeypatch.setattr(LocalStore, "delete", watched)
+    discard_incomplete(store)
+
+    assert held == [
+        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS, {"train": 16})),
+        (f"_parts/{BUILD}/train/00000.json", "discarding"),
+        ("_parts/CLAIM", "discarding"),
+    ]
+
+
+def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
+    assert discard_incomplete(store) == 0
+    assert not (tmp_path / "out").exists()
