@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from pipeline.cloud_cost import about_machine, cloud_cost
 from pipeline.config import BuildConfig
@@ -22,7 +21,7 @@ from pipeline.plan_notes import about_classes, about_output, about_rejects
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
 from transforms.claim import refuse_foreign
-from transforms.elements import ImageRef, Plan, SplitPlan, SplitTotals, Totals
+from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
 from transforms.input_roots import check_root
@@ -58,30 +57,17 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    encoder = _NotingEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
+    encoder = PartEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
     try:
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:
         encoder.close()
     notes = [
         *about_rejects(config, plan, found),
-        *about_classes(encoder.usable, totals, by_folders=options.splits == FOLDERS),
+        *about_classes(found, totals, by_folders=options.splits == FOLDERS),
         *about_output(config, claim, plan, totals.digest),
     ]
     return _forecast(config, totals, plan, found, threads, listing_seconds, notes)
-
-
-class _NotingEncoder(PartEncoder):
-    """Notes whether the images that it tries out, by root and key, can be used."""
-
-    def __init__(self, **how: Any) -> None:
-        super().__init__(**how)
-        self.usable: dict[tuple[int, bytes], bool] = {}
-
-    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
-        size, reason = super().try_out(ref)
-        self.usable[ref.root, ref.key] = reason is None
-        return size, reason
 
 
 def _claim_of(config: BuildConfig) -> FoundClaim | None:

@@ -7,7 +7,7 @@ sample's: of a class of which three images cannot be used, a fourth still may.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pipeline.config import BuildConfig
 from pipeline.found_claim import FoundClaim
@@ -36,12 +36,12 @@ def about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterat
         )
 
 
-def about_classes(usable: Mapping[tuple[int, bytes], bool], totals: Totals, *, by_folders: bool) -> Iterator[str]:
-    """A class without a record, whatever --max_rejected allows; ``usable``: whether an image, by root and key, can be used."""
+def about_classes(found: Calibration, totals: Totals, *, by_folders: bool) -> Iterator[str]:
+    """A class without a record, whatever --max_rejected allows."""
     listed = add_counts(*({name: n for name, (n, _) in split.by_class.items()} for split in totals.splits.values()))
-    names = [(class_of(key, by_folders), good) for (_, key), good in usable.items()]
+    names = [(class_of(key, by_folders), usable) for key, usable in found.usable]
     read = Counter(name for name, _ in names)
-    good = {name for name, can_be_used in names if can_be_used}
+    good = {name for name, usable in names if usable}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]
     if lost and good:  # without any good image the split's own note says it
         shown = ", ".join(f"{clip(name, 60)} ({read[name]:,} of {listed[name]:,} read)" for name in lost[:_SHOWN])

@@ -181,13 +181,15 @@ class SplitSample:
 class Calibration:
     """What the sample of so many ``images`` showed.
 
-    ``rejected``: of these images, by reason. ``cpu_seconds``: of an image of the input; ``rate``: images of the input a second
-    with all threads of this process. Both weigh the strata, since large images take longer and more of them are read.
+    ``rejected``: of these images, by reason; ``usable``: their keys, and whether each became a record. ``cpu_seconds``: of an
+    image of the input; ``rate``: images of the input a second with all threads of this process. Both weigh the strata, since
+    large images take longer and more of them are read.
     """
 
     splits: Mapping[str, SplitSample]
     images: int
     rejected: Mapping[str, int]
+    usable: Sequence[tuple[bytes, bool]]
     cpu_seconds: float
     rate: float
 
@@ -218,9 +220,11 @@ def conclude(chosen: Sequence[Chosen], measured: Sequence[Outcome | None], secon
     """The calibration from what became of each chosen image, None if it was not read; ``seconds``: of it all."""
     found: dict[str, dict[Stratum, list[Outcome]]] = {}
     rejected: dict[str, int] = {}
+    usable: list[tuple[bytes, bool]] = []
     for item, outcome in zip(chosen, measured, strict=True):
         if outcome is not None:
             found.setdefault(item.split, {}).setdefault(item.stratum, []).append(outcome)
+            usable.append((item.ref.key, outcome.reason is None))
             if outcome.reason is not None:
                 rejected[outcome.reason] = rejected.get(outcome.reason, 0) + 1
     splits = {
@@ -234,4 +238,4 @@ def conclude(chosen: Sequence[Chosen], measured: Sequence[Outcome | None], secon
         split.total(lambda outcome: outcome.seconds) for split in splits.values()
     )  # all images, one after another
     side_by_side = sum(outcome.seconds for outcome in read) / max(seconds, 1e-9)
-    return Calibration(splits, len(read), rejected, cpu / images, side_by_side * images / max(alone, 1e-9))
+    return Calibration(splits, len(read), rejected, usable, cpu / images, side_by_side * images / max(alone, 1e-9))
