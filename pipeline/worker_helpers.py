@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from pipeline.config import BuildConfig
 from pipeline.dataflow_workers import is_dataflow
@@ -88,16 +88,17 @@ def helpers_of_workers(config: BuildConfig) -> WorkerHelpers | None:
     return None if config.encodes_here or several else WorkerHelpers(config)
 
 
-def _take_machine() -> socket.socket | None:
-    """Open while this process is the user's one worker of this machine that has helpers; None where another is.
+def _take_machine() -> AbstractContextManager[object] | None:
+    """Entered while this process is the user's one worker of this machine that has helpers; None where another is.
 
-    Bound to a name that is no file, which Linux takes back when the process ends, however it ends. Elsewhere all have helpers.
+    A socket with a name that is no file, which Linux takes back when the process ends, however it ends. Elsewhere all have helpers.
     """
-    taken = socket.socket(socket.AF_UNIX) if hasattr(socket, "AF_UNIX") else socket.socket()
-    if sys.platform == "linux":
-        try:
-            taken.bind(f"\0{NAME} {os.getuid()}")
-        except OSError:
-            taken.close()
-            return None
+    if sys.platform != "linux":
+        return nullcontext()
+    taken = socket.socket(socket.AF_UNIX)
+    try:
+        taken.bind(f"\0{NAME} {os.getuid()}")
+    except OSError:
+        taken.close()
+        return None
     return taken
