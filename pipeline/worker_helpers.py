@@ -91,7 +91,7 @@ def helpers_of_workers(config: BuildConfig) -> WorkerHelpers | None:
 def _take_machine() -> AbstractContextManager[object] | None:
     """Entered while this process is the user's one worker of this machine that has helpers; None where another is.
 
-    A socket with a name that is no file, which Linux takes back when the process ends, however it ends. Elsewhere all have helpers.
+    A socket with a name that is no file, which Linux takes back however the process ends. Elsewhere all have helpers.
     """
     if sys.platform != "linux":
         return nullcontext()
