@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pipeline.config import BuildConfig
 from shardfeed import storage
@@ -239,12 +239,13 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     handle = google_client().bucket(bucket)
     try:
         _asked(bucket, lambda: handle.reload(retry=None))
+        location, parts = str(handle.location or ""), tuple(handle.data_locations or ())
     except NotFound:
         raise UsageError(_absent(place, bucket, workers.region)) from None
     except Forbidden:  # storage.buckets.get is in no object role
-        pass
-    else:
-        _check_region(place, handle, workers, anywhere)
+        location, parts = _listed_location(place.url), ()
+    if location and not anywhere:
+        _check_region(place, location, parts, workers)
     try:
         granted = _asked(bucket, lambda: handle.test_iam_permissions(list(place.permissions), retry=None))
     except (NotFound, BadRequest, Forbidden):  # an emulator, or a bucket that says nothing
@@ -256,6 +257,27 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
             f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
             "(and the same for the workers' service account)."
         )
+
+
+def _listed_location(url: str) -> str:
+    """Where the bucket of ``url`` is, as told to whoever may list it; empty where that is not told, or only the continent is.
+
+    https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
+    """
+    from google.api_core.exceptions import BadRequest, Forbidden, NotFound
+
+    from shardfeed.storage.gcs_clients import google_client
+
+    bucket, folder = parse_url(url)
+    connection = google_client()._connection  # it has no method for this
+    query = {"prefix": folder} if folder else {}  # a role may be that of a managed folder
+    try:
+        found = _asked(bucket, lambda: connection.api_request("GET", f"/b/{bucket}/storageLayout", query_params=query))
+    except (NotFound, BadRequest, Forbidden):
+        return ""
+    location = str(found.get("location") or "")
+    chosen = found.get("locationType") == "dual-region" and location in _MULTI  # two regions that are not told
+    return "" if chosen else location
 
 
 def _asked(bucket: str, question: Callable[[], T]) -> T:
@@ -282,10 +304,9 @@ def _absent(place: Place, bucket: str, region: str) -> str:
     return f"--{place.flag} {clip(place.url)}: there is no bucket {bucket}. {remedy}"
 
 
-def _check_region(place: Place, handle: Any, workers: Workplace, anywhere: bool) -> None:
-    location, region = str(handle.location or ""), workers.region
-    parts = handle.data_locations or ()
-    if not location or anywhere or covers(location, parts, region):
+def _check_region(place: Place, location: str, parts: Sequence[str], workers: Workplace) -> None:
+    region, bucket = workers.region, parse_url(place.url)[0]
+    if covers(location, parts, region):
         return
     where = location.lower()
     without = f" without --{workers.flag}" if workers.flag else ""
@@ -293,6 +314,6 @@ def _check_region(place: Place, handle: Any, workers: Workplace, anywhere: bool)
     shown = f"{location} ({', '.join(parts)})" if parts else location
     because = f" (--{workers.flag} {workers.value})" if workers.flag else ""
     raise UsageError(
-        f"--{place.flag} {clip(place.url)}: bucket {handle.name} is in {shown}, the workers are in {region}{because}; every "
+        f"--{place.flag} {clip(place.url)}: bucket {bucket} is in {shown}, the workers are in {region}{because}; every "
         f"byte would cross regions, slowly and for a fee. {fix}, use a bucket in {region}, or accept it with --cross_region."
     )

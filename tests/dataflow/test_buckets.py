@@ -27,6 +27,7 @@ class Buckets(StrictGCS):
         super().__init__()
         self.described: dict[str, dict[str, object]] = {}
         self.granted: dict[str, tuple[str, ...]] = {}
+        self.folders: list[tuple[str, str | None]] = []
 
     def add(self, name: str, granted: tuple[str, ...] = ALL, **described: object) -> None:
         self.objects.buckets[name] = {}
@@ -40,11 +41,19 @@ class Buckets(StrictGCS):
         return _json(self.described[request.bucket])
 
     def _get(self, request: Request) -> Answer:
-        found = re.fullmatch(r"storage/v1/b/([^/]+)/iam/testPermissions", f"{request.bucket}/{request.name}")
+        found = re.fullmatch(
+            r"storage/v1/b/([^/]+)/(iam/testPermissions|storageLayout)", f"{request.bucket}/{request.name}"
+        )
         if found is None:
             return super()._get(request)
-        self.objects.bucket(found[1])
-        return _json({"permissions": list(self.granted[found[1]])})
+        name = found[1]
+        self.objects.bucket(name)
+        if found[2] != "storageLayout":
+            return _json({"permissions": list(self.granted[name])})
+        if "storage.objects.list" not in self.granted[name]:
+            raise Refusal(403, "no storage.objects.list")
+        self.folders.append((name, request.query.get("prefix")))
+        return _json({key: self.described[name].get(key) for key in ("location", "locationType")})
 
     def answer(self, request: Request) -> Answer:
         request.query.pop("permissions", None)
@@ -81,9 +90,32 @@ def test_buckets_of_the_region_that_may_be_used_pass(buckets: Buckets) -> None:
     check()
 
 
-def test_a_bucket_that_may_not_be_described_passes(buckets: Buckets) -> None:
+def test_the_region_of_a_bucket_is_seen_with_no_role_but_those_of_objects(buckets: Buckets) -> None:
     buckets.add("photos", hidden=True)
+    buckets.add("scratch", hidden=True, location="US")
     check()
+    buckets.add("data", hidden=True, location="EUROPE-WEST4")
+    assert refused().startswith(
+        "--output gs://data/out: bucket data is in EUROPE-WEST4, the workers are in us-central1;"
+    )
+    assert set(buckets.folders) == {("photos", "in/"), ("scratch", "tmp/"), ("data", "out/")}
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"location": None},
+        {"location": "EU", "locationType": "dual-region"},  # of which regions, only storage.buckets.get would tell
+    ],
+)
+def test_a_bucket_of_which_the_region_is_not_told_passes(buckets: Buckets, described: dict[str, object]) -> None:
+    buckets.add("photos", hidden=True, **described)
+    check()
+
+
+def test_a_bucket_that_may_be_neither_described_nor_listed_is_refused_for_that(buckets: Buckets) -> None:
+    buckets.add("photos", hidden=True, granted=("storage.objects.get",))
+    assert refused().startswith("--input gs://photos/in: you lack storage.objects.list on bucket photos.")
 
 
 @pytest.mark.parametrize(
