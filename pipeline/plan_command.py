@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from pipeline.cloud_cost import about_machine, cloud_cost
+from pipeline.cloud_cost import about_machine, about_threads, cloud_cost
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_job
 from pipeline.dataflow_workers import is_dataflow
@@ -27,7 +27,7 @@ from transforms.images.versions import codec_versions
 from transforms.input_roots import check_root
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import list_all
-from transforms.machine import default_threads
+from transforms.machine import REMOTE_THREADS, default_threads
 from transforms.plan import make_plan, shards_for_bytes
 from transforms.totals import add_totals, count_batch, label_batch
 
@@ -108,15 +108,18 @@ def _forecast(
         for name, planned in plan.splits.items()
     }
     listed = totals.candidates + sum(totals.skipped.values())
+    threads_there = config.threads or REMOTE_THREADS
     cloud = cloud_cost(
         images=totals.candidates,
         listed=listed,
         cpu_seconds=found.cpu_seconds,
         parts=sum(split.parts for split in splits.values()),
         shards=[-(-split.parts // split.shards) for split in splits.values() for _ in range(split.shards)],
+        threads=threads_there,
         machine_type=machine_type,
         max_workers=config.beam_arg("max_num_workers") or config.beam_arg("num_workers"),
     )
+    there = about_threads(found.cpu_seconds, threads_there) if is_dataflow(config.engine) else ()
     return Forecast(
         inputs=[root.url for root in config.roots],
         output=config.output,
@@ -130,7 +133,7 @@ def _forecast(
         rate=found.rate,
         seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
         cloud=cloud,
-        notes=[*notes, *about_machine(machine_type)],
+        notes=[*notes, *about_machine(machine_type), *there],
     )
 
 

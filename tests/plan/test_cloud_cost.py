@@ -2,25 +2,87 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pipeline.cloud_cost import about_machine, cloud_cost
+from pipeline.cloud_cost import about_machine, about_threads, cloud_cost
+
+DOCS = Path(__file__).parents[2] / "docs" / "dataflow.md"
 
 
 def test_a_hundred_million_images() -> None:
-    """10 ms an image: 278 hours and 15 % for the engine; 360,000 parts in 20,000 shards of 18."""
+    """10 ms an image: 278 hours and 15 % for the engine; 360,000 parts in 20,000 shards of 18.
+
+    The bucket gives 5,000 images a second for 20 minutes, 10,000 for the next 20, then 20,000, then 40,000: 90 million in 80
+    minutes, and the last 10 million at 80,000 a second.
+    """
     cost = cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, parts=360_000, shards=[18] * 20_000)
 
-    work = 10**8 * 0.01 * 1.15 / 3600
-    assert (cost.workers, cost.vcpus) == (100, 400)
-    assert cost.vcpu_hours == pytest.approx(work + 400 * 4 / 60)
-    assert cost.hours == pytest.approx(cost.vcpu_hours / 400)
+    work = 10**8 * 0.01 * 1.15 / 3600  # 319.4
+    assert pytest.approx(82.083, abs=0.001) == 80 + 125 / 60  # minutes; 319.4 hours in them: 233.5 vCPUs
+    assert (cost.workers, cost.vcpus) == (59, 236)
+    assert cost.vcpu_hours == pytest.approx(work + 236 * 4 / 60)
+    assert cost.hours == pytest.approx(cost.vcpu_hours / 236)
     assert cost.reads == 100_000_000 + 2 * 360_000 + 2 * 20_000
     assert cost.writes == 100_000 + 2 * 360_000 + 20_000 + 20_000 + 12
     compute = cost.vcpu_hours * (
         0.056 + 3.75 * 0.003557 + 25 / 4 * 0.000054
     )  # 15 GB and 25 GB of disk a worker of four
     assert cost.dollars == pytest.approx(compute + 0.0004 * 100_760 + 0.005 * 860.012 + 11 * 0.011)
+
+
+def test_a_million_large_images_are_read_in_a_quarter_of_an_hour() -> None:
+    """The bucket would give them in 200 seconds."""
+    cost = cloud_cost(images=10**6, listed=10**6, cpu_seconds=0.04, parts=3_600, shards=[17] * 212)
+
+    assert cost.vcpus == 52  # 12.8 hours in a quarter of one: 51.1 vCPUs
+    assert cost.hours == pytest.approx(10**6 * 0.04 * 1.15 / 3600 / 52 + 4 / 60)
+
+
+@pytest.mark.parametrize(("threads", "milliseconds"), [(8, 6.25), (10, 5.0), (64, 3.45)])
+def test_a_vcpu_waits_for_small_images(threads: int, milliseconds: float) -> None:
+    """50 ms a read, shared by its threads; 3 ms and 15 % of work."""
+    cost = cloud_cost(
+        images=10**6, listed=10**6, cpu_seconds=0.003, parts=3_600, shards=[17] * 212, threads=threads, max_workers="1"
+    )
+
+    assert cost.vcpu_hours == pytest.approx(10**6 * milliseconds / 1e3 / 3600 + 4 * 4 / 60)
+
+
+@pytest.mark.parametrize(("cpu_seconds", "threads", "enough"), [(0.004, 8, 11), (0.004, 10, 11), (0.0, 8, 64)])
+def test_threads_that_are_too_few_are_told(cpu_seconds: float, threads: int, enough: int) -> None:
+    assert list(about_threads(cpu_seconds, threads)) == [
+        f"on Dataflow {threads} threads a vCPU wait {50 / threads:.1f} ms for an image on which it works "
+        f"{cpu_seconds * 1_150:.1f} ms; --threads {enough} shortens the job"
+    ]
+
+
+@pytest.mark.parametrize(("cpu_seconds", "threads"), [(0.004, 11), (0.01, 8), (0.0, 64), (0.0, 100)])
+def test_nothing_is_told_of_threads_that_are_enough(cpu_seconds: float, threads: int) -> None:
+    assert list(about_threads(cpu_seconds, threads)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "milliseconds"),
+    [
+        ("10,000 photos of 0.2 Mpx", 10**4, 3),
+        ("1 million photos of 0.2 Mpx", 10**6, 3),
+        ("1 million photos of 12 Mpx", 10**6, 40),
+        ("100 million photos of 0.2 Mpx", 10**8, 3),
+    ],
+)
+def test_the_documented_table_is_this_arithmetic(name: str, images: int, milliseconds: int) -> None:
+    """Parts of 278 images of 22 kB, in shards of 100 MB (docs/scale.md)."""
+    parts, shards = round(images / 278), max(round(images * 22e3 / 100e6), 1)
+    each = [-(-parts // shards)] * shards
+    cost = cloud_cost(images=images, listed=images, cpu_seconds=milliseconds / 1e3, parts=parts, shards=each)
+
+    row = (
+        f"| {name} | {milliseconds} ms | {cost.vcpu_hours:.1f} | {cost.workers} × n2-standard-4 | {cost.hours:.1f} | "
+        f"{cost.dollars:.2f} |"
+    )
+    assert row in DOCS.read_text().splitlines(), row
 
 
 def test_a_few_images_cost_a_worker_that_starts() -> None:
