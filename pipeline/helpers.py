@@ -75,6 +75,9 @@ class Helpers:
         self._helpers: list[_Helper] = []
         self._closed = threading.Event()
         self._asking = threading.Lock()  # an engine may run several copies of a step at a time
+        self._begun: dict[Part, Made] | None = (
+            None  # by helpers themselves, from the take-over until the graph comes to it
+        )
 
     def __enter__(self) -> Helpers:
         try:
@@ -135,25 +138,30 @@ class Helpers:
                 if old != fingerprint:
                     take_back_claim(storage.open_store(self._config.output), old)
 
-    def take_over(self) -> dict[Part, Made]:
-        """Ends what helpers do by themselves; the parts that they have finished or in hand."""
+    def take_over(self) -> None:
+        """Ends what helpers do by themselves. Parts that they have finished by then, or in hand, ``submit`` gives."""
         if not self._begin_early:
-            return {}  # at once: they need not be up
-        for helper in self._helpers:
-            helper.tell("finish")
-        begun: dict[Part, Made] = {}
+            return  # at once: they need not be up
         with self._asking:
+            if self._begun is not None:  # by another copy of the step
+                return
+            for helper in self._helpers:
+                helper.tell("finish")
+            begun: dict[Part, Made] = {}
             for helper in self._helpers:
                 begun |= helper.begun()
-        return begun
+            self._begun = begun
 
     def has_room(self) -> bool:
-        """Whether ``submit`` would take a part."""
+        """Whether ``submit`` would take a part that nobody has begun."""
         return any(helper.in_hand < _IN_HAND for helper in self._helpers)
 
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
-        """Has the least busy helper make a part; None when all have enough."""
+        """A part that a helper has begun by itself, or that the least busy one is now to make; None when all have enough."""
         with self._asking:
+            begun = self._begun.pop((split, part), None) if self._begun else None
+            if begun is not None:
+                return begun
             free = [helper for helper in self._helpers if helper.in_hand < _IN_HAND]
             return min(free, key=lambda helper: helper.in_hand).submit(plan, split, part, packed) if free else None
 
@@ -274,7 +282,7 @@ class _Helper:
         with self._lock:
             made = self._made.get(part)
             if made is not None:
-                return made, not self._gone
+                return made, True
             made = self._made[part] = Future()
             if self._gone:
                 made.set_exception(HelperGoneError())

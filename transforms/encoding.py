@@ -74,7 +74,8 @@ class PartEncoder:
         self._ahead = max(REMOTE_PARTS if storage.is_remote(output) else 1, self._slices.threads // 4)
         self._parts = ThreadPoolExecutor(self._ahead + 1, thread_name_prefix="part")
         self._helpers = helpers
-        self._begun = dict(helpers.take_over()) if helpers else {}
+        if helpers:
+            helpers.take_over()
         self._in_flight: list[_InFlight] = []
         self.spent: dict[tuple[str, int], Spent] = {}
 
@@ -109,9 +110,7 @@ class PartEncoder:
             yield from self._finished(_LOOK_SECONDS)
 
     def _send(self, split: str, part: int, packed: Sequence[bytes]) -> _InFlight:
-        made = self._begun.pop((split, part), None)
-        if made is None and self._helpers is not None:
-            made = self._helpers.submit(self._plan, split, part, packed)
+        made = self._helpers.submit(self._plan, split, part, packed) if self._helpers is not None else None
         if made is None:
             return _InFlight(split, part, packed, self.begin(split, part, packed), here=True)
         return _InFlight(split, part, packed, made, here=False)

@@ -43,14 +43,14 @@ class Helpers(Protocol):
     def settle(self, fingerprint: str) -> None:
         """The graph is about to claim the output for ``fingerprint``."""
 
-    def take_over(self) -> Mapping[tuple[str, int], Made]:
-        """The graph is about to encode; the parts by (split, part) that helpers have made or have in hand."""
+    def take_over(self) -> None:
+        """The graph is about to encode; helpers begin no more parts by themselves."""
 
     def has_room(self) -> bool:
-        """Whether ``submit`` would take a part."""
+        """Whether ``submit`` would take a part that nobody has begun."""
 
     def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
-        """Has a helper make a part; None when all have enough."""
+        """A part that a helper has begun by itself, or is now to make; None when all have enough."""
 
 
 class WorkerHelpers(Protocol):

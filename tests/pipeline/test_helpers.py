@@ -27,6 +27,7 @@ from tests.promises.builder import Request
 from tests.promises.photos import make_photos, photo, write
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
+from transforms.run_state import RUN
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,31 @@ def test_what_a_helper_makes_is_not_made_again_by_the_graph(
     builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), partial(hooks.helpers, 1, made=40)])
     assert log.stat().st_size <= 40
     assert disk.digests(tmp_path / "out") == alone
+
+
+def note_counters(log: Path) -> None:
+    from pipeline import waiting
+
+    note = waiting.note_counted
+
+    def noting(result: object) -> None:
+        note(result)
+        log.write_text(json.dumps(dict(RUN.counted)))
+
+    hooks.put(waiting, "note_counted", noting)
+
+
+def test_copies_of_the_step_count_what_a_helper_made_by_itself_as_made(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    """Half of the images, by the helper before the graph began; each copy is given some of these parts."""
+    out, log = tmp_path / "out", tmp_path / "counters"
+    copies = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
+    builds.built(photos, out, *copies, hooks=[partial(note_counters, log), partial(hooks.helpers, 1, made=40)])
+    counted = json.loads(log.read_text())
+    assert (counted.get("parts_kept", 0), counted["images_written"]) == (0, 80)
+    assert counted["bytes_in"] == sum(path.stat().st_size for path in photos.glob("*/*"))
+    assert disk.digests(out) == alone
 
 
 @pytest.mark.parametrize("made", [0, 20], ids=["that is given parts", "that makes its own parts"])

@@ -28,8 +28,8 @@ class Two:
     def settle(self, fingerprint: str) -> None:
         pass
 
-    def take_over(self) -> Mapping[tuple[str, int], Made]:
-        return {}
+    def take_over(self) -> None:
+        pass
 
     def has_room(self) -> bool:
         return False
