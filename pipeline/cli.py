@@ -6,7 +6,7 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline.console import forgiving_stderr
 from pipeline.flags import BUILD_EPILOG, PLAN_EPILOG, add_build_flags, build_config
@@ -14,41 +14,54 @@ from shardfeed._version import __version__
 from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError, clip
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code (see ``shardfeed build --help``)."""
+def main(argv: Sequence[str] | None = None, decided: Callable[[int], object] = lambda code: None) -> int:
+    """Runs one command; returns the exit code (see ``shardfeed build --help``), which ``decided`` gets before it is said why."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not fail a finished build
         sys.stdout.reconfigure(errors="backslashreplace")
     with forgiving_stderr():
-        return _run(sys.argv[1:] if argv is None else argv)
+        try:
+            return _run(sys.argv[1:] if argv is None else argv, decided)
+        except SystemExit as leaving:  # argparse's, which has said why
+            decided(int(leaving.code or 0))
+            raise
 
 
-def _run(argv: Sequence[str]) -> int:
+def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
     parser = _parser()
     known, rest = parser.parse_known_args(_underscored(argv))
     if known.command is None:
         parser.print_help()
+        decided(UsageError.code)
         return UsageError.code
+    code, text, why = _result(known, rest)
+    decided(code)
+    if why:
+        print(f"shardfeed: {why}", file=sys.stderr)
+    else:
+        _say(text)
+    return code
+
+
+def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, str]:
+    """(exit code, result, empty) of a command, or (exit code, empty, why there is none)."""
     try:
         if rest and known.command not in ("build", "plan"):
             raise UsageError(f"{known.command}: unknown argument {rest[0]}. See `shardfeed {known.command} --help`.")
         code, text = known.run(known, rest)
-        _say(text)
-        return int(code)
+        return int(code), text, ""
     except ShardfeedError as error:
-        print(f"shardfeed: {error}", file=sys.stderr)
-        return error.code
+        return error.code, "", str(error)
     except FileNotFoundError:
         if _has_current_folder():
             raise
-        print(
-            "shardfeed: the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is "
-            "there (cd), then run the command again.",
-            file=sys.stderr,
+        return (
+            UsageError.code,
+            "",
+            "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), "
+            "then run the command again.",
         )
-        return UsageError.code
-    except KeyboardInterrupt:  # outside of a run, which has a handler of its own
-        print(f"shardfeed: stopped before {known.command} was complete; rerun the same command.", file=sys.stderr)
-        return IncompleteError.code
+    except KeyboardInterrupt:  # in a program of somebody else's, which listens for it itself
+        return IncompleteError.code, "", f"stopped before {known.command} was complete; rerun the same command."
 
 
 def _has_current_folder() -> bool:

@@ -200,9 +200,7 @@ def calibrate(encoder: PartEncoder, chosen: Sequence[Chosen], threads: int) -> C
     Raises:
         ShardfeedError: the input cannot be read.
     """
-    encoder.try_out(chosen[0].ref)  # what only the first image of a process costs
     least = max(LEAST_IMAGES, len({item.stratum for item in chosen}))
-    began = time.perf_counter()
 
     def measure(index: int) -> Outcome | None:
         start, cpu = time.perf_counter(), time.thread_time()
@@ -212,6 +210,9 @@ def calibrate(encoder: PartEncoder, chosen: Sequence[Chosen], threads: int) -> C
         return Outcome(size, reason, time.thread_time() - cpu, time.perf_counter() - start)
 
     with ThreadPoolExecutor(threads, thread_name_prefix="sample") as pool:
+        # What only the first image of a process costs. Never in the main thread, which would not hear of Ctrl-C while it reads.
+        pool.submit(encoder.try_out, chosen[0].ref).result()
+        began = time.perf_counter()
         measured = list(pool.map(measure, range(len(chosen))))
     return conclude(chosen, measured, time.perf_counter() - began)
 

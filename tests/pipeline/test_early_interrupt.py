@@ -6,11 +6,15 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import command, environment, write_photos
+from tests.fakes.gcs_requests import Kind
+from tests.fakes.strict_gcs import StrictGCS
+from tests.pipeline.photos import command, environment, photo, write_photos
 
 # Runs at the start of the process; sends it a signal when it begins to import a module. ``exec`` of a string is how Python makes
 # a dataclass: a KeyboardInterrupt that leaves it is noted, and would end the process by the signal even where it was caught.
@@ -61,19 +65,21 @@ def build(tmp_path: Path) -> tuple[str, ...]:
     return ("build", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out", "--image_size", "16")
 
 
-@pytest.mark.parametrize("module", ["pipeline.cli", "pipeline.flags", "shardfeed.errors"])
-def test_ctrl_c_while_the_command_line_is_imported_is_one_line_and_exit_4(tmp_path: Path, module: str) -> None:
-    ended = _interrupted(tmp_path, module, signal.SIGINT, "verify", tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", "shardfeed: stopped; rerun the same command.\n")
-
-
 @signals
-@pytest.mark.parametrize("module", ["pipeline.cli", "shardfeed.errors"])
-def test_a_signal_while_a_build_s_command_line_is_imported_is_the_line_that_comes_later(
+@pytest.mark.parametrize("module", ["pipeline.cli", "pipeline.flags", "shardfeed.errors"])
+def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_later(
     tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
 ) -> None:
     ended = _interrupted(tmp_path, module, number, *build)
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("args", "what"), [(("verify", "/no/such"), "verify"), (("--version",), "the command"), ((), "the command")]
+)
+def test_the_line_names_the_command(tmp_path: Path, args: tuple[str, ...], what: str) -> None:
+    ended = _interrupted(tmp_path, "pipeline.cli", signal.SIGINT, *args)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED.replace("build", what))
 
 
 @signals
@@ -115,3 +121,26 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("Built: ")
+
+
+@signals
+@pytest.mark.parametrize("kind", ["list", "get"])
+def test_a_signal_ends_a_plan_whose_bucket_does_not_answer(tmp_path: Path, number: signal.Signals, kind: Kind) -> None:
+    gate = threading.Event()
+    with StrictGCS() as server:
+        for name in ("cat/1.jpg", "dog/1.jpg"):
+            server.objects.put("photos", f"in/{name}", photo(1))
+        server.inject("call", kind, matches=lambda request: request.bucket == "photos", times=None, action=gate.wait)
+        args = ("plan", "--input", "gs://photos/in", "--output", str(tmp_path / "out"))
+        with subprocess.Popen(
+            command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(STORAGE_EMULATOR_HOST=server.url),
+        ) as child:  # fmt: skip
+            while not server.counts()[kind] and child.poll() is None:
+                time.sleep(0.01)
+            child.send_signal(number)
+            try:
+                out, err = child.communicate(timeout=60)
+            finally:
+                gate.set()
+    assert (child.returncode, out, err) == (4, "", STOPPED.replace("build", "plan"))

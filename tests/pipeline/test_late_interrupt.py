@@ -19,6 +19,17 @@ atexit.register(signal.raise_signal, {number})
 sys.exit(__main__.main())
 """
 
+# ``shardfeed``, of which a thread still waits when the command has ended, as for a bucket that does not answer.
+WITH_A_THREAD = """
+import sys, threading
+from pipeline import __main__
+threading.Thread(target=threading.Event().wait).start()
+try:
+    sys.exit(__main__.main())
+finally:
+    print("ended", flush=True)
+"""
+
 signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
 
@@ -47,3 +58,26 @@ def test_a_signal_after_another_command_has_ended_changes_nothing_either(
     ended = _ended(number, *(arg.format(tmp_path) for arg in args))
     assert ended.returncode == code
     assert "Exception ignored" not in ended.stderr
+
+
+@signals
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [(("--version",), 0), ((), 2), (("verify",), 2), (("status", "{}/absent"), 4)],
+    ids=["an answer", "the help", "a refusal", "a verdict"],
+)
+def test_a_signal_ends_what_still_waits_when_a_command_has_ended(
+    tmp_path: Path, number: signal.Signals, args: tuple[str, ...], code: int
+) -> None:
+    program = [sys.executable, "-c", WITH_A_THREAD, *(arg.format(tmp_path) for arg in args)]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+    ) as child:
+        assert child.stdout is not None
+        assert "ended\n" in iter(child.stdout.readline, "")
+        child.send_signal(number)
+        try:
+            said, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert (child.returncode, said) == (code, "")
