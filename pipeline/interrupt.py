@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import select
 import signal
 import sys
 import threading
@@ -27,6 +26,7 @@ from transforms.run_state import RUN
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKERS_LOG = "apache_beam.runners.portability.local_job_service"  # says what workers log
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
+_LOOK_SECONDS = 0.005  # between two looks whether it is
 _NAMES = (b"pipeline.helper_process", b"beam", b"prism")  # in what starts a helper, and Beam's workers and job servers
 _PROGRAMS: set[bytes] = set()  # that builds of this process start, whatever their names
 _LEAVING = threading.RLock()  # a second signal may come while the first one's handler holds it
@@ -126,20 +126,22 @@ def end_with_builds(program: str) -> None:
 def end_children(*, but: Container[int] = ()) -> None:
     """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children.
 
-    They are gone when this returns, for Beam waits a second at the interpreter's end for an engine that is not. Only waited for:
-    whoever started a process asks for its exit code itself.
+    They have ended when this returns, for Beam waits a second at the interpreter's end for an engine that has not. Only looked
+    at: whoever started a process asks for its exit code itself. Not every Python has ``os.pidfd_open``.
     """
-    with contextlib.ExitStack() as ends:
-        ending = []
-        for pid in _kill_children(but):
-            with contextlib.suppress(OSError):  # it is gone, or the kernel cannot wait for it
-                ending.append(end := os.pidfd_open(pid))
-                ends.callback(os.close, end)
-        deadline = time.monotonic() + _DEATH_SECONDS
-        for end in ending:
-            ended = select.poll()
-            ended.register(end, select.POLLIN)
-            ended.poll(max(0.0, deadline - time.monotonic()) * 1000)
+    ending, deadline = _kill_children(but), time.monotonic() + _DEATH_SECONDS
+    while time.monotonic() < deadline and not all(map(_has_ended, ending)):
+        time.sleep(_LOOK_SECONDS)
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # from the third on
+    except OSError:
+        return True
+    # Its first thread is a zombie until the others have ended, and then until its parent has asked for the exit code.
+    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
 def _kill_children(but: Container[int] = ()) -> list[int]:
