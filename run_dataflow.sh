@@ -18,8 +18,8 @@
 # Arguments after OUTPUT go to `shardfeed build` as they are; --input among them adds another input.
 #
 # Before a machine is paid for, gcloud is asked about login, project, APIs, region and the workers' account, and `shardfeed build`
-# looks at the buckets. A forecast that nothing would be published ends it here, with exit code 3. Else the job is submitted and
-# followed; summary and exit code are those of a local build.
+# looks at the buckets. Where the forecast is sure that nothing would be published the script ends, with the job's exit code (3 or
+# 5). Else the job is submitted and followed; summary and exit code are those of a local build.
 #
 #   PROJECT=… REGION=… IMAGE=… ./run_dataflow.sh --template gs://templates/shardfeed.json
 #
@@ -157,14 +157,6 @@ check_image() {
     fail "there is no image $IMAGE, or $account may not see it. Build it: gcloud builds submit --project=$PROJECT --tag=$IMAGE $here"
 }
 
-# hopeless PLAN: its notes, of text or JSON, that foresee a build without a dataset.
-hopeless() {
-  local words='the build would publish nothing \(exit 3\)' found
-  found=$(LC_ALL=C sed -n -E -e "s/^  note +(.*$words)\$/\\1/p" -e "s/^\{.*\"notes\": \[([^]]*$words)\".*/\\1/p" <<<"$1")
-  found=${found//\"/}
-  printf '%s' "${found//$'\n'/, }"
-}
-
 make_template() {
   [[ -n ${IMAGE:-} ]] || fail "IMAGE is required for a template: the image that launches it and runs its workers, see Dockerfile"
   check TEMPLATE "$1" 'gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/.+\.json' "gs://BUCKET/NAME.json"
@@ -275,13 +267,11 @@ fi
 
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 if [[ ${PLAN:-} != no ]]; then
-  plan=$("$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@")
-  printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
-  why=$(hopeless "$plan")
-  # Where a dataset is there already the build only says so.
-  if [[ -n $why && $plan != *"the output already holds a dataset"* ]]; then
-    note "no job was submitted, for the plan says: $why. It reads a sample; to submit all the same: PLAN=no"
-    exit 3
-  fi
+  code=0
+  plan=$("$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@") || code=$?
+  [[ -z $plan ]] || printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
+  [[ $code -eq 0 || -z $plan ]] ||
+    note "no job was submitted, for it would end with exit code $code, by the plan's notes. To submit it all the same: PLAN=no"
+  [[ $code -eq 0 ]] || exit "$code"
 fi
 exec "$python" -m pipeline build --input "$input" --output "$output" "${options[@]}" "$@"

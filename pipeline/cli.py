@@ -215,7 +215,7 @@ def _plan(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
     from pipeline.plan_command import plan_build
 
     forecast = plan_build(build_config(args, rest))
-    return 0, forecast.to_json() if args.json else forecast.to_text()
+    return forecast.code, forecast.to_json() if args.json else forecast.to_text()
 
 
 def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:

@@ -29,7 +29,10 @@ class SplitForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A build that was not made. ``rejected``: of the ``sampled`` images by reason; ``rate``: images a second here."""
+    """A build that was not made. ``rejected``: of the ``sampled`` images by reason; ``rate``: images a second here.
+
+    ``code``: that it would end with by a reason among the ``notes``, where that is sure; else 0.
+    """
 
     inputs: Sequence[str]
     output: str
@@ -44,6 +47,7 @@ class Forecast:
     seconds: float
     cloud: CloudCost
     notes: Sequence[str]
+    code: int
 
     @property
     def images(self) -> int:
@@ -76,6 +80,7 @@ class Forecast:
             "here": {"threads": self.threads, "rate": round(self.rate, 1), "seconds": round(self.seconds, 1)},
             "dataflow": cloud,
             "notes": list(self.notes),
+            "exit_code": self.code,
         }
         return json.dumps(raw, ensure_ascii=False, sort_keys=True)
 
@@ -91,7 +96,8 @@ class Forecast:
             *self._costs(),
         ]
         lines += [f"  note       {clip(note, 2_000)}" for note in self.notes]
-        lines.append("Next: the same flags with `shardfeed build`")
+        stops = f"see the notes; the build would end with exit code {self.code}"
+        lines.append(f"Next: {stops if self.code else 'the same flags with `shardfeed build`'}")
         return "\n".join(lines)
 
     def _splits(self) -> list[str]:

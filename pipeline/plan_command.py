@@ -17,7 +17,7 @@ from pipeline.dataflow_workers import is_dataflow
 from pipeline.forecast import Forecast, SplitForecast
 from pipeline.found_claim import FoundClaim, read_claim
 from pipeline.output_folder import check_folder
-from pipeline.plan_notes import about_classes, about_output, about_rejects
+from pipeline.plan_notes import Note, about_classes, about_output, about_rejects, holds_dataset
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
 from transforms.claim import refuse_foreign
@@ -62,11 +62,12 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:
         encoder.close()
-    notes = [
-        *about_rejects(config, plan, found),
-        *about_classes(found, totals, by_folders=options.splits == FOLDERS),
-        *about_output(config, claim, plan, totals.digest),
-    ]
+    notes = [*about_output(config, claim, plan, totals.digest)]
+    if not holds_dataset(config):
+        notes += [
+            *about_rejects(config, plan, found),
+            *about_classes(found, totals, by_folders=options.splits == FOLDERS),
+        ]
     return _forecast(config, totals, plan, found, threads, listing_seconds, notes)
 
 
@@ -100,7 +101,7 @@ def _forecast(
     found: Calibration,
     threads: int,
     listing_seconds: float,
-    notes: list[str],
+    notes: list[Note],
 ) -> Forecast:
     machine_type = config.beam_arg("worker_machine_type") or config.beam_arg("machine_type")
     splits = {
@@ -133,7 +134,8 @@ def _forecast(
         rate=found.rate,
         seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
         cloud=cloud,
-        notes=[*notes, *about_machine(machine_type), *there],
+        notes=[*(note.text for note in notes), *about_machine(machine_type), *there],
+        code=max((note.code for note in notes), default=0),  # a conflict's is the largest, and what a build meets first
     )
 
 

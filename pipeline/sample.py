@@ -28,6 +28,8 @@ SAMPLE_IMAGES = 400  # of all splits; photos' encoded sizes vary by 40 %, which 
 LEAST_IMAGES = 100  # of each split, however many splits there are; and in all, however long they take
 SAMPLE_SECONDS = 20.0  # after which no more than LEAST_IMAGES are read, or one of each stratum
 
+_SURE = 4  # standard errors: 1 of 30,000 estimates is farther off
+
 _Kind = tuple[str, bytes, int]  # split, suffix, bits of the size
 
 
@@ -170,6 +172,23 @@ class SplitSample:
         if all(outcome.reason for stratum in self.strata for outcome in stratum.outcomes):
             return self.images
         return min(round(self.total(lambda outcome: outcome.reason is not None)), self.images - 1)
+
+    @property
+    def sure_rejects(self) -> int:
+        """As many images as this will not become a record, as good as certainly: at least those that were read."""
+        bad = [(stratum, sum(outcome.reason is not None for outcome in stratum.outcomes)) for stratum in self.strata]
+        spread = 0.0
+        for stratum, count in bad:
+            read = len(stratum.outcomes)
+            share = (count + 1) / (read + 2)  # Laplace's: of a few, none or all may be chance
+            spread += stratum.images**2 * share * (1 - share) / read * (1 - read / stratum.images)
+        least = self.total(lambda outcome: outcome.reason is not None) - _SURE * math.sqrt(spread)
+        return max(math.ceil(least - 1e-6), sum(count for _, count in bad))
+
+    @property
+    def whole(self) -> bool:
+        """Whether every image was read."""
+        return all(len(stratum.outcomes) == stratum.images for stratum in self.strata)
 
     @property
     def error(self) -> float:

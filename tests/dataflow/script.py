@@ -143,7 +143,8 @@ PYTHON = f"""#!/bin/sh
 [ "$1" = -c ] && exit 0
 echo "$3: $*" >>"$CALLS"
 [ "${{PYTHON_CODE:-0}}" = 0 ] || exit "$PYTHON_CODE"
-[ "$3" = plan ] && printf '%s\\n' "${{PLANNED-{PLANNED}}}" || echo '{BUILT}'
+[ "$3" = plan ] && printf '%s\\n' "${{PLANNED-{PLANNED}}}" && exit "${{PLAN_CODE:-0}}"
+echo '{BUILT}'
 """
 
 

@@ -187,10 +187,25 @@ def test_an_output_that_holds_something_stays_as_it_is(tmp_path: Path, capsys: p
     before = _tree(tmp_path)
     capsys.readouterr()
 
-    assert main(["plan", *flags, "--discard_incomplete"]) == 0
+    assert main(["plan", *flags]) == 0
     assert _tree(tmp_path) == before
     note = "  note       the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
     assert note in capsys.readouterr().out.splitlines()
+
+
+def test_a_dataset_that_a_discard_leaves_alone_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=3), tmp_path / "out"
+    flags = ["--input", str(photos), "--output", str(out), "--image_size", "16"]
+    assert main(["build", *flags]) == 0
+    capsys.readouterr()
+
+    assert main(["plan", *flags, "--discard_incomplete"]) == 5
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "  note       the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not "
+        "remove",
+        "Next: see the notes; the build would end with exit code 5",
+    ]
+    assert main(["build", *flags, "--discard_incomplete"]) == 5
 
 
 def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,6 +250,7 @@ def test_json_has_the_same_facts(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "splits": {},
         "sample": {"images": 5, "rejected": {}},
         "notes": [],
+        "exit_code": 0,
     }
     assert split == {
         "images": 5,
@@ -257,7 +273,7 @@ def test_where_no_image_can_be_used_no_record_is_promised(tmp_path: Path, capsys
     for i in range(3):
         (photos / "cat" / f"bad{i}.jpg").write_bytes(b"")
 
-    assert main(["plan", "--input", str(photos), "--output", str(tmp_path / "out")]) == 0
+    assert main(["plan", "--input", str(photos), "--output", str(tmp_path / "out")]) == 3
 
     text = capsys.readouterr().out
     assert "3 images, about 0 records, 0 B, in no shard\n" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,11 +149,22 @@ def test_a_claim_that_the_build_would_stop_at_is_noted_in_the_builds_words(
     with pytest.raises(ConflictError, match="is claimed by another build that differs in") as refused:
         run_build(config)
 
-    assert plan_build(config).notes == [f"the build would stop (exit 5): {refused.value}"]
+    forecast = plan_build(config)
+    assert (forecast.notes, forecast.code) == ([f"the build would stop (exit 5): {refused.value}"], 5)
     forecast = plan_build(BuildConfig(config.inputs, config.output, config.options, discard_incomplete=True))
-    assert forecast.notes == [
+    assert (forecast.notes, forecast.code) == (
+        ["the output holds an unfinished build, which the build would remove first (--discard_incomplete)"], 0
+    )  # fmt: skip
+
+
+def test_a_claim_that_nobody_can_read_is_removed_with_the_rest(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    config = BuildConfig((str(photos),), str(_damaged(tmp_path)), OPTIONS, discard_incomplete=True)
+
+    assert plan_build(config).notes == [
         "the output holds an unfinished build, which the build would remove first (--discard_incomplete)"
     ]
+    run_build(config)
 
 
 def test_a_discard_that_has_not_ended_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +173,7 @@ def test_a_discard_that_has_not_ended_is_noted(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "out" / naming.CLAIM).write_text(json.dumps({"fingerprint": DISCARDING, "config": {}}))
     flags = ["--input", str(photos), "--output", str(tmp_path / "out")]
 
-    assert main(["plan", *flags]) == 0
+    assert main(["plan", *flags]) == 5
     assert (
         "  note       an unfinished build in the output is being discarded, or that was stopped: until it has ended a build "
         "there stops (exit 5), unless it discards too (--discard_incomplete)"
@@ -179,10 +191,14 @@ def test_a_class_without_a_usable_image_is_foretold(splits: str, tmp_path: Path)
     options = BuildOptions(image=ImageOptions(height=16, width=16), splits=splits)
     config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=options, max_rejected=ALL)
 
-    assert plan_build(config).notes == [
-        "no image that was read of 1 class(es) can be used: dog (5 of 5 read); with a class that gives no record the build would "
-        "publish nothing (exit 3)"
-    ]
+    forecast = plan_build(config)
+    assert (forecast.notes, forecast.code) == (
+        [
+            "no image that was read of 1 class(es) can be used: dog (5 of 5 read); with a class that gives no record the build "
+            "would publish nothing (exit 3)"
+        ],
+        3,
+    )
     with pytest.raises(TooManyRejectsError, match=r"no image of 1 class\(es\) can be used: dog"):
         run_build(config)
 
@@ -202,6 +218,54 @@ def test_a_class_is_given_up_only_where_several_images_show_it(
 
     assert any("dog (20 of 20 read)" in note for note in plan_build(config, sample=sample).notes) is noted
     assert any("class" in note for note in plan_build(config, sample=sample).notes) is noted
+
+
+def test_a_class_of_which_not_all_was_read_may_still_give_a_record(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=40, dog=40)
+    for path in sorted(photos.glob("dog/*.jpg"))[1:]:
+        path.write_bytes(path.read_bytes()[:-200])
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL)
+    (note,) = plan_build(config, sample=12).notes
+
+    shown = re.fullmatch(
+        r"no image that was read of 1 class\(es\) can be used: dog \((\d+) of 40 read\); with a class that gives no record the "
+        r"build may publish nothing \(exit 3\)",
+        note,
+    )
+    assert shown is not None
+    assert 3 <= int(shown[1]) < 40
+    assert plan_build(config, sample=12).code == 0
+    run_build(config)
+
+
+def test_where_no_image_at_all_can_be_used_no_class_is_named(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    for path in photos.rglob("*.jpg"):
+        path.write_bytes(b"")
+    forecast = plan_build(BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL))
+
+    assert forecast.notes == ["none of the images read for train can be used: the build would publish nothing (exit 3)"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "word", "code"), [("50%", "would", 3), ("99%", "may", 0)], ids=["far too many", "perhaps too many"]
+)
+def test_only_an_estimate_far_above_the_limit_is_sure(limit: str, word: str, code: int, tmp_path: Path) -> None:
+    """Of 200 images 60 are read, of which none can be used."""
+    photos = write_photos(tmp_path / "photos", cat=200)
+    for path in photos.rglob("*.jpg"):
+        path.write_bytes(b"x" * 10)
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=parse_limit(limit))
+    forecast = plan_build(config, sample=60)
+
+    allowed = 100 if limit == "50%" else 198
+    assert (forecast.notes, forecast.code) == (
+        [
+            "none of the images read for train can be used: the build may publish nothing (exit 3)",
+            f"about 200 images would be rejected and --max_rejected allows {allowed}: the build {word} publish nothing (exit 3)",
+        ],
+        code,
+    )
 
 
 def test_a_machine_type_of_unknown_size_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,21 @@ def test_no_stratum_goes_unread_where_there_are_more_than_reads() -> None:
     assert [count for _, count in allot([Stratum(5, 50 * i) for i in range(300)], 100)][-1] == 1
 
 
+def test_rejects_are_sure_where_chance_cannot_be_the_reason() -> None:
+    good, bad = Outcome(100), Outcome(0, "EMPTY")
+
+    def sure(images: int, *outcomes: Outcome) -> int:
+        return SplitSample([StratumSample(images, outcomes)]).sure_rejects
+
+    assert sure(3, bad, bad, good) == 2  # all were read
+    assert sure(10**6, bad, bad, good) == 2  # those that were read, whatever the others are
+    # 500 of 10,000 read, 50 bad: a thousand, give or take 4 x 10,000 x sqrt(0.1016 x 0.8984 / 500 x 0.95) = 526.6
+    assert sure(10_000, *[bad] * 50, *[good] * 450) == 474
+    # all of 400 bad: 4 x 10,000 x sqrt(401/402 x 1/402 / 400 x 0.96) = 97.5
+    assert sure(10_000, *[bad] * 400) == 9_903
+    assert sure(10_000, *[good] * 400) == 0
+
+
 def test_totals_are_means_times_images_by_stratum_and_rejects_count_as_nothing() -> None:
     small = StratumSample(40, [Outcome(100), Outcome(200), Outcome(0, "FORMAT"), Outcome(300)])
     large = StratumSample(2, [Outcome(5_000), Outcome(6_000)])
