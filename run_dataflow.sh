@@ -95,7 +95,8 @@ is_there() {
 check_login() {
   command -v gcloud >/dev/null ||
     fail "gcloud is not on PATH. Install it (https://cloud.google.com/sdk/docs/install), or skip what it is asked: CHECKS=no"
-  account=$(gcloud --quiet auth list --filter=status:ACTIVE '--format=value(account)' 2>/dev/null) || account=
+  ask auth list --filter=status:ACTIVE '--format=value(account)' || answer=
+  account=$answer
   [[ -n $account ]] || fail "gcloud has no account. Log in: gcloud auth login"
   [[ -n ${GOOGLE_APPLICATION_CREDENTIALS:-} ]] || ask auth application-default print-access-token ||
     fail "there are no application default credentials, which Beam uses. Log in: gcloud auth application-default login"
@@ -104,7 +105,7 @@ check_login() {
 check_project() {
   local missing=() name
   ask projects describe "$PROJECT" '--format=value(projectNumber,lifecycleState)' ||
-    fail "project $PROJECT does not exist, or $account may not see it. Yours: gcloud projects list"
+    fail "project $PROJECT does not exist, or $account may not see it (then: CHECKS=no). Yours: gcloud projects list"
   project_number=${answer%%[[:space:]]*}
   [[ $answer == *ACTIVE ]] || fail "project $PROJECT is being deleted. Take another: gcloud projects list"
   if ask services list --enabled --project="$PROJECT" '--format=value(config.name)'; then
@@ -201,6 +202,10 @@ output_bucket=${output#gs://}
 TEMP=${TEMP:-gs://${output_bucket%%/*}/shardfeed-tmp}
 check TEMP "$TEMP" "$bucket/.+" "gs://BUCKET/FOLDER"
 for argument in "$@"; do  # a second one would win over what is asked for and checked here
+  if [[ $argument == -h || $argument == --help ]]; then
+    usage
+    exit 0
+  fi
   [[ $argument == --* ]] || continue
   name=${argument%%=*}
   name=${name#--}

@@ -37,6 +37,13 @@ def test_more_inputs_follow_the_output(tmp_path: Path) -> None:
     assert started.endswith(" --input gs://more")
 
 
+@pytest.mark.parametrize("help", ["-h", "--help"])
+def test_help_is_shown_wherever_it_is_asked_for(tmp_path: Path, help: str) -> None:
+    ran = run(tmp_path, *COMMAND, "--image_size", "224", help)
+    assert (ran.code, ran.err, ran.started, ran.asked) == (0, "", [], [])
+    assert ran.out.startswith("Builds a dataset on Google Cloud Dataflow.\n")
+
+
 @pytest.mark.parametrize("code", ["2", "3", "4", "5"])
 def test_the_exit_code_is_the_commands(tmp_path: Path, code: str) -> None:
     ran = run(tmp_path, *COMMAND, PLAN="no", PYTHON_CODE=code)

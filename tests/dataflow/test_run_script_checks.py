@@ -41,6 +41,12 @@ from tests.packaging.sources import ROOT
 REFUSALS: list[tuple[str, dict[str, Answer], dict[str, str], str]] = [
     ("no account", {"auth list": ""}, {}, "gcloud has no account. Log in: gcloud auth login"),
     (
+        "a gcloud that is broken",
+        {"auth list": Says("ERROR: gcloud failed to load: No module named 'googlecloudsdk'")},
+        {},
+        f"gcloud could not ask Google: ERROR: gcloud failed to load: No module named 'googlecloudsdk'. {RERUN}",
+    ),
+    (
         "no application default credentials",
         {"auth application-default print-access-token": NO_KEYS},
         {},
@@ -86,7 +92,7 @@ REFUSALS: list[tuple[str, dict[str, Answer], dict[str, str], str]] = [
         "no project",
         {"projects describe": NO_PROJECT},
         {},
-        "project my-project does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
+        "project my-project does not exist, or ann@example.com may not see it (then: CHECKS=no). Yours: gcloud projects list",
     ),
     (
         "a project being deleted",
@@ -155,7 +161,7 @@ REFUSALS: list[tuple[str, dict[str, Answer], dict[str, str], str]] = [
         "no project of such a name",
         {"projects describe": NO_PROJECT},
         {"PROJECT": "permission-x"},
-        "project permission-x does not exist, or ann@example.com may not see it. Yours: gcloud projects list",
+        "project permission-x does not exist, or ann@example.com may not see it (then: CHECKS=no). Yours: gcloud projects list",
     ),
     (
         "no region in a project that is called like a refusal",
