@@ -154,10 +154,8 @@ def list_sections(roots: tuple[InputRoot, ...], sections: Iterable[Section]) -> 
 
 def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) -> Iterator[tuple[Section, RefBatch]]:
     found: queue.SimpleQueue[tuple[Section, RefBatch] | Future[int]] = queue.SimpleQueue()
-    room, closed = (
-        threading.Semaphore(2 * REQUESTS),
-        threading.Event(),
-    )  # a folder may have more batches than fit in memory
+    room = threading.Semaphore(2 * REQUESTS)  # a folder may have more batches than fit in memory
+    closed = threading.Event()
 
     def run(index: int, section: bytes) -> int:
         before = retry.waits()
