@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +112,30 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     yield folder
     folder.close()
     RUN.stop.clear()
+
+
+class Clock:
+    """Replaces ``time.perf_counter``; only a call that ``slow`` made slow lets time pass."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch, self._now = patch, 0.0
+        patch.setattr(time, "perf_counter", lambda: self._now)
+
+    def slow(self, owner: object, name: str, seconds: float) -> None:
+        """Each call of ``owner.name`` takes so many seconds from now on."""
+        call = getattr(owner, name)
+
+        def slowly(*args: Any, **named: Any) -> Any:
+            self._now += seconds
+            return call(*args, **named)
+
+        self._patch.setattr(owner, name, slowly)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that stands."""
+    return Clock(monkeypatch)
 
 
 def _image(seed: int, size: tuple[int, int] = (12, 9)) -> bytes:

@@ -13,12 +13,14 @@ import pytest
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.hashing import MASK128, hash64, key_hash
 from shardfeed.storage.base import Stat
-from shardfeed.storage.local import LocalSource
-from tests.transforms.conftest import OPTIONS, PLAN, Folder, encode_part
+from shardfeed.storage.local import LocalSource, LocalStore
+from tests.transforms.conftest import OPTIONS, PLAN, Clock, Folder, encode_part
 from transforms import slices
 from transforms.elements import ImageRef, pack_ref
+from transforms.images import process
 from transforms.parts import read_sidecar
 from transforms.run_state import RUN
+from transforms.spent import Spent
 
 
 def _by_hash(refs: list[ImageRef], seed: int = 0) -> list[bytes]:
@@ -62,6 +64,19 @@ def test_the_result_adds_up(folder: Folder) -> None:
     assert result.key_sum == sum(key_hash(ref.key) for ref in refs) & MASK128
     assert (result.rejected, result.class_counts, result.fixes) == ({"EMPTY": 1}, {"cat": 2, "dog": 1}, {})
     assert sidecar.versions == PLAN.versions
+
+
+def test_what_a_part_took_is_summed_by_what_it_was_spent_on(folder: Folder, clock: Clock) -> None:
+    refs = [folder.add(b"cat/1.png"), folder.add(b"cat/2.png"), folder.add(b"dog/3.png")]
+    clock.slow(LocalSource, "read", 1)
+    clock.slow(slices, "process_image", 10)  # outside of what compresses
+    clock.slow(process, "encode", 100)
+    clock.slow(LocalStore, "create", 1_000)  # the part's file and its sidecar
+
+    encoder = folder.encoder(threads=1)
+    encode_part(encoder, refs)
+    size = sum(ref.stat.size for ref in refs)
+    assert encoder.spent == {("train", 0): Spent(bytes_in=size, read=3, decode=30, encode=300, write=2_000)}
 
 
 def test_the_same_key_in_two_roots_names_both(folder: Folder) -> None:
