@@ -178,7 +178,7 @@ class _Server:
             self._say("failed", split=split, part=part)
             return
         result, spent = made.result()
-        self._say("made", result=json.loads(result.to_bytes()), spent=None if spent is None else spent.to_raw())
+        self._say("made", result=json.loads(result.to_bytes()), spent=spent.to_raw())
 
     def _say(self, what: str, **said: Any) -> None:
         line = MARK + json.dumps({"what": what, **said}).encode() + b"\n"

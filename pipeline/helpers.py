@@ -341,8 +341,8 @@ class _Helper:
                 self._ready.set()
             case "made":
                 result = PartResult.from_raw(said["result"])
-                spent = Spent(*said["spent"]) if said["spent"] else None
-                RUN.add(result, kept=spent is None)
+                spent = Spent(*said["spent"])
+                RUN.add(result, kept=spent.kept)
                 self._end((result.split, result.part)).set_result((result, spent))
             case "failed":
                 self._end((said["split"], said["part"])).set_exception(HelperGoneError())

@@ -124,7 +124,7 @@ class _Encode(beam.DoFn):
 
     def _count(self, result: PartResult) -> PartResult:
         assert self._encoder is not None  # it made the result
-        self._metrics.add(result, self._encoder.spent.pop((result.split, result.part), None))
+        self._metrics.add(result, self._encoder.spent.pop((result.split, result.part)))
         return result
 
 
@@ -150,23 +150,23 @@ class _PartMetrics:
             name: Metrics.distribution("shardfeed", f"{name}_ms") for name in ("read", "decode", "encode", "write")
         }
 
-    def add(self, part: PartResult, spent: Spent | None) -> None:
-        """Counts a part and logs its line; ``spent`` is None where an earlier run had finished it."""
+    def add(self, part: PartResult, spent: Spent) -> None:
+        """Counts a part and logs its line."""
         rejected = sum(part.rejected.values())
-        (self._kept if spent is None else self._made).inc()
+        (self._kept if spent.kept else self._made).inc()
         self._written.inc(part.records)
         self._rejected.inc(rejected)
         self._out.inc(part.bytes)
         for counters, counts in ((self._reasons, part.rejected), (self._fixes, part.fixes)):
             for name, count in counts.items():
                 counters[name].inc(count)
-        if spent is None:
+        self._read_retries.inc(spent.read_retries)
+        self._write_retries.inc(spent.write_retries)
+        if spent.kept:
             self._images_kept.inc(part.records + rejected)
-        times = "finished by an earlier run"
-        if spent is not None:
+            times = "finished by an earlier run"
+        else:
             self._in.inc(spent.bytes_in)
-            self._read_retries.inc(spent.read_retries)
-            self._write_retries.inc(spent.write_retries)
             millis = {name: round(getattr(spent, name) * 1000) for name in self._times}
             for name, value in millis.items():
                 self._times[name].update(value)

@@ -49,8 +49,8 @@ class PartEncoder:
 
     ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
     ``processes``: how many on this machine share its cores and the budgets of memory; the copies in one process share threads and
-    budgets anyway. ``spent``: what each part took that this
-    run made, for the caller to take out. Not thread-safe itself: one caller submits and collects. Close it to end its threads.
+    budgets anyway. ``spent``: what each part took, for the caller to take out. Not thread-safe itself: one caller submits and
+    collects. Close it to end its threads.
     """
 
     def __init__(
@@ -135,20 +135,21 @@ class PartEncoder:
         for flight in done:
             result, spent = flight.made.result()
             if flight.here:
-                RUN.add(result, kept=spent is None)
-            if spent is not None:
-                self.spent[result.split, result.part] = spent
+                RUN.add(result, kept=spent.kept)
+            self.spent[result.split, result.part] = spent
             yield result
 
-    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent | None]:
-        """(result, what it took, None if it was there already) of one part, from the look for its sidecar to its commit."""
-        waits = retry.waits()  # of this thread: images are read by others
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
+        """(result, what it took) of one part, from the look for its sidecar to its commit."""
+        began = retry.waits()  # of this thread: images are read by others
         found = find_part(self._store, self._plan.fingerprint, split, part)
+        looked = retry.waits()
         if found is not None:
-            return found.result, None
+            return found.result, Spent(read_retries=looked - began, kept=True)
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
         result, spent = self._finish(split, part, self._slices.encode(ordered))
-        spent.write_retries += retry.waits() - waits
+        spent.read_retries += looked - began
+        spent.write_retries += retry.waits() - looked
         return result, spent
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:

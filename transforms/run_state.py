@@ -19,7 +19,7 @@ from transforms.spent import Spent
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-Made = Future[tuple[PartResult, Spent | None]]  # a part, and what it took; None: an earlier run had finished it
+Made = Future[tuple[PartResult, Spent]]  # a part, and what it took
 
 
 class HelperGoneError(Exception):

@@ -11,7 +11,10 @@ from dataclasses import astuple, dataclass
 
 @dataclass(slots=True)
 class Spent:
-    """Bytes of sources, requests tried again, and seconds of threads: reading, decoding to resizing, encoding, writing."""
+    """Bytes of sources, requests tried again, and seconds of threads: reading, decoding to resizing, encoding, writing.
+
+    ``kept``: an earlier run had finished the part, which only had to be found.
+    """
 
     bytes_in: int = 0
     read_retries: int = 0
@@ -20,6 +23,7 @@ class Spent:
     decode: float = 0.0
     encode: float = 0.0
     write: float = 0.0
+    kept: bool = False
 
     def add(self, other: Spent) -> None:
         """Adds another's sums to these."""

@@ -25,6 +25,7 @@ from shardfeed.storage import retry
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalSource
 from tests.e2e.cloud import IN, OUT, photo_server
+from tests.fakes.gcs_requests import Request
 from tests.pipeline.photos import write_photos
 from tests.transforms.conftest import Clock
 from transforms import compose_shards, encoding, slices
@@ -246,6 +247,7 @@ def test_requests_of_a_bucket_that_were_tried_again_are_counted_by_what_they_wer
             )
         server.inject("status", "list", matches=lambda request: request.query["prefix"] == "in/", status=429)
         server.inject("status", "get", matches=lambda request: request.bucket == "photos", times=4, status=429)
+        server.inject("status", "get", matches=_is_look_for_a_part, times=2)
         server.inject("status", "upload", matches=lambda request: "/train/" in request.name, times=2)
         server.inject("status", "compose")
         server.inject("status", "upload", matches=lambda request: request.name.endswith(".idx"))
@@ -253,7 +255,29 @@ def test_requests_of_a_bucket_that_were_tried_again_are_counted_by_what_they_wer
         counters = _counters(_run(config))
 
     retries = {name: count for name, count in counters.items() if name.endswith("_retries")}
-    assert retries == {"list_retries": 5, "read_retries": 4, "write_retries": 2, "compose_retries": 2}
+    assert retries == {"list_retries": 5, "read_retries": 4 + 2, "write_retries": 2, "compose_retries": 2}
+
+
+def test_looks_that_were_tried_again_and_found_a_part_are_counted(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
+    with photo_server(built.photos) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        config = BuildConfig(inputs=(IN,), output=OUT, options=OPTIONS, threads=2, keep_parts=True)
+        _run(config)
+        objects = server.objects.buckets["data"]
+        for name in [name for name in objects if "_parts" not in name]:
+            del objects[name]
+        server.inject("status", "get", matches=_is_look_for_a_part, times=3)
+        counters = _counters(_run(config))
+
+    retries = {name: count for name, count in counters.items() if name.endswith("_retries")}
+    assert (retries, counters["parts_kept"]) == ({"read_retries": 3}, len(built.parts))
+
+
+def _is_look_for_a_part(request: Request) -> bool:
+    return request.bucket == "data" and re.search(r"/train/\d{5}\.json$", request.name) is not None
 
 
 def test_a_part_is_one_line_of_the_log(built: Built) -> None:
