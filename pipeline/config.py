@@ -27,6 +27,15 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 _IN_PROCESS = frozenset(
     {"directrunner", "switchingdirectrunner", "fnapirunner"}
 )  # Beam ignores case in a runner's name
+_RUNNERS = (
+    "DirectRunner",
+    "FnApiRunner",
+    "PrismRunner",
+    "PortableRunner",
+    "FlinkRunner",
+    "SparkRunner",
+    "DataflowRunner",
+)
 
 # Where an engine may run the workers' code, and the configuration that it cannot do without.
 _ENVIRONMENTS = {
@@ -70,14 +79,10 @@ class BuildConfig:
         storage.check_address(self.output, "output")
         _check_apart(self.roots, self.output)
         _check_options(self.options)
+        _check_runner(self.runner)
         _check_cloud(self)
         _check_engine(self)
         check_detaching(self)
-        if self.runner is not None and "dask" in self.runner.lower():
-            raise UsageError(
-                f"--runner {self.runner}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
-                "last one, and exits 0). Use DirectRunner, PrismRunner, FlinkRunner, SparkRunner or DataflowRunner."
-            )
 
     @property
     def engine(self) -> str:
@@ -135,6 +140,28 @@ def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
                 f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "
                 "input is never written to. Give an --output outside of it."
             )
+
+
+def _check_runner(runner: str | None) -> None:
+    """Of Beam's runners these alone: some look for Prism on the network by themselves, as its runner for tests does.
+
+    Nor Beam's short forms (``dataflow``): everything here that looks at an engine's name would take them for another.
+    """
+    if runner is None:
+        return
+    instead = f"Use {', '.join(_RUNNERS[:-1])} or {_RUNNERS[-1]}"
+    if "dask" in runner.lower():
+        raise UsageError(
+            f"--runner {clip(runner)}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
+            f"last one, and exits 0). {instead}."
+        )
+    package, _, name = runner.rpartition(".")
+    known = _IN_PROCESS.union(map(str.lower, _RUNNERS))
+    if package.partition(".")[0] in ("", "apache_beam") and name.lower() not in known:
+        raise UsageError(
+            f"--runner {clip(runner)}: Beam has no such runner, or none for builds. {instead}; or another package's, by its full "
+            "name (my_package.MyRunner)."
+        )
 
 
 def _check_engine(config: BuildConfig) -> None:

@@ -118,7 +118,7 @@ def test_an_engine_that_gives_wrong_results(case: Case) -> None:
     case.fails(
         2,
         "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last one, "
-        "and exits 0). Use DirectRunner, PrismRunner, FlinkRunner, SparkRunner or DataflowRunner.",
+        "and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or DataflowRunner.",
         *("--runner", "DaskRunner"),
     )
 

@@ -107,7 +107,24 @@ def test_buckets_stay_as_they_are() -> None:
         (
             {"runner": "DaskRunner"},
             "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
-            "one, and exits 0). Use DirectRunner, PrismRunner, FlinkRunner, SparkRunner or DataflowRunner.",
+            "one, and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or "
+            "DataflowRunner.",
+        ),
+        *(
+            (
+                {"runner": name},
+                f"--runner {name}: Beam has no such runner, or none for builds. Use DirectRunner, FnApiRunner, PrismRunner, "
+                "PortableRunner, FlinkRunner, SparkRunner or DataflowRunner; or another package's, by its full name "
+                "(my_package.MyRunner).",
+            )
+            for name in (
+                "NoSuchRunner",
+                "",
+                "direct",
+                "dataflow",
+                "TestDirectRunner",
+                "apache_beam.runners.direct.test_direct_runner.TestDirectRunner",
+            )
         ),
         (_image(height=0), "--image_size: a side of 0 pixels; allowed are 1 to 8,192. Example: --image_size 224"),
         (

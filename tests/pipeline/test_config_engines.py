@@ -7,6 +7,8 @@ import pytest
 from shardfeed.errors import UsageError
 from tests.pipeline.test_config import DATAFLOW, _config
 
+FLINK = "apache_beam.runners.portability.flink_runner.FlinkRunner"
+
 
 @pytest.mark.parametrize(
     ("runner", "beam_args", "engine", "in_process"),
@@ -30,6 +32,9 @@ from tests.pipeline.test_config import DATAFLOW, _config
         ("PrismRunner", (), "PrismRunner", False),
         ("prismrunner", (), "PrismRunner", False),
         ("DataflowRunner", DATAFLOW, "DataflowRunner", False),
+        ("flinkrunner", (), "flinkrunner", False),
+        (FLINK, (), FLINK, False),
+        ("my_package.MyRunner", (), "my_package.MyRunner", False),
     ],
 )
 def test_the_direct_runner_is_beams_in_process_engine_by_name(
