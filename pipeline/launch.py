@@ -141,7 +141,7 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         engine = PatientPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=engine, options=options)
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
         raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
     build(pipeline, config, run)
     with codecs_pinned(config):

@@ -134,8 +134,12 @@ def test_what_is_no_prism_is_named(photos: Path, tmp_path: Path, text: str, wron
         (("SparkRunner", "--spark_submit_uber_jar"), "Option spark_rest_url must be set"),
         (("FlinkRunner", "--flink_job_server_jar", "/absent.jar"), 'Unable to parse jar URL "/absent.jar"'),
         (("no.such.Runner",), "No module named 'no'"),
+        (("json.Runner",), "module 'json' has no attribute 'Runner'"),
     ],
-    ids=["an option that another one needs", "a jar that is not there", "a runner that is not there"],
+    ids=[
+        *("an option that another one needs", "a jar that is not there"),
+        *("a runner that is not there", "a module without the runner"),
+    ],
 )
 def test_what_fails_before_there_is_a_job_is_no_reason_to_rerun(
     photos: Path, tmp_path: Path, flags: tuple[str, ...], wrong: str
