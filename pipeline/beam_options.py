@@ -17,26 +17,26 @@ def require_beam() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our error form: its own is the usage of all of Beam's flags."""
+    """argparse with our error form: its own is the usage of all of Beam's flags. ``prog``: the command of ours."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"build: Beam does not take this: {message}. See `shardfeed build --help`.")
+        raise UsageError(f"{self.prog}: Beam does not take this: {message}. See `shardfeed {self.prog} --help`.")
 
 
-def refuse_unknown(args: Sequence[str]) -> None:
-    """Raises UsageError for the first argument that no Beam options class knows, or whose value it refuses.
+def refuse_unknown(args: Sequence[str], command: str) -> None:
+    """Raises UsageError for the first argument of ``command`` that no Beam options class knows, or whose value it refuses.
 
     Imports Beam (about a second).
     """
     require_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser: Any = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser: Any = _Parser(prog=command, add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for cls in PipelineOptions.__subclasses__():
         cls._add_argparse_args(parser)
     _, unknown = parser.parse_known_args(list(args))
     if unknown:
         raise UsageError(
-            f"build: unknown argument {clip(unknown[0])}. It is neither a flag of shardfeed nor of Apache Beam. "
-            "See `shardfeed build --help`."
+            f"{command}: unknown argument {clip(unknown[0])}. It is neither a flag of shardfeed nor of Apache Beam. "
+            f"See `shardfeed {command} --help`."
         )

@@ -211,4 +211,4 @@ def _refuse_misspelt(args: argparse.Namespace, rest: list[str]) -> None:
         return  # a plan needs no Beam; the build will look at Beam's flags
     from pipeline.beam_options import refuse_unknown
 
-    refuse_unknown(rest)
+    refuse_unknown(rest, args.command)

@@ -306,9 +306,11 @@ def test_what_the_build_would_refuse_is_refused(tmp_path: Path, capsys: pytest.C
     ("flags", "message"),
     [
         (["--num_shrads", "2"], "unknown argument --num_shrads; did you mean --num_shards?"),
+        (["--paralelism", "3"], "unknown argument --paralelism. It is neither a flag of shardfeed nor of Apache Beam."),
+        (["--parallelism", "a"], "Beam does not take this: argument --parallelism: invalid int value: 'a'."),
         ([], "--input is required."),
     ],
-    ids=["a misspelt flag", "no input"],
+    ids=["a misspelt flag", "a misspelt flag of Beam's", "a value that Beam refuses", "no input"],
 )  # fmt: skip
 def test_messages_name_the_command(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *flags]) == UsageError.code
