@@ -101,6 +101,16 @@ def test_an_output_that_the_build_refuses_is_refused(
     assert planned == ("", capsys.readouterr().err)
 
 
+def test_the_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    assert capsys.readouterr().out.endswith(
+        "exit codes: 0 a forecast was made, 2 bad arguments, 4 the input could not be read; 3 and 5 where it is sure that the "
+        "build\n"
+        "would end with these, with a forecast or the build's own message.\n"
+    )
+
+
 def test_what_a_discard_does_not_remove_is_refused_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
