@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pipeline.config import BuildConfig
@@ -54,6 +56,21 @@ def test_an_error_of_ours_that_a_step_raised_is_raised_again_by_itself(
 ) -> None:
     error = explained(f"{name}: {message}", f"{name}: {message} [while running 'ClaimOutput/Claim']")
     assert (type(error), error.code, str(error)) == (kind, code, message)
+
+
+def classes(base: type[ShardfeedError]) -> Iterator[type[ShardfeedError]]:
+    """Those of the package ``shardfeed`` below ``base``."""
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("shardfeed."):
+            yield kind
+        yield from classes(kind)
+
+
+@pytest.mark.parametrize("kind", [*classes(ShardfeedError)], ids=lambda kind: kind.__name__)
+def test_every_class_of_our_errors_is_known_by_its_name(kind: type[ShardfeedError]) -> None:
+    name = f"{kind.__module__}.{kind.__name__}"
+    error = explained(f"{name}: {DENIED}", f"{name}: {DENIED} [while running 'ClaimOutput/Claim']")
+    assert (type(error), str(error)) == (kind, DENIED)
 
 
 @pytest.mark.parametrize(
