@@ -273,6 +273,21 @@ def test_ctrl_c_while_helpers_start_leaves_none_of_them(photos: Path, monkeypatc
     assert [helper.closed for helper in started] == [True]
 
 
+def test_a_worker_takes_over_without_waiting_until_its_helpers_are_up(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NotUp(FakeHelper):
+        def tell(self, what: str) -> None:
+            pytest.fail(f"it was told to {what}")
+
+    monkeypatch.setattr(helpers, "cores", lambda: 2)
+    monkeypatch.setattr(helpers, "_Helper", lambda order: NotUp())
+    config = BuildConfig((str(photos),), str(photos.parent / "o"), threads=2)
+    with Helpers(config, in_worker=True) as some:
+        assert some.count == 1
+        some.take_over()
+
+
 OLD, NEW, OTHER = "a" * 32, "b" * 32, "c" * 32
 
 
