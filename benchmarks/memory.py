@@ -1,7 +1,8 @@
 """Peak memory of a build by number of listed images: what one more listed image costs.
 
 Tiny images (16x16 JPEG) hard-linked to the wanted numbers, so that listing, shuffle and parts dominate. Prints the peak at each
-number and the slope between the smallest and the largest, in bytes an image.
+number and the slope between the smallest and the largest, in bytes an image. Few images a class folder (``--folder_images``) cost
+more: each class is held, and each folder is a batch of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from common import build, where
 from PIL import Image
 
-_CLASSES = 10
+_FOLDERS = 10
 _LINKS = 10_000  # hard links a file; file systems allow 32,000 and more
 
 
-def make_photos(folder: Path, images: int) -> Path:
-    """``images`` tiny JPEGs over ten classes, with names as long as real ones."""
+def make_photos(folder: Path, images: int, folders: int) -> Path:
+    """``images`` tiny JPEGs over so many class folders, with names as long as real ones."""
     for number in range(images):
-        into = folder / f"class-{number % _CLASSES}"
+        into = folder / f"class-{number % folders}"
         target = into / f"{number:032x}.jpg"
         into.mkdir(parents=True, exist_ok=True)
         if number % _LINKS == 0:
@@ -39,6 +40,7 @@ def main() -> None:
     """Prints a line a size and the slope."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, nargs="+", default=[12_000, 50_000, 200_000])
+    parser.add_argument("--folder_images", type=int, help=f"images a class folder (default: {_FOLDERS} folders)")
     parser.add_argument("--photos", help="not used: the images are made; taken so that all benchmarks are called alike")
     parser.add_argument("--work", type=Path, help="where to write (default: a new temporary folder)")
     args = parser.parse_args()
@@ -46,7 +48,8 @@ def main() -> None:
     peaks = {}
     for images in args.images:
         with tempfile.TemporaryDirectory(dir=args.work) as work:
-            photos = make_photos(Path(work) / "photos", images)
+            folders = images // args.folder_images if args.folder_images else _FOLDERS
+            photos = make_photos(Path(work) / "photos", images, folders)
             ran = build(photos, Path(work) / "out", "--image_size", "16")
         peaks[images] = ran.peak_mb
         print(f"{images:,} images: peak {ran.peak_mb:.0f} MB, {ran.seconds:.1f} s", flush=True)
