@@ -21,8 +21,9 @@ T = TypeVar("T")
 
 _READ = ("storage.objects.list", "storage.objects.get")
 _WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
-_PUT = ("storage.objects.create", "storage.objects.get")
-_ROLES = {_READ: "roles/storage.objectViewer", _WRITE: "roles/storage.objectUser", _PUT: "roles/storage.objectUser"}
+_DESCRIBE = "storage.buckets.get"  # in no role of objects; Beam asks for the bucket before it stages a file there
+_STAGE = (_DESCRIBE, *_WRITE)
+_PUT = (_DESCRIBE, "storage.objects.create", "storage.objects.get")
 STAGED_FLAGS = ("temp_location", "staging_location", "template_location")
 _TEMPLATE = "template_location"  # a file, where the others are folders; small, so its bucket's region does not matter
 _REGION = r"[a-z]+-[a-z]+[0-9]+"
@@ -108,7 +109,7 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | 
     workers = _workplace(config, region)
     places = [Place("input", root.url, _READ) for root in config.roots]
     places.append(Place("output", config.output, _WRITE))
-    places += [Place(flag, url, _PUT if flag == _TEMPLATE else _WRITE) for flag, url in temp.items() if url]
+    places += [Place(flag, url, _PUT if flag == _TEMPLATE else _STAGE) for flag, url in temp.items() if url]
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for place in places:
         bucket = parse_url(place.url)[0]
@@ -242,7 +243,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
         location, parts = str(handle.location or ""), tuple(handle.data_locations or ())
     except NotFound:
         raise UsageError(_absent(place, bucket, workers.region)) from None
-    except Forbidden:  # storage.buckets.get is in no object role
+    except Forbidden:  # _DESCRIBE is missing
         location, parts = _listed_location(place.url), ()
     if location and not anywhere:
         _check_region(place, location, parts, workers)
@@ -254,9 +255,18 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     if missing:
         raise UsageError(
             f"--{place.flag} {clip(place.url)}: you lack {', '.join(missing)} on bucket {bucket}. Have somebody who may run: "
-            f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role={_ROLES[place.permissions]} "
-            "(and the same for the workers' service account)."
+            f"{_grants(place, bucket, missing)}."
         )
+
+
+def _grants(place: Place, bucket: str, missing: Sequence[str]) -> str:
+    """Commands that grant what is ``missing``; to see a bucket is a role of its own, which the workers need not have."""
+    grant = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU --role=roles/storage."
+    commands = [f"{grant}legacyBucketReader"] if _DESCRIBE in missing else []
+    if set(missing) - {_DESCRIBE}:
+        role = "objectViewer" if place.permissions == _READ else "objectUser"
+        commands.append(f"{grant}{role} (and the same for the workers' service account)")
+    return ", and: ".join(commands)
 
 
 def _listed_location(url: str) -> str:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.config import BuildConfig
-from pipeline.dataflow_checks import check_buckets, covers
+from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, covers
 from shardfeed.errors import UsageError
 from tests.fakes.gcs_objects import Refusal
 from tests.fakes.gcs_requests import Request
 from tests.fakes.strict_gcs import StrictGCS
 
-ALL = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+OBJECTS = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+ALL = ("storage.buckets.get", *OBJECTS)
 CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -36,7 +37,7 @@ class Buckets(StrictGCS):
 
     def _bucket(self, request: Request) -> Answer:
         self.objects.bucket(request.bucket)
-        if "storage.buckets.get" not in self.granted[request.bucket] and "hidden" in self.described[request.bucket]:
+        if "storage.buckets.get" not in self.granted[request.bucket]:
             raise Refusal(403, "no storage.buckets.get")
         return _json(self.described[request.bucket])
 
@@ -73,16 +74,16 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
         yield server
 
 
-def check(*flags: str, anywhere: bool = False) -> None:
+def check(*flags: str, anywhere: bool = False, staged: str = "temp_location") -> None:
     config = BuildConfig(
         inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=(*CLOUD, *flags)
     )
-    check_buckets(config, region="us-central1", temp={"temp_location": "gs://scratch/tmp"}, anywhere=anywhere)
+    check_buckets(config, region="us-central1", temp={staged: "gs://scratch/tmp"}, anywhere=anywhere)
 
 
-def refused(*flags: str) -> str:
+def refused(*flags: str, staged: str = "temp_location") -> str:
     with pytest.raises(UsageError) as caught:
-        check(*flags)
+        check(*flags, staged=staged)
     return str(caught.value)
 
 
@@ -91,14 +92,14 @@ def test_buckets_of_the_region_that_may_be_used_pass(buckets: Buckets) -> None:
 
 
 def test_the_region_of_a_bucket_is_seen_with_no_role_but_those_of_objects(buckets: Buckets) -> None:
-    buckets.add("photos", hidden=True)
-    buckets.add("scratch", hidden=True, location="US")
+    buckets.add("photos", OBJECTS)
+    buckets.add("data", OBJECTS, location="US")
     check()
-    buckets.add("data", hidden=True, location="EUROPE-WEST4")
+    buckets.add("data", OBJECTS, location="EUROPE-WEST4")
     assert refused().startswith(
         "--output gs://data/out: bucket data is in EUROPE-WEST4, the workers are in us-central1;"
     )
-    assert set(buckets.folders) == {("photos", "in/"), ("scratch", "tmp/"), ("data", "out/")}
+    assert set(buckets.folders) == {("photos", "in/"), ("data", "out/")}
 
 
 @pytest.mark.parametrize(
@@ -109,12 +110,12 @@ def test_the_region_of_a_bucket_is_seen_with_no_role_but_those_of_objects(bucket
     ],
 )
 def test_a_bucket_of_which_the_region_is_not_told_passes(buckets: Buckets, described: dict[str, object]) -> None:
-    buckets.add("photos", hidden=True, **described)
+    buckets.add("photos", OBJECTS, **described)
     check()
 
 
 def test_a_bucket_that_may_be_neither_described_nor_listed_is_refused_for_that(buckets: Buckets) -> None:
-    buckets.add("photos", hidden=True, granted=("storage.objects.get",))
+    buckets.add("photos", ("storage.objects.get",))
     assert refused().startswith("--input gs://photos/in: you lack storage.objects.list on bucket photos.")
 
 
@@ -136,6 +137,24 @@ def test_a_missing_permission_is_named_with_the_role_that_has_it(
     assert refused() == (
         f"--{flag}: you lack {lacking} on bucket {bucket}. Have somebody who may run: gcloud storage buckets "
         f"add-iam-policy-binding gs://{bucket} --member=user:YOU --role={role} (and the same for the workers' service account)."
+    )
+
+
+@pytest.mark.parametrize("flag", STAGED_FLAGS)
+def test_the_bucket_for_staged_files_must_be_seen_too_for_beam_asks_for_it(buckets: Buckets, flag: str) -> None:
+    buckets.add("scratch", OBJECTS)
+    assert refused(staged=flag) == (
+        f"--{flag} gs://scratch/tmp: you lack storage.buckets.get on bucket scratch. Have somebody who may run: gcloud storage "
+        "buckets add-iam-policy-binding gs://scratch --member=user:YOU --role=roles/storage.legacyBucketReader."
+    )
+
+
+def test_both_roles_are_named_where_both_lack(buckets: Buckets) -> None:
+    buckets.add("scratch", ("storage.objects.list",))
+    add = "gcloud storage buckets add-iam-policy-binding gs://scratch --member=user:YOU --role=roles/storage"
+    assert refused().endswith(
+        f"on bucket scratch. Have somebody who may run: {add}.legacyBucketReader, and: {add}.objectUser (and the same for the "
+        "workers' service account)."
     )
 
 
