@@ -236,6 +236,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
     from shardfeed.storage.gcs_clients import google_client
+    from shardfeed.storage.gcs_errors import translated
 
     handle = google_client().bucket(bucket)
     try:
@@ -243,6 +244,8 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
         location, parts = str(handle.location or ""), tuple(handle.data_locations or ())
     except NotFound:
         raise UsageError(_absent(place, bucket, workers.region)) from None
+    except BadRequest as error:
+        raise UsageError(f"--{place.flag} {clip(place.url)}: {translated(error, 'get', bucket, '')}") from error
     except Forbidden:  # _DESCRIBE is missing
         location, parts = _listed_location(place.url), ()
     if location and not anywhere:

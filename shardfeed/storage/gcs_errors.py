@@ -28,6 +28,10 @@ FAILURES = (
 )
 
 _OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
+# 400s that a rerun mends: Google's front end gives the first without a reason, the second is for bytes that changed on the way.
+_PASSING = re.compile(r"malformed or illegal request|doesn.t match calculated")
+_IN_BODY = re.compile(r'"message": *"((?:[^"\\]|\\.)*)"|<Message>([^<]*)')
+_REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
 _ROLES = {
     "list": "roles/storage.objectViewer",
     "get": "roles/storage.objectViewer",
@@ -63,7 +67,7 @@ def is_transient(error: Exception) -> bool:
         return isinstance(error, google.auth.exceptions.TransportError) or bool(getattr(error, "retryable", False))
     status = status_of(error)
     if status is not None:
-        return status in (408, 429) or status >= 500
+        return status in (408, 429) or status >= 500 or (status == 400 and _PASSING.search(str(error)) is not None)
     return isinstance(error, FAILURES)
 
 
@@ -86,7 +90,21 @@ def translated(error: Exception, action: Action, bucket: str, name: str) -> Shar
             f"bucket {bucket} does not exist ({url}). Check the spelling, "
             f"or create it: gcloud storage buckets create gs://{bucket}"
         )
+    if status == 400 and not is_transient(error):
+        found = _IN_BODY.search(str(error))  # which some errors quote, on several lines
+        words = clip(found[1] or found[2] if found else _REQUEST.sub("", str(error).partition("\n")[0]), 300)
+        return kind(f"Google refuses {url} (400: {words}). {_remedy(words, bucket)}")
     times = f", {ATTEMPTS} times" if is_transient(error) else ""
     return StorageError(
         f"cannot {action} {url}: {said or type(error).__name__}{times}. Run the same command again later."
     )
+
+
+def _remedy(words: str, bucket: str) -> str:
+    if re.search("requester pays|user project", words):
+        return (
+            "Buckets whose readers pay cannot be used. Have the owner turn that off: gcloud storage buckets update "
+            f"gs://{bucket} --no-requester-pays, or copy what you need to a bucket of yours: gcloud storage cp --recursive "
+            "--billing-project=PROJECT"
+        )
+    return "Are the names of the bucket and the folder right? gcloud storage ls"

@@ -212,6 +212,16 @@ def test_an_absent_input_bucket_is_refused(buckets: Buckets) -> None:
     assert refused() == "--input gs://photos/in: there is no bucket photos. Check its spelling: gcloud storage ls"
 
 
+def test_a_bucket_that_refuses_every_request_is_refused_with_googles_words(buckets: Buckets) -> None:
+    words = "Bucket is requester pays bucket but no user project provided."
+    buckets.inject("status", "bucket", status=400, text=words)
+    assert refused() == (
+        f"--input gs://photos/in: Google refuses gs://photos/ (400: {words}). "
+        "Buckets whose readers pay cannot be used. Have the owner turn that off: gcloud storage buckets update gs://photos "
+        "--no-requester-pays, or copy what you need to a bucket of yours: gcloud storage cp --recursive --billing-project=PROJECT"
+    )
+
+
 @pytest.mark.parametrize(
     ("location", "parts", "region", "inside"),
     [

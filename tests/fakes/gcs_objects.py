@@ -102,8 +102,9 @@ class Objects:
         encoding: str = "",
     ) -> Object:
         self.check_write(bucket, name, query)
-        if claimed_crc not in (None, encode_crc(crc32c(data))):
-            raise Refusal(400, f"Provided CRC32C {claimed_crc} does not match the calculated one.")
+        found = encode_crc(crc32c(data))
+        if claimed_crc not in (None, found):
+            raise Refusal(400, f'Provided CRC32C "{claimed_crc}" doesn\'t match calculated CRC32C "{found}".')
         return self.put(bucket, name, data, encoding)
 
     def compose(self, bucket: str, name: str, sources: Sequence[Mapping[str, Any]], query: Mapping[str, str]) -> Object:

@@ -55,6 +55,7 @@ class Fault:
     skip: int = 0
     times: int | None = 1
     status: int = 503
+    text: str = "injected"
     seconds: float = 0.0
     action: Callable[[], object] = lambda: None
 
@@ -105,21 +106,22 @@ class StrictGCS:
         skip: int = 0,
         times: int | None = 1,
         status: int = 503,
+        text: str = "injected",
         seconds: float = 0.0,
         action: Callable[[], object] = lambda: None,
     ) -> Fault:
         """Make requests of this kind, for this object and matching fail; the fault's ``times`` tells how many are left.
 
-        ``status``: that answer, nothing done. ``drop``: half the body, then the connection ends. ``short``: a body that lacks
-        its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the
-        connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises, nothing is
-        done and the connection ends.
+        ``status``: that answer with that ``text``, nothing done. ``drop``: half the body, then the connection ends. ``short``: a
+        body that lacks its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``:
+        done, but the connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises,
+        nothing is done and the connection ends.
         """
 
         def strikes(request: Request) -> bool:
             return kind in (None, request.kind) and name in (None, request.name) and matches(request)
 
-        fault = Fault(effect, strikes, skip, times, status, seconds, action)
+        fault = Fault(effect, strikes, skip, times, status, text, seconds, action)
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -296,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
             fault.action()
         try:
             if fault and effect == "status":
-                raise Refusal(fault.status, "injected")
+                raise Refusal(fault.status, fault.text)
             status, headers, answer = self.server.gcs.answer(request)
         except Refusal as refusal:
             error = {"code": refusal.status, "message": refusal.text, "errors": [{"reason": refusal.text}]}

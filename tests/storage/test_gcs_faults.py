@@ -9,7 +9,7 @@ import pytest
 from shardfeed import storage
 from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, UsageError
-from shardfeed.storage import Listed, Source, StorageError, UnreadableError
+from shardfeed.storage import Listed, Source, Stat, StorageError, UnreadableError
 from tests.fakes.gcs_requests import Kind
 from tests.fakes.strict_gcs import Effect, StrictGCS
 
@@ -84,6 +84,51 @@ def test_permission_lost_on_page_three_is_an_error_and_not_a_shorter_listing(
     ):
         list(source.list(b"cat/"))
     assert (strict_gcs.counts(), waits) == ({"list": 3}, [])
+
+
+PAYS = "Bucket is requester pays bucket but no user project provided."
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            PAYS,
+            "Buckets whose readers pay cannot be used. Have the owner turn that off: gcloud storage buckets update gs://bucket",
+        ),
+        ("Invalid bucket name: 'bucket'", "Are the names of the bucket and the folder right? gcloud storage ls"),
+    ],
+    ids=["readers pay", "no name"],
+)
+@pytest.mark.parametrize(
+    ("kind", "ask"),
+    [
+        ("list", lambda: list(storage.open_source("gs://bucket/in").list(b"cat/"))),
+        ("get", lambda: storage.open_source("gs://bucket/in").read(b"a", Stat(1, 1))),
+        ("get", lambda: storage.open_store("gs://bucket/out").read("a")),
+        ("upload", lambda: storage.open_store("gs://bucket/out").create("a", b"x")),
+    ],
+    ids=["list", "read an image", "read", "create"],
+)
+def test_what_no_rerun_mends_is_a_bad_argument_with_googles_words(
+    strict_gcs: StrictGCS, waits: list[float], kind: Kind, ask: Callable[[], object], text: str, remedy: str
+) -> None:
+    strict_gcs.inject("status", kind, status=400, text=text)
+    with pytest.raises(UsageError) as raised:
+        ask()
+    assert str(raised.value).startswith("Google refuses gs://bucket/")
+    assert f" (400: {text}). {remedy}" in str(raised.value)
+    assert waits == []
+
+
+@pytest.mark.parametrize("kind", ["list", "get"])
+def test_a_refusal_without_a_reason_is_tried_again(
+    strict_gcs: StrictGCS, source: Source, waits: list[float], kind: Kind
+) -> None:
+    strict_gcs.inject("status", kind, status=400, text="Your client has issued a malformed or illegal request.")
+    entry = next(iter(source.list(b"cat/")))
+    assert source.read(entry.key, entry.stat) == b"0" * 1000
+    assert len(waits) == 1
 
 
 # Reading
@@ -170,6 +215,14 @@ def test_an_upload_that_fails_on_the_way_is_published_once(
     made = strict_gcs.objects.buckets["bucket"]["out/train-0"]
     assert made.data == data
     assert len(waits) == 1
+
+
+def test_an_upload_whose_bytes_change_on_the_way_is_sent_again(
+    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+) -> None:
+    strict_gcs.inject("status", "upload", status=400, text='Provided CRC32C "a" doesn\'t match calculated CRC32C "b".')
+    assert store.create("train-0", b"ours")
+    assert (strict_gcs.objects.buckets["bucket"]["out/train-0"].data, len(waits)) == (b"ours", 1)
 
 
 def test_a_lost_answer_does_not_hide_that_another_writer_won(
