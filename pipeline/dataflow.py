@@ -14,13 +14,12 @@ from typing import Any, TextIO
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
-from pipeline.dataflow_job import follow, job_link, may_be_taken, submit
+from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
 from pipeline.detaching import waits_for_end
-from pipeline.interrupt import InterruptedWaitError
 from pipeline.submitted import Submitted
 from pipeline.waiting import cancelled_or_left
-from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.errors import UsageError
 
 
 def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
@@ -62,15 +61,9 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
         UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well, or nobody knows whether Dataflow took it.
     """
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
-    try:
-        result = submit(pipeline, options)
-    except InterruptedWaitError:
-        name = options.view_as(GoogleCloudOptions).job_name
-        raise IncompleteError(f"stopped while job {name} was handed over. {may_be_taken(options)}") from None
+    result = submit(pipeline, options)
     if not result.has_job:
         return Submitted(config.output, None)
     link = job_link(result, options)

@@ -16,8 +16,10 @@ from typing import Any, TextIO, TypeVar
 
 from pipeline.counted import counted
 from pipeline.dataflow_failures import explain_failure, explain_refusal
+from pipeline.interrupt import InterruptedWaitError
 from pipeline.progress import human_bytes
-from shardfeed.errors import IncompleteError, UsageError, clip
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
+from shardfeed.storage.gcs_bucket import parse_url
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
 
@@ -39,37 +41,77 @@ def submit(pipeline: Any, options: Any) -> Any:
 
     Raises:
         UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
-        IncompleteError: Dataflow takes no jobs at present, or did not say whether it took this one.
+        IncompleteError: Dataflow takes no jobs at present, did not say whether it took this one, or nobody waited for that.
     """
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-    from google.api_core.exceptions import GoogleAPICallError
-    from google.auth.exceptions import TransportError
-    from requests.exceptions import RequestException
+    from pipeline.dataflow_submission import NO_GOOD_ANSWER, NotStagedError, watched
 
-    cloud = options.view_as(GoogleCloudOptions)
-    try:
-        return pipeline.run()
-    except (GoogleAPICallError, TransportError, RequestException) as error:
-        said = re.sub(r"^[A-Z]+ https?://\S+: ", "", getattr(error, "message", "") or str(error))  # the request
-        code = getattr(error, "code", None)
-        text = f"{code or 'no answer'} {said}"
-        if code is None or code >= 500:
-            raise IncompleteError(
-                f"Dataflow did not say whether it took job {cloud.job_name}: {clip(text, 600)}\n{may_be_taken(options)}"
+    with watched() as submission:
+        try:
+            return pipeline.run()
+        except InterruptedWaitError:
+            raise _interrupted(options, asked=submission.asked) from None
+        except NotStagedError as error:
+            raise _not_staged(error.__cause__, options) from error
+        except NO_GOOD_ANSWER as error:
+            raise (_not_taken if submission.asked else _not_staged)(error, options) from error
+        except (
+            RuntimeError
+        ) as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
+            raise UsageError(
+                f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
             ) from error
-        kind = IncompleteError if code == 429 else UsageError
-        raise kind(explain_refusal(text, project=cloud.project, region=cloud.region)) from error
-    except RuntimeError as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
-        raise UsageError(
-            f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
-        ) from error
 
 
-def may_be_taken(options: Any) -> str:
-    """What to do about a job of which nobody knows whether Dataflow has it."""
+def _interrupted(options: Any, *, asked: bool) -> IncompleteError:
+    if not asked:
+        return IncompleteError("stopped before Dataflow was asked for a job: none runs. Rerun the same command.")
+    return IncompleteError(f"stopped while job {_cloud(options).job_name} was handed over. {_may_be_taken(options)}")
+
+
+def _not_staged(error: BaseException | None, options: Any) -> ShardfeedError:
+    cloud = _cloud(options)
+    code, text = _said_by(error)
+    where = cloud.staging_location or cloud.temp_location
+    what = f"no job was submitted, for no file could be staged in {clip(where)}: {clip(text, 600)}"
+    if code is None or code in (408, 429) or code >= 500:
+        return IncompleteError(f"{what}\nRerun the same command later.")
+    if code == 401:
+        return UsageError(f"{what}\nLog in: gcloud auth application-default login")
+    bucket = parse_url(where)[0]
+    return UsageError(
+        f"{what}\nIs the folder right (--temp_location, --staging_location)? You need roles/storage.objectUser and "
+        f"roles/storage.legacyBucketReader on its bucket: gcloud storage buckets add-iam-policy-binding gs://{bucket} "
+        "--member=user:YOU --role=ROLE"
+    )
+
+
+def _not_taken(error: Exception, options: Any) -> ShardfeedError:
+    cloud = _cloud(options)
+    code, text = _said_by(error)
+    if code is None or code == 408 or code >= 500:
+        return IncompleteError(
+            f"Dataflow did not say whether it took job {cloud.job_name}: {clip(text, 600)}\n{_may_be_taken(options)}"
+        )
+    kind = IncompleteError if code == 429 else UsageError
+    return kind(explain_refusal(text, project=cloud.project, region=cloud.region))
+
+
+def _said_by(error: BaseException | None) -> tuple[int | None, str]:
+    """Status and words of Google's answer, without the request; None where there was none."""
+    code = getattr(error, "code", None)
+    said = re.sub(r"^[A-Z]+ https?://\S+: ", "", getattr(error, "message", "") or str(error))
+    return code, f"{code or 'no answer'} {said}"
+
+
+def _cloud(options: Any) -> Any:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    cloud = options.view_as(GoogleCloudOptions)
+    return options.view_as(GoogleCloudOptions)
+
+
+def _may_be_taken(options: Any) -> str:
+    """What to do about a job of which nobody knows whether Dataflow has it."""
+    cloud = _cloud(options)
     return (
         f"It may have been taken, and then it goes on. Look with: gcloud dataflow jobs list --project {cloud.project} "
         f"--region {cloud.region}; rerun the same command to join it."
@@ -87,9 +129,7 @@ def _unpackaged(error: RuntimeError) -> str:
 
 def job_link(result: Any, options: Any) -> str:
     """Address of the job's page."""
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-
-    cloud = options.view_as(GoogleCloudOptions)
+    cloud = _cloud(options)
     return f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
 
 

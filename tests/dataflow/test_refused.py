@@ -305,7 +305,7 @@ def test_a_job_that_dataflow_takes_only_later_is_incomplete(cloud: Cloud) -> Non
     )
 
 
-@pytest.mark.parametrize("code", [500, 503, 504, None])
+@pytest.mark.parametrize("code", [408, 500, 503, 504, None])
 def test_a_job_that_may_have_been_taken_is_incomplete_and_can_be_joined(
     code: int | None, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,68 @@
+"""One submission by Beam: files are staged, then the job is asked for; which of the two failed decides what a user is told.
+
+Beam does both in one call. What a bucket refuses it tries again for ten minutes, and what Google's own client has tried for two
+minutes for another half an hour; here a file that cannot be staged ends the submission.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.runners.dataflow.internal import apiclient
+from apache_beam.utils.retry import PermanentException
+from google.api_core.exceptions import GoogleAPICallError, RetryError, from_http_response
+from google.auth.exceptions import TransportError
+from google.cloud.storage.exceptions import InvalidResponse
+from requests.exceptions import RequestException
+
+NO_GOOD_ANSWER = (GoogleAPICallError, TransportError, RequestException)
+
+
+class Submission:
+    """``asked``: whether Dataflow was asked for the job."""
+
+    asked = False
+
+
+class NotStagedError(PermanentException):  # which Beam does not try again
+    """The bucket did not take a file; the cause is one of ``NO_GOOD_ANSWER``."""
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Submission]:
+    """What becomes of the submission in the block.
+
+    Raises:
+        NotStagedError: the bucket did not take a file.
+    """
+    submission = Submission()
+
+    class Client(apiclient.DataflowApplicationClient):
+        def stage_file(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().stage_file(*args, **kwargs)
+            except Exception as error:
+                answer = _answer(error)
+                if isinstance(answer, NO_GOOD_ANSWER):
+                    raise NotStagedError from answer
+                raise
+
+        def submit_job_description(self, job: Any) -> Any:
+            submission.asked = True
+            return super().submit_job_description(job)
+
+    before = apiclient.DataflowApplicationClient
+    apiclient.DataflowApplicationClient = Client  # type: ignore[misc]
+    try:
+        yield submission
+    finally:
+        apiclient.DataflowApplicationClient = before  # type: ignore[misc]
+
+
+def _answer(error: BaseException | None) -> BaseException | None:
+    """What Google answered, which Beam and Google's client wrap."""
+    if type(error) is OSError:  # Beam's for 403 and 404
+        error = error.__context__
+    if isinstance(error, RetryError):
+        error = error.cause
+    return from_http_response(error.response) if isinstance(error, InvalidResponse) else error

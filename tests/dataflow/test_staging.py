@@ -1,0 +1,110 @@
+"""A bucket that does not take the files for the workers: no job is asked for, and what is said says so."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+from collections.abc import Iterator
+
+import pytest
+from apache_beam.utils import retry as beam_retry
+
+from pipeline import dataflow_checks
+from tests.dataflow.cloud import Cloud
+from tests.fakes.gcs_requests import Kind, Request
+from tests.fakes.strict_gcs import StrictGCS
+
+IMAGE = ("--sdk_container_image", "shardfeed:1", "--no_wait_until_finish")
+FOLDER = "gs://scratch/tmp"
+
+pytestmark = pytest.mark.usefixtures("as_usual")
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Beam's before it tries again, noted instead of waited for."""
+    noted: list[float] = []
+    monkeypatch.setattr(beam_retry.Clock, "sleep", lambda _, seconds: noted.append(seconds))
+    return noted
+
+
+@pytest.fixture
+def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    """The cloud's buckets on a server that misbehaves on request; they pass the checks."""
+    with StrictGCS() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setattr(server.objects, "check_write", lambda *_: None)  # Beam stages files without preconditions
+        monkeypatch.setattr(dataflow_checks, "_check", lambda *_: None)
+        server.objects.buckets.update(data={}, scratch={}, photos={})
+        server.objects.put("photos", "in/cat/0.jpg", b"")
+        yield server
+        gc.collect()  # Google's writer of an upload that failed begins it again when it is collected: not after the server's end
+
+
+def staging(request: Request) -> bool:
+    return request.bucket == "scratch"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "text"),
+    [
+        ("bucket", 403, "you@example.com does not have storage.buckets.get access to the Google Cloud Storage bucket."),
+        ("bucket", 404, "The specified bucket does not exist."),
+        (
+            "upload",
+            403,
+            "you@example.com does not have storage.objects.create access to the Google Cloud Storage object.",
+        ),
+        ("upload", 400, "Invalid object name"),
+    ],
+    ids=["not seen", "absent", "not written", "no name"],
+)
+def test_a_bucket_that_refuses_a_file_is_a_bad_argument_at_once(
+    cloud: Cloud, gcs: StrictGCS, pauses: list[float], kind: Kind, status: int, text: str
+) -> None:
+    gcs.inject("status", kind, matches=staging, status=status, text=text, times=None)
+    before = len(cloud.service.jobs)
+    ended = cloud.submit(*IMAGE)
+    said, told = ended.err.splitlines()[-2:]
+    assert (ended.code, ended.out, len(cloud.service.jobs), pauses) == (2, "", before, [])
+    assert re.fullmatch(
+        rf"shardfeed: no job was submitted, for no file could be staged in {FOLDER}: {re.escape(f'{status} {text}')}",
+        said,
+    )
+    assert told == (
+        "Is the folder right (--temp_location, --staging_location)? You need roles/storage.objectUser and "
+        "roles/storage.legacyBucketReader on its bucket: gcloud storage buckets add-iam-policy-binding gs://scratch "
+        "--member=user:YOU --role=ROLE"
+    )
+
+
+def test_a_bucket_that_takes_no_file_for_now_is_incomplete_and_no_job_was_asked_for(
+    cloud: Cloud, gcs: StrictGCS, pauses: list[float]
+) -> None:
+    # No 503, which Google's client tries again for two minutes.
+    gcs.inject("status", "upload", matches=staging, status=501, text="Backend Error", times=None)
+    before = len(cloud.service.jobs)
+    ended = cloud.submit(*IMAGE)
+    said, told = ended.err.splitlines()[-2:]
+    assert (ended.code, ended.out, len(cloud.service.jobs), pauses) == (4, "", before, [])
+    assert re.fullmatch(
+        rf"shardfeed: no job was submitted, for no file could be staged in {FOLDER}: 501 Backend Error", said
+    )
+    assert told == "Rerun the same command later."
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_signal_while_files_are_staged_says_that_no_job_runs(cloud: Cloud, gcs: StrictGCS, number: int) -> None:
+    def stop() -> None:
+        os.kill(os.getpid(), number)
+        signal.sigtimedwait([], 1)
+
+    gcs.inject("call", "upload", matches=staging, action=stop)
+    before = len(cloud.service.jobs)
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out, len(cloud.service.jobs)) == (4, "", before)
+    assert ended.err.splitlines()[-1] == (
+        "shardfeed: stopped before Dataflow was asked for a job: none runs. Rerun the same command."
+    )
