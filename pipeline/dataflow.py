@@ -63,7 +63,7 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     """
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
-    result = submit(pipeline, options)
+    result = submit(pipeline, options, named=config.beam_arg("job_name") is not None)
     if not result.has_job:
         return Submitted(config.output, None)
     link = job_link(result, options)

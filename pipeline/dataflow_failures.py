@@ -45,6 +45,11 @@ _REFUSALS = (  # of the request to create a job; a text begins with the status
         "Wait until other jobs have ended, or ask for more quota, and rerun the same command.",
     ),
     (
+        r"already (an )?active job|ALREADY_EXISTS",
+        "An active job has this name: an earlier run's, or somebody else's. Rerun without --job_name (a build then has a name "
+        "that no other has), or with another: where that job builds the same dataset, yours joins it.",
+    ),
+    (
         _NETWORK,
         "Is the network right (--network, --subnetwork)? It must be of region {region}, and you and Dataflow's service account "
         "must be allowed to use it.",

@@ -36,8 +36,8 @@ _ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED"}
 _ENDED = {"DONE", "FAILED", *_ENDED_BY_A_USER}
 
 
-def submit(pipeline: Any, options: Any) -> Any:
-    """Hands the graph over; gives Beam's result.
+def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
+    """Hands the graph over; gives Beam's result. ``named``: the user named the job, so another may have that name.
 
     Raises:
         UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
@@ -53,7 +53,7 @@ def submit(pipeline: Any, options: Any) -> Any:
         except NotStagedError as error:
             raise _not_staged(error.__cause__, options) from error
         except NO_GOOD_ANSWER as error:
-            raise (_not_taken if submission.asked else _not_staged)(error, options) from error
+            raise (_not_taken(error, options, named) if submission.asked else _not_staged(error, options)) from error
         except (
             RuntimeError
         ) as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
@@ -85,10 +85,11 @@ def _not_staged(error: BaseException | None, options: Any) -> ShardfeedError:
     )
 
 
-def _not_taken(error: Exception, options: Any) -> ShardfeedError:
+def _not_taken(error: Exception, options: Any, named: bool) -> ShardfeedError:
     cloud = _cloud(options)
     code, text = _said_by(error)
-    if code is None or code == 408 or code >= 500:
+    # No other job has a name of ours: what is there already came of an attempt of Beam's whose answer was lost.
+    if code is None or code == 408 or code >= 500 or (code == 409 and not named):
         return IncompleteError(
             f"Dataflow did not say whether it took job {cloud.job_name}: {clip(text, 600)}\n{_may_be_taken(options)}"
         )

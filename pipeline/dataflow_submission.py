@@ -10,7 +10,7 @@ from typing import Any
 
 from apache_beam.runners.dataflow.internal import apiclient
 from apache_beam.utils.retry import PermanentException
-from google.api_core.exceptions import GoogleAPICallError, RetryError, from_http_response
+from google.api_core.exceptions import Conflict, GoogleAPICallError, RetryError, from_http_response
 from google.auth.exceptions import TransportError
 from google.cloud.storage.exceptions import InvalidResponse
 from requests.exceptions import RequestException
@@ -49,7 +49,10 @@ def watched() -> Iterator[Submission]:
 
         def submit_job_description(self, job: Any) -> Any:
             submission.asked = True
-            return super().submit_job_description(job)
+            try:
+                return super().submit_job_description(job)
+            except apiclient.DataflowJobAlreadyExistsError as error:  # Beam's for another job in the answer
+                raise Conflict(str(error)) from error
 
     before = apiclient.DataflowApplicationClient
     apiclient.DataflowApplicationClient = Client  # type: ignore[misc]

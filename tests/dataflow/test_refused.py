@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from apache_beam.utils import retry as beam_retry
 from pipeline.dataflow_failures import explain_refusal
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
-from tests.dataflow.service import Refusal
+from tests.dataflow.service import End, Refusal
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 
@@ -303,6 +304,44 @@ def test_a_job_that_dataflow_takes_only_later_is_incomplete(cloud: Cloud) -> Non
         "shardfeed: Dataflow did not take the job: 429 (4a1): The project has 25 running jobs in us-central1\nWait until other "
         "jobs have ended, or ask for more quota, and rerun the same command.\n"
     )
+
+
+JOINED = (
+    "An active job has this name: an earlier run's, or somebody else's. Rerun without --job_name (a build then has a name that "
+    "no other has), or with another: where that job builds the same dataset, yours joins it."
+)
+
+
+def test_a_name_that_an_active_job_has_is_a_bad_argument_and_names_that_job(cloud: Cloud) -> None:
+    over = threading.Event()
+    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
+    named = (*IMAGE, "--no_wait_until_finish", "--job_name", "mine")
+    first, ended = cloud.submit(*named), cloud.submit(*named)
+    over.set()
+    job = cloud.service.jobs[-1]["id"]
+    assert (first.code, ended.code, ended.out) == (0, 2, "")
+    assert ended.err.endswith(
+        f"shardfeed: Dataflow did not take the job: 409 There is already active job named mine with id: {job}. If you want to "
+        f"submit a second job, try again by setting a different name using --job_name.\n{JOINED}\n"
+    )
+
+
+TAKEN = "(4a1): The workflow could not be created. Causes: (5b): There is already an active job named mine."
+
+
+def test_a_conflict_over_a_given_name_is_a_bad_argument(cloud: Cloud) -> None:
+    cloud.service.refusal = Refusal(409, "ALREADY_EXISTS", TAKEN)
+    ended = cloud.submit(*IMAGE, "--job_name", "mine")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"shardfeed: Dataflow did not take the job: 409 {TAKEN}\n{JOINED}\n")
+
+
+def test_a_conflict_over_a_name_that_no_other_job_has_is_our_own_lost_request(cloud: Cloud) -> None:
+    cloud.service.refusal = Refusal(409, "ALREADY_EXISTS", TAKEN)
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out) == (4, "")
+    assert "shardfeed: Dataflow did not say whether it took job shardfeed-data-out-" in ended.err
+    assert ended.err.endswith("rerun the same command to join it.\n")
 
 
 @pytest.mark.parametrize("code", [408, 500, 503, 504, None])
