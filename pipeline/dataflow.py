@@ -72,7 +72,11 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     if stream is not None:
         stream.write(f"{link}\n")
         stream.flush()
-    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
+
+    def wait() -> None:
         follow(result, pipeline.runner.dataflow_client, stream)
         note_counted(result)
+
+    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow", wait_again=wait):
+        wait()
     return None

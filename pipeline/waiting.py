@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
@@ -79,10 +79,12 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
 
 
 @contextlib.contextmanager
-def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> Iterator[None]:
+def cancelled_or_left(
+    result: Any, config: BuildConfig, job: str = "the job", wait_again: Callable[[], None] | None = None
+) -> Iterator[None]:
     """While ``result``'s job is waited for in the block, Ctrl-C and SIGTERM cancel it, or leave it and end this process.
 
-    ``job`` is what messages call it.
+    ``job`` is what messages call it. A job that has ended by the time it is to be cancelled is given to ``wait_again``.
 
     Raises:
         CancelledError: the job was cancelled.
@@ -97,15 +99,26 @@ def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") ->
                 "finished is done twice."
             )
         try:
-            result.cancel()
+            over = wait_again is not None and _has_ended(result)
+            if not over:
+                result.cancel()
         except Exception as error:  # whatever an engine's client raises
             raise IncompleteError(
                 f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
             ) from error
+        if wait_again is not None and over:
+            wait_again()
+            return
         raise CancelledError(
             f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to "
             "carry on."
         ) from None
+
+
+def _has_ended(result: Any) -> bool:
+    from apache_beam.runners.runner import PipelineState
+
+    return bool(PipelineState.is_terminal(result.state))
 
 
 def _shall_cancel(config: BuildConfig, number: int) -> bool:

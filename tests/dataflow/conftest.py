@@ -76,3 +76,4 @@ def as_usual(cloud: Cloud) -> Iterator[None]:
     cloud.service.busy.clear()
     cloud.service.asked_for.clear()
     cloud.service.looked_at.clear()
+    cloud.service.ended.clear()

@@ -54,6 +54,7 @@ class FakeDataflow:
         ] = {}  # how often the rest of a job's address ("", "/messages", "/metrics") is answered by 429
         self.taking: Callable[[], object] = lambda: None  # what happens while a job is handed over
         self.looked_at = threading.Event()  # whether anybody has looked at a job
+        self.ended = threading.Event()  # whether a job has ended by itself
         self.asked_for: list[str] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
         self.meanwhile: Callable[[], str] = lambda: "JOB_STATE_RUNNING"  # state of a job that has not ended
@@ -126,6 +127,7 @@ class FakeDataflow:
 
     def _run(self, job: Job) -> None:
         self._ends.setdefault(job["id"], self.execute(job))
+        self.ended.set()
 
     def _about(self, job_id: str, what: str | None) -> Any:
         end = self._ends.get(job_id)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline import waiting
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End
 from tests.pipeline.photos import command, environment
@@ -39,6 +40,41 @@ def test_ctrl_c_cancels_the_job_where_the_flag_says_so(cloud: Cloud) -> None:
     assert cloud.service.asked_for == [5]  # JOB_STATE_CANCELLED
     assert ended.code == 4
     assert f"job {job} on Dataflow was cancelled. What is finished is kept under gs://data/out/_parts" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (
+            End(),
+            "gs://data/out/manifest.json is not there although the engine reported success. Rerun the same command.",
+        ),
+        (End("JOB_STATE_FAILED", ["No space left on device"]), "the job ended as failed: No space left on device"),
+    ],
+    ids=["done", "failed"],
+)
+def test_a_job_that_ends_before_it_is_cancelled_ended_as_it_did(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: End, said: str
+) -> None:
+    asking = threading.Event()
+
+    def execute(job: object) -> End:
+        cloud.service.looked_at.wait(SECONDS)
+        os.kill(os.getpid(), signal.SIGINT)
+        asking.wait(SECONDS)
+        return end
+
+    def answered(*_: object) -> bool:
+        asking.set()
+        assert cloud.service.ended.wait(SECONDS)
+        return True
+
+    cloud.service.execute = execute
+    monkeypatch.setattr(waiting, "_shall_cancel", answered)
+    ended = cloud.submit(*IMAGE)
+    assert (ended.code, ended.out, cloud.service.asked_for) == (4, "", [])
+    assert f"shardfeed: {said}" in ended.err
+    assert "cancel" not in ended.err.lower() + caplog.text.lower()
 
 
 def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) -> None:
