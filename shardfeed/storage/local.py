@@ -44,8 +44,8 @@ class LocalStore(Store):
         self._root = os.path.expanduser(root)
 
     def read(self, name: str) -> bytes:
-        with self._reading(name), open(self._path(name), "rb", buffering=0) as file:
-            return file.readall()
+        with self._reading(name), open(self._path(name), "rb", buffering=0, opener=_open_at_once) as file:
+            return file.readall() or b""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         with self._reading(name), open(self._path(name), "rb") as file:
@@ -313,3 +313,7 @@ def _flush(file: BinaryIO, durable: bool) -> None:
     file.flush()
     if durable:
         os.fsync(file.fileno())
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe in a file's place would wait for a writer

@@ -151,3 +151,20 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
         "gone": 7,
         "below": 9,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        (naming.MANIFEST, 4, "manifest.json is damaged: not JSON"),
+        (naming.CLAIM, 5, "_parts/CLAIM is not readable as a claim."),
+    ],
+    ids=["manifest", "claim"],
+)
+def test_a_pipe_in_a_files_place_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int, said: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert main(["status", str(tmp_path)]) == code
+    assert said in capsys.readouterr().err
