@@ -54,9 +54,8 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
             raise _not_staged(error.__cause__, options) from error
         except NO_GOOD_ANSWER as error:
             raise (_not_taken(error, options, named) if submission.asked else _not_staged(error, options)) from error
-        except (
-            RuntimeError
-        ) as error:  # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails
+        except RuntimeError as error:
+            # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails.
             raise UsageError(
                 f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
             ) from error
