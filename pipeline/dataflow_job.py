@@ -51,11 +51,12 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
         except InterruptedWaitError:
             raise _interrupted(options, asked=submission.asked) from None
         except NotStagedError as error:
-            raise _not_staged(error.__cause__, options) from error
+            raise _not_staged(error.__cause__, error.folder) from error
         except NO_GOOD_ANSWER as error:
-            raise (_not_taken(error, options, named) if submission.asked else _not_staged(error, options)) from error
-        except RuntimeError as error:
-            # Beam's for what it stages: a file that is absent or misnamed, a setup.py that fails.
+            if submission.asked:
+                raise _not_taken(error, options, named) from error
+            raise _not_staged(error, _cloud(options).staging_location or _cloud(options).temp_location) from error
+        except RuntimeError as error:  # Beam's for what is to be staged: a file that is absent, a setup.py that fails
             raise UsageError(
                 f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
             ) from error
@@ -67,20 +68,18 @@ def _interrupted(options: Any, *, asked: bool) -> IncompleteError:
     return IncompleteError(f"stopped while job {_cloud(options).job_name} was handed over. {_may_be_taken(options)}")
 
 
-def _not_staged(error: BaseException | None, options: Any) -> ShardfeedError:
-    cloud = _cloud(options)
+def _not_staged(error: BaseException | None, folder: str) -> ShardfeedError:
     code, text = _said_by(error)
-    where = cloud.staging_location or cloud.temp_location
-    what = f"no job was submitted, for no file could be staged in {clip(where)}: {clip(text, 600)}"
+    what = f"no job was submitted, for no file could be staged in {clip(folder)}: {clip(text, 600)}"
     if code is None or code in (408, 429) or code >= 500:
         return IncompleteError(f"{what}\nRerun the same command later.")
     if code == 401:
         return UsageError(f"{what}\nLog in: gcloud auth application-default login")
-    bucket = parse_url(where)[0]
+    bucket = parse_url(folder)[0]
     return UsageError(
-        f"{what}\nIs the folder right (--temp_location, --staging_location)? You need roles/storage.objectUser and "
-        f"roles/storage.legacyBucketReader on its bucket: gcloud storage buckets add-iam-policy-binding gs://{bucket} "
-        "--member=user:YOU --role=ROLE"
+        f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? On its bucket you need "
+        f"roles/storage.objectUser and roles/storage.legacyBucketReader: gcloud storage buckets add-iam-policy-binding "
+        f"gs://{bucket} --member=user:YOU --role=ROLE"
     )
 
 

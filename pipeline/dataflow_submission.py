@@ -25,7 +25,11 @@ class Submission:
 
 
 class NotStagedError(PermanentException):  # which Beam does not try again
-    """The bucket did not take a file; the cause is one of ``NO_GOOD_ANSWER``."""
+    """A bucket did not take a file for ``folder``; the cause is one of ``NO_GOOD_ANSWER``."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
 
 
 @contextlib.contextmanager
@@ -33,18 +37,18 @@ def watched() -> Iterator[Submission]:
     """What becomes of the submission in the block.
 
     Raises:
-        NotStagedError: the bucket did not take a file.
+        NotStagedError: a bucket did not take a file.
     """
     submission = Submission()
 
     class Client(apiclient.DataflowApplicationClient):
-        def stage_file(self, *args: Any, **kwargs: Any) -> None:
+        def stage_file(self, gcs_or_local_path: str, *args: Any, **kwargs: Any) -> None:
             try:
-                super().stage_file(*args, **kwargs)
+                super().stage_file(gcs_or_local_path, *args, **kwargs)
             except Exception as error:
                 answer = _answer(error)
                 if isinstance(answer, NO_GOOD_ANSWER):
-                    raise NotStagedError from answer
+                    raise NotStagedError(gcs_or_local_path) from answer
                 raise
 
         def submit_job_description(self, job: Any) -> Any:

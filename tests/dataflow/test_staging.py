@@ -17,7 +17,7 @@ from tests.fakes.gcs_requests import Kind, Request
 from tests.fakes.strict_gcs import StrictGCS
 
 IMAGE = ("--sdk_container_image", "shardfeed:1", "--no_wait_until_finish")
-FOLDER = "gs://scratch/tmp"
+FOLDER = r"gs://scratch/tmp/shardfeed-data-out-\S+"
 
 pytestmark = pytest.mark.usefixtures("as_usual")
 
@@ -74,10 +74,19 @@ def test_a_bucket_that_refuses_a_file_is_a_bad_argument_at_once(
         said,
     )
     assert told == (
-        "Is the folder right (--temp_location, --staging_location)? You need roles/storage.objectUser and "
-        "roles/storage.legacyBucketReader on its bucket: gcloud storage buckets add-iam-policy-binding gs://scratch "
-        "--member=user:YOU --role=ROLE"
+        "Is the folder right (--temp_location, --staging_location, --template_location)? On its bucket you need "
+        "roles/storage.objectUser and roles/storage.legacyBucketReader: gcloud storage buckets add-iam-policy-binding "
+        "gs://scratch --member=user:YOU --role=ROLE"
     )
+
+
+def test_a_template_that_its_bucket_refuses_names_that_bucket(cloud: Cloud, gcs: StrictGCS) -> None:
+    gcs.objects.buckets["templates"] = {}
+    gcs.inject("status", "bucket", matches=lambda request: request.bucket == "templates", status=403, times=None)
+    ended = cloud.submit(*IMAGE, "--template_location", "gs://templates/a/job")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no job was submitted, for no file could be staged in gs://templates/a: 403 injected\n" in ended.err
+    assert "add-iam-policy-binding gs://templates --member=user:YOU" in ended.err
 
 
 def test_a_bucket_that_takes_no_file_for_now_is_incomplete_and_no_job_was_asked_for(
