@@ -15,14 +15,17 @@ from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, Usag
 
 
 def main(argv: Sequence[str] | None = None, decided: Callable[[int], object] = lambda code: None) -> int:
-    """Runs one command; returns the exit code (see ``shardfeed build --help``), which ``decided`` gets before it is said why."""
+    """Runs one command; returns the exit code (see ``shardfeed build --help``), which ``decided`` gets once it is certain."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not fail a finished build
         sys.stdout.reconfigure(errors="backslashreplace")
     with forgiving_stderr():
         try:
             return _run(sys.argv[1:] if argv is None else argv, decided)
-        except SystemExit as leaving:  # argparse's, which has said why
-            decided(int(leaving.code or 0))
+        except SystemExit as leaving:  # argparse's, which has said why; or another library's, with a text
+            decided(leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None))
+            raise
+        except BaseException:
+            decided(1)
             raise
 
 
@@ -34,11 +37,13 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
         decided(UsageError.code)
         return UsageError.code
     code, text, why = _result(known, rest)
-    decided(code)
+    if known.command == "build":
+        decided(code)  # the dataset is published or not, whoever hears of it; what else is said counts when it is said
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
     else:
         _say(text)
+    decided(code)
     return code
 
 

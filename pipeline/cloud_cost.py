@@ -110,7 +110,7 @@ def about_threads(cpu_seconds: float, threads: int) -> Iterator[str]:
     if enough > threads:
         yield (
             f"on Dataflow {threads} threads a vCPU wait {1_000 * READ_SECONDS / threads:.1f} ms for an image on which it works "
-            f"{1_000 * work:.1f} ms; --threads {enough} shortens the job"
+            f"{1_000 * work:.1f} ms; --threads {enough} takes fewer vCPU-hours"
         )
 
 

@@ -24,9 +24,7 @@ from transforms.reconciling import RejectLimit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_IN_PROCESS = frozenset(
-    {"directrunner", "switchingdirectrunner", "fnapirunner"}
-)  # Beam ignores case in a runner's name
+_IN_PROCESS = frozenset({"directrunner", "switchingdirectrunner", "fnapirunner"})
 _RUNNERS = (
     "DirectRunner",
     "FnApiRunner",
@@ -87,9 +85,14 @@ class BuildConfig:
     @property
     def engine(self) -> str:
         """The runner as Beam shall know it: Beam's "DirectRunner" would look for a Go binary on the network first."""
-        if self.runner is None or self.runner.rpartition(".")[2].lower() in _IN_PROCESS:
+        if self.runner is None:
             return "FnApiRunner"
-        return "PrismRunner" if self.runner.lower() == "prismrunner" else self.runner
+        package, name = _cut(self.runner)
+        if package not in ("", "apache_beam"):
+            return self.runner
+        if name in _IN_PROCESS:
+            return "FnApiRunner"
+        return "PrismRunner" if name == "prismrunner" else self.runner
 
     @property
     def in_process(self) -> bool:
@@ -155,13 +158,19 @@ def _check_runner(runner: str | None) -> None:
             f"--runner {clip(runner)}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
             f"last one, and exits 0). {instead}."
         )
-    package, _, name = runner.rpartition(".")
+    package, name = _cut(runner)
     known = _IN_PROCESS.union(map(str.lower, _RUNNERS))
-    if package.partition(".")[0] in ("", "apache_beam") and name.lower() not in known:
+    if package in ("", "apache_beam") and name not in known:
         raise UsageError(
             f"--runner {clip(runner)}: Beam has no such runner, or none for builds. {instead}; or another package's, by its full "
             "name (my_package.MyRunner)."
         )
+
+
+def _cut(runner: str) -> tuple[str, str]:
+    """(top package or empty, name of the class in small letters: Beam ignores their size)."""
+    package, _, name = runner.rpartition(".")
+    return package.partition(".")[0], name.lower()
 
 
 def _check_engine(config: BuildConfig) -> None:

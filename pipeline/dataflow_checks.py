@@ -247,7 +247,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     except BadRequest as error:
         raise UsageError(f"--{place.flag} {clip(place.url)}: {translated(error, 'get', bucket, '')}") from error
     except Forbidden:  # _DESCRIBE is missing
-        location, parts = _listed_location(place.url), ()
+        location, parts = _listed_location(place.url)
     if location and not anywhere:
         _check_region(place, location, parts, workers)
     try:
@@ -272,8 +272,8 @@ def _grants(place: Place, bucket: str, missing: Sequence[str]) -> str:
     return ", and: ".join(commands)
 
 
-def _listed_location(url: str) -> str:
-    """Where the bucket of ``url`` is, as told to whoever may list it; empty where that is not told, or only the continent is.
+def _listed_location(url: str) -> tuple[str, tuple[str, ...]]:
+    """Location and parts (as ``covers``) of the bucket of ``url``, as told to whoever may list it; empty where that is not told.
 
     https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """
@@ -287,10 +287,13 @@ def _listed_location(url: str) -> str:
     try:
         found = _asked(bucket, lambda: connection.api_request("GET", f"/b/{bucket}/storageLayout", query_params=query))
     except (NotFound, BadRequest, Forbidden):
-        return ""
+        return "", ()
     location = str(found.get("location") or "")
-    chosen = found.get("locationType") == "dual-region" and location in _MULTI  # two regions that are not told
-    return "" if chosen else location
+    parts = tuple(
+        (found.get("customPlacementConfig") or {}).get("dataLocations") or ()
+    )  # in Google's clients, not on that page
+    untold = found.get("locationType") == "dual-region" and location in _MULTI and not parts
+    return "" if untold else location, parts
 
 
 def _asked(bucket: str, question: Callable[[], T]) -> T:

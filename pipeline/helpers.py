@@ -75,9 +75,8 @@ class Helpers:
         self._helpers: list[_Helper] = []
         self._closed = threading.Event()
         self._asking = threading.Lock()  # an engine may run several copies of a step at a time
-        self._begun: dict[Part, Made] | None = (
-            None  # by helpers themselves, from the take-over until the graph comes to it
-        )
+        # Parts that helpers began by themselves, from the take-over until the graph comes to each.
+        self._begun: dict[Part, Made] | None = None
 
     def __enter__(self) -> Helpers:
         try:

@@ -78,3 +78,6 @@ def _handle(handler: Callable[[int, FrameType | None], None] | signal.Handlers) 
 def _hear_nothing() -> None:
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.set_wakeup_fd(-1)
+        for number in _SIGNALS:
+            if signal.getsignal(number) == _LEAVING.handle:
+                signal.signal(number, signal.SIG_DFL)

@@ -38,7 +38,7 @@ def about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterat
     allowed = config.max_rejected.images(plan.candidates)
     for name, sample in found.splits.items():
         if sample.rejects == sample.images:
-            yield _nothing_published(f"none of the images read for {name} can be used:", sure=sample.whole)
+            yield _nothing_published(f"none of the images read for {name} can be used:", sure=sample.surely_none)
     if expected > allowed:
         rejects = f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}:"
         yield _nothing_published(rejects, sure=surely > allowed)

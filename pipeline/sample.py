@@ -22,6 +22,7 @@ from statistics import fmean, variance
 from shardfeed.hashing import hash64
 from transforms.elements import ImageRef, RefBatch, unpack_refs
 from transforms.encoding import PartEncoder
+from transforms.images.rejects import Reason
 from transforms.labels import Faulty
 
 SAMPLE_IMAGES = 400  # of all splits; photos' encoded sizes vary by 40 %, which leaves 2 % of error
@@ -131,6 +132,11 @@ class Outcome:
     cpu: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def for_good(self) -> bool:
+        """Whether a rerun would reject it too: what changed while it was read may be whole by then."""
+        return self.reason not in (None, Reason.CHANGED.value)
+
 
 @dataclass(frozen=True, slots=True)
 class StratumSample:
@@ -176,19 +182,19 @@ class SplitSample:
     @property
     def sure_rejects(self) -> int:
         """As many images as this will not become a record, as good as certainly: at least those that were read."""
-        bad = [(stratum, sum(outcome.reason is not None for outcome in stratum.outcomes)) for stratum in self.strata]
-        spread = 0.0
+        bad = [(stratum, sum(outcome.for_good for outcome in stratum.outcomes)) for stratum in self.strata]
+        least = spread = 0.0
         for stratum, count in bad:
             read = len(stratum.outcomes)
+            least += stratum.images * count / read
             share = (count + 1) / (read + 2)  # Laplace's: of a few, none or all may be chance
             spread += stratum.images**2 * share * (1 - share) / read * (1 - read / stratum.images)
-        least = self.total(lambda outcome: outcome.reason is not None) - _SURE * math.sqrt(spread)
-        return max(math.ceil(least - 1e-6), sum(count for _, count in bad))
+        return max(math.ceil(least - _SURE * math.sqrt(spread) - 1e-6), sum(count for _, count in bad))
 
     @property
-    def whole(self) -> bool:
-        """Whether every image was read."""
-        return all(len(stratum.outcomes) == stratum.images for stratum in self.strata)
+    def surely_none(self) -> bool:
+        """Whether no image will become a record, whatever a rerun would read."""
+        return self.sure_rejects == self.images
 
     @property
     def error(self) -> float:
@@ -200,9 +206,9 @@ class SplitSample:
 class Calibration:
     """What the sample of so many ``images`` showed.
 
-    ``rejected``: of these images, by reason; ``usable``: their keys, and whether each became a record. ``cpu_seconds``: of an
-    image of the input; ``rate``: images of the input a second with all threads of this process. Both weigh the strata, since
-    large images take longer and more of them are read.
+    ``rejected``: of these images, by reason; ``usable``: keys of those that did not change meanwhile, and whether each became a
+    record. ``cpu_seconds``: of an image of the input; ``rate``: images of the input a second with all threads of this process.
+    Both weigh the strata, since large images take longer and more of them are read.
     """
 
     splits: Mapping[str, SplitSample]
@@ -244,7 +250,8 @@ def conclude(chosen: Sequence[Chosen], measured: Sequence[Outcome | None], secon
     for item, outcome in zip(chosen, measured, strict=True):
         if outcome is not None:
             found.setdefault(item.split, {}).setdefault(item.stratum, []).append(outcome)
-            usable.append((item.ref.key, outcome.reason is None))
+            if outcome.reason is None or outcome.for_good:
+                usable.append((item.ref.key, outcome.reason is None))
             if outcome.reason is not None:
                 rejected[outcome.reason] = rejected.get(outcome.reason, 0) + 1
     splits = {

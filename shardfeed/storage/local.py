@@ -48,7 +48,7 @@ class LocalStore(Store):
             return file.readall() or b""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        with self._reading(name), open(self._path(name), "rb") as file:
+        with self._reading(name), open(self._path(name), "rb", opener=_open_at_once) as file:
             file.seek(offset)
             return file.read(size)
 

@@ -54,7 +54,8 @@ class Buckets(StrictGCS):
         if "storage.objects.list" not in self.granted[name]:
             raise Refusal(403, "no storage.objects.list")
         self.folders.append((name, request.query.get("prefix")))
-        return _json({key: self.described[name].get(key) for key in ("location", "locationType")})
+        told = ("location", "locationType", "customPlacementConfig")
+        return _json({key: self.described[name].get(key) for key in told})
 
     def answer(self, request: Request) -> Answer:
         request.query.pop("permissions", None)
@@ -100,6 +101,14 @@ def test_the_region_of_a_bucket_is_seen_with_no_role_but_those_of_objects(bucket
         "--output gs://data/out: bucket data is in EUROPE-WEST4, the workers are in us-central1;"
     )
     assert set(buckets.folders) == {("photos", "in/"), ("data", "out/")}
+
+
+def test_the_two_regions_of_a_bucket_are_seen_with_them_too(buckets: Buckets) -> None:
+    parts = {"dataLocations": ["US-EAST4", "US-WEST1"]}
+    buckets.add("data", hidden=True, location="US", locationType="dual-region", customPlacementConfig=parts)
+    assert refused().startswith(
+        "--output gs://data/out: bucket data is in US (US-EAST4, US-WEST1), the workers are in us-central1;"
+    )
 
 
 @pytest.mark.parametrize(

@@ -307,8 +307,9 @@ def test_a_job_that_dataflow_takes_only_later_is_incomplete(cloud: Cloud) -> Non
 
 
 JOINED = (
-    "An active job has this name: an earlier run's, or somebody else's. Rerun without --job_name (a build then has a name that "
-    "no other has), or with another: where that job builds the same dataset, yours joins it."
+    "An active job has this name: an earlier run's, this one's if an answer was lost, or somebody else's (gcloud dataflow jobs "
+    "list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job "
+    "builds the same dataset, yours joins it."
 )
 
 

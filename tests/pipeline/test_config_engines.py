@@ -31,10 +31,12 @@ FLINK = "apache_beam.runners.portability.flink_runner.FlinkRunner"
         (None, ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "FnApiRunner", True),
         ("PrismRunner", (), "PrismRunner", False),
         ("prismrunner", (), "PrismRunner", False),
+        ("apache_beam.runners.portability.prism_runner.PrismRunner", (), "PrismRunner", False),
         ("DataflowRunner", DATAFLOW, "DataflowRunner", False),
         ("flinkrunner", (), "flinkrunner", False),
         (FLINK, (), FLINK, False),
         ("my_package.MyRunner", (), "my_package.MyRunner", False),
+        ("my_package.DirectRunner", (), "my_package.DirectRunner", False),
     ],
 )
 def test_the_direct_runner_is_beams_in_process_engine_by_name(

@@ -81,3 +81,71 @@ def test_a_signal_ends_what_still_waits_when_a_command_has_ended(
         finally:
             child.kill()
     assert (child.returncode, said) == (code, "")
+
+
+# ``shardfeed`` with a command ``status`` of ours, beside a thread that waits.
+OTHER_STATUS = """
+import sys, threading
+from pipeline import __main__, cli
+def status(args, rest):
+    {does}
+cli._status = status
+threading.Thread(target=threading.Event().wait).start()
+try:
+    code = __main__.main()
+finally:
+    print("ended", file=sys.stderr, flush=True)
+"""
+
+
+@signals
+@pytest.mark.parametrize(
+    ("does", "code"),
+    [("raise RuntimeError", 1), ("sys.exit('no')", 1), ("sys.exit(7)", 7), ("sys.exit()", 0)],
+    ids=["a bug", "a text", "a number", "nothing"],
+)
+def test_a_signal_does_not_change_how_code_that_is_not_ours_ended(number: signal.Signals, does: str, code: int) -> None:
+    program = [sys.executable, "-c", OTHER_STATUS.format(does=does), "status", "/"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment()) as child:
+        assert child.stderr is not None
+        assert "ended\n" in iter(child.stderr.readline, "")
+        child.send_signal(number)
+        try:
+            _, said = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert (child.returncode, "stopped" in said) == (code, False)
+
+
+@signals
+def test_a_result_that_was_cut_off_is_not_called_complete(number: signal.Signals) -> None:
+    """A pipe holds 64 kB; nobody reads the rest."""
+    program = [sys.executable, "-c", OTHER_STATUS.format(does="return 0, 'x' * 400_000"), "status", "/"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.read(1) == b"x"
+        child.send_signal(number)
+        said = child.stderr.read()
+    assert (child.returncode, said) == (
+        4, b"shardfeed: stopped before status was complete; rerun the same command.\n"
+    )  # fmt: skip
+
+
+# A program of which a forked child gets a signal.
+FORKING = """
+import os, signal, sys
+from pipeline.leaving import leave_at_once
+leave_at_once("benchmark")
+child = os.fork()
+if child == 0:
+    signal.raise_signal({number})
+    os._exit(9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@signals
+def test_a_signal_to_a_forked_child_is_its_own(number: signal.Signals) -> None:
+    program = [sys.executable, "-c", FORKING.format(number=int(number))]
+    ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{-number}\n", "")

@@ -54,7 +54,7 @@ def test_a_vcpu_waits_for_small_images(threads: int, milliseconds: float) -> Non
 def test_threads_that_are_too_few_are_told(cpu_seconds: float, threads: int, enough: int) -> None:
     assert list(about_threads(cpu_seconds, threads)) == [
         f"on Dataflow {threads} threads a vCPU wait {50 / threads:.1f} ms for an image on which it works "
-        f"{cpu_seconds * 1_150:.1f} ms; --threads {enough} shortens the job"
+        f"{cpu_seconds * 1_150:.1f} ms; --threads {enough} takes fewer vCPU-hours"
     ]
 
 

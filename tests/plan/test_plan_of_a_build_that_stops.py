@@ -7,13 +7,16 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline import plan_command
 from pipeline.cli import main
 from pipeline.config import BuildConfig
 from pipeline.launch import run_build
 from pipeline.plan_command import plan_build
+from pipeline.sample import Calibration
 from shardfeed import naming
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError
 from tests.pipeline.photos import photo, write_photos
@@ -246,6 +249,23 @@ def test_a_class_of_which_not_all_was_read_may_still_give_a_record(tmp_path: Pat
     assert 3 <= int(shown[1]) < 40
     assert plan_build(config, sample=12).code == 0
     run_build(config)
+
+
+def test_an_image_that_changes_while_it_is_read_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is still being copied."""
+    photos = write_photos(tmp_path / "photos", cat=6, dog=1)
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL)
+    calibrate = plan_command.calibrate
+
+    def copied(*args: Any) -> Calibration:
+        os.utime(photos / "dog" / "000.jpg")
+        return calibrate(*args)
+
+    monkeypatch.setattr(plan_command, "calibrate", copied)
+    forecast = plan_build(config)
+    assert (forecast.rejected, forecast.notes, forecast.code) == ({"CHANGED": 1}, [], 0)
 
 
 def test_where_no_image_at_all_can_be_used_no_class_is_named(tmp_path: Path) -> None:

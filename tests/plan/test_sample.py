@@ -112,6 +112,9 @@ def test_rejects_are_sure_where_chance_cannot_be_the_reason() -> None:
     # all of 400 bad: 4 x 10,000 x sqrt(401/402 x 1/402 / 400 x 0.96) = 97.5
     assert sure(10_000, *[bad] * 400) == 9_903
     assert sure(10_000, *[good] * 400) == 0
+    # what changed meanwhile may be whole the next time
+    assert sure(3, bad, Outcome(0, "CHANGED"), good) == 1
+    assert sure(10_000, *[Outcome(0, "CHANGED")] * 400) == 0
 
 
 def test_totals_are_means_times_images_by_stratum_and_rejects_count_as_nothing() -> None:

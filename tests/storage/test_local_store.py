@@ -285,3 +285,11 @@ def test_a_relative_output_and_a_home_folder_work(tmp_path: Path, monkeypatch: p
     LocalStore("out").create("a", b"relative", durable=True)
     LocalStore("~/out").create("a", b"home", durable=True)
     assert files(tmp_path) == {"out/a": b"relative", "home/out/a": b"home"}
+
+
+def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "shard")
+    store = LocalStore(str(tmp_path))
+    assert store.read("shard") == b""
+    with pytest.raises(StorageError, match="shard"):
+        store.read_range("shard", 0, 10)
