@@ -47,8 +47,8 @@ _REFUSALS = (  # of the request to create a job; a text begins with the status
     (
         r"already (an )?active job|ALREADY_EXISTS",
         "An active job has this name: an earlier run's, this one's if an answer was lost, or somebody else's (gcloud dataflow "
-        "jobs list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job builds "
-        "the same dataset, yours joins it.",
+        "jobs list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job "
+        "builds the same dataset, yours joins it.",
     ),
     (
         _NETWORK,
