@@ -38,6 +38,21 @@ def _ended(number: signal.Signals, *args: str | Path) -> subprocess.CompletedPro
     return subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
 
 
+def _signalled_at_the_end(number: signal.Signals, program: list[str]) -> tuple[int, str]:
+    """Exit code of a program that gets a signal when it has said "ended", and what it says after that."""
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+    ) as child:
+        assert child.stdout is not None
+        assert "ended\n" in iter(child.stdout.readline, "")
+        child.send_signal(number)
+        try:
+            said, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    return child.returncode, said
+
+
 @signals
 def test_a_signal_after_a_build_is_complete_changes_nothing(tmp_path: Path, number: signal.Signals) -> None:
     photos = write_photos(tmp_path / "in", cat=2, dog=2)
@@ -70,17 +85,7 @@ def test_a_signal_ends_what_still_waits_when_a_command_has_ended(
     tmp_path: Path, number: signal.Signals, args: tuple[str, ...], code: int
 ) -> None:
     program = [sys.executable, "-c", WITH_A_THREAD, *(arg.format(tmp_path) for arg in args)]
-    with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
-    ) as child:
-        assert child.stdout is not None
-        assert "ended\n" in iter(child.stdout.readline, "")
-        child.send_signal(number)
-        try:
-            said, _ = child.communicate(timeout=60)
-        finally:
-            child.kill()
-    assert (child.returncode, said) == (code, "")
+    assert _signalled_at_the_end(number, program) == (code, "")
 
 
 # ``shardfeed`` with a command ``status`` of ours, beside a thread that waits.
@@ -94,7 +99,7 @@ threading.Thread(target=threading.Event().wait).start()
 try:
     code = __main__.main()
 finally:
-    print("ended", file=sys.stderr, flush=True)
+    print("ended", flush=True)
 """
 
 
@@ -106,15 +111,8 @@ finally:
 )
 def test_a_signal_does_not_change_how_code_that_is_not_ours_ended(number: signal.Signals, does: str, code: int) -> None:
     program = [sys.executable, "-c", OTHER_STATUS.format(does=does), "status", "/"]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment()) as child:
-        assert child.stderr is not None
-        assert "ended\n" in iter(child.stderr.readline, "")
-        child.send_signal(number)
-        try:
-            _, said = child.communicate(timeout=60)
-        finally:
-            child.kill()
-    assert (child.returncode, "stopped" in said) == (code, False)
+    ended, said = _signalled_at_the_end(number, program)
+    assert (ended, "stopped" in said) == (code, False)
 
 
 @signals
