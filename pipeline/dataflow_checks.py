@@ -1,7 +1,7 @@
 """What would fail on Dataflow and can be known before a VM is paid for: addresses, buckets, their region, permissions.
 
 Asked with the launcher's own credentials; whether the workers' service account may do the same is only known on the workers.
-Where a question cannot be asked (no permission to see a bucket, an emulator) nothing is refused: the job will tell.
+Where a question cannot be asked (an emulator, a bucket that says nothing) nothing is refused: the job will tell.
 """
 
 from __future__ import annotations
