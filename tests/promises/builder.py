@@ -10,6 +10,7 @@ The socket speaks pickles of our own making, from this user's own tests: a ``Req
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import gc
 import os
@@ -25,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder listens
+_PATIENCE = 200.0  # seconds that a command may take, which takes a few; then it is asked where it hangs, and killed
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,10 @@ def _supervise(connection: socket.socket) -> None:
 
 def _wait(pid: int, kill_after: float | None) -> int:
     process = os.pidfd_open(pid)
-    if not select.select([process], [], [], kill_after)[0]:
+    if not select.select([process], [], [], _PATIENCE if kill_after is None else kill_after)[0]:
+        if kill_after is None:
+            os.kill(pid, signal.SIGUSR1)
+            time.sleep(1)
         os.killpg(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -107,6 +112,7 @@ def _become(request: Request, out: int, err: int) -> None:
         os.setsid()
         os.dup2(out, 1)
         os.dup2(err, 2)
+        faulthandler.register(signal.SIGUSR1, err)
         os.environ.update(request.env)
         tempfile.tempdir = None  # asked again of the environment
         from pipeline.cli import main
