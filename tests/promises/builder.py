@@ -150,6 +150,7 @@ def _preload() -> None:
     setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))  # noqa: B010
     gc.collect()
     gc.freeze()  # else every child's collector copies every page
+    assert len(os.listdir("/proc/self/task")) == 1, "a library has started a thread"
 
 
 def main() -> None:

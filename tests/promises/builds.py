@@ -18,6 +18,9 @@ from tests.promises.builder import ADDRESS, Ended, Request, ask
 
 ROOT = Path(__file__).parents[2]
 
+# Libraries of Beam's start threads of their own when they are loaded, which a process that forks must not have.
+_NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -28,7 +31,7 @@ def start_builder() -> None:
     folder = tempfile.mkdtemp(prefix="builder-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[ADDRESS] = os.path.join(folder, "socket")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, **_NO_THREADS, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-c", "from tests.promises import builder; builder.main()"],
         cwd=ROOT,
