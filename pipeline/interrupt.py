@@ -24,7 +24,8 @@ from shardfeed.errors import IncompleteError
 from transforms.run_state import RUN
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_WORKERS_LOG = "apache_beam.runners.portability.local_job_service"  # says what workers log
+# The one says what workers log, the other that a worker's stream of elements broke off.
+_WORKERS_LOGS = ("apache_beam.runners.portability.local_job_service", "apache_beam.runners.worker.data_plane")
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
 _LOOK_SECONDS = 0.005  # between two looks whether it is
 _NAMES = (b"pipeline.helper_process", b"beam", b"prism")  # in what starts a helper, and Beam's workers and job servers
@@ -87,9 +88,10 @@ class StopSignals:
 def watch_workers(*, enabled: bool) -> Iterator[None]:
     """Worker processes of Beam's multi_processing mode, for the length of the block.
 
-    One that dies ends the run with exit 4: Beam itself would wait for ever. A warning of theirs that is none is not shown.
+    One that dies ends the run with exit 4: Beam itself would wait for ever. A warning of theirs that is none is not shown, nor
+    what Beam says of a lost worker beside that.
     """
-    before, log = threading.excepthook, logging.getLogger(_WORKERS_LOG)
+    before, logs = threading.excepthook, [logging.getLogger(name) for name in _WORKERS_LOGS]
 
     def hook(args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
@@ -100,17 +102,20 @@ def watch_workers(*, enabled: bool) -> Iterator[None]:
         yield
         return
     threading.excepthook = hook
-    log.addFilter(_is_news)
+    for log in logs:
+        log.addFilter(_is_news)
     try:
         yield
     finally:
-        log.removeFilter(_is_news)
+        for log in logs:
+            log.removeFilter(_is_news)
         threading.excepthook = before
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for what every worker says when it starts: no session was pickled for it (ours needs none)."""
-    return "No semi_persistent_directory found" not in record.getMessage()
+    """False for what every worker says when it starts (no session was pickled for it), and for a stream that broke off."""
+    text = record.getMessage()
+    return "No semi_persistent_directory found" not in text and "Failed to read inputs in the data plane" not in text
 
 
 def children() -> frozenset[int]:

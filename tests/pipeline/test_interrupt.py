@@ -209,7 +209,8 @@ def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_i
 
     assert (child.returncode, out) == (4, "")
     killed = r"Worker subprocess exited with return code (137|-9)"  # by a shell that waits for it, or that became it
-    assert re.search(rf"\nshardfeed: a worker process died \({killed}\)\. Rerun the same command to carry on\.\n", err)
+    message = rf"\nshardfeed: a worker process died \({killed}\)\. Rerun the same command to carry on\.\n"
+    assert re.fullmatch(message, said(err)), err
     assert _left_of(below) == []
     assert not (tmp_path / "out" / "manifest.json").exists()
 
