@@ -141,8 +141,7 @@ def end_children(*, but: Container[int] = ()) -> None:
 
 def _has_ended(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()  # from the third on
+        fields = _state_and_more(pid)
     except OSError:
         return True
     # Its first thread is a zombie until the others have ended, and then until its parent has asked for the exit code.
@@ -176,11 +175,27 @@ def leave(message: str) -> NoReturn:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes below ``pid``, the youngest generation first. Linux only; elsewhere there is nothing to see."""
-    found: list[int] = []
+    """Processes below ``pid``, the youngest generation first. Linux only; elsewhere there is nothing to see.
+
+    By what each process says of its parent: of the lists of children that the kernel keeps, one for each thread, those of a
+    thread that is just ending are missed.
+    """
+    below: dict[int, list[int]] = {}
     with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                for child in map(int, file.read().split()):
-                    found += [*descendants(child), child]
-    return found
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):  # it has ended
+                below.setdefault(int(_state_and_more(int(name))[1]), []).append(int(name))
+    found = below.pop(pid, [])
+    for child in found:
+        found += below.pop(child, [])
+    return found[::-1]
+
+
+def _state_and_more(pid: int) -> list[bytes]:
+    """What ``/proc/PID/stat`` has behind the command's name, which may hold anything: state, parent, and on.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()

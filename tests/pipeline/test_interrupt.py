@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -230,6 +231,30 @@ def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path,
 
     assert (child.returncode, out, said(err)) == (4, "", "\nshardfeed: stopped; rerun the same command to carry on.\n")
     assert _left_of(below) == []
+
+
+def test_a_child_is_found_while_threads_end() -> None:
+    """As those do that spoke to a worker that was killed, while the other workers are ended."""
+    end, started = threading.Event(), list[subprocess.Popen[str]]()
+    ending = [threading.Thread(target=lambda i=i: (end.wait(), time.sleep(i / 1000))) for i in range(200)]
+
+    def start() -> None:  # the kernel notes a child with the thread that started it
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
+        end.wait()
+        ending[-1].join()
+
+    starting = threading.Thread(target=start)
+    for thread in (*ending, starting):
+        thread.start()
+    while not started:
+        time.sleep(0.01)
+    end.set()
+    looks = []
+    while ending[-1].is_alive():
+        looks.append(started[0].pid in children())
+    starting.join()
+    started[0].communicate("\n", timeout=30)
+    assert looks and all(looks)
 
 
 def test_only_processes_of_the_run_are_ended() -> None:
