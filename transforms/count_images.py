@@ -8,6 +8,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
+from transforms.adding_up import add_up
 from transforms.elements import RefBatch, Totals
 from transforms.options import BuildOptions
 from transforms.totals import add_totals, count_batch
@@ -21,12 +22,7 @@ class CountImages(beam.PTransform[Any, Any]):
         self._options = options
 
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[Totals]:
-        # Without defaults: every listed section gives a batch, so there is always something to add up, and ten steps fewer.
-        return (
-            batches
-            | "CountBatches" >> beam.ParDo(_Count(self._options))
-            | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
-        )
+        return batches | "CountBatches" >> beam.ParDo(_Count(self._options)) | "AddUp" >> add_up(Totals, add_totals)
 
     def display_data(self) -> dict[str, Any]:
         return {"splits": self._options.splits}
@@ -48,22 +44,3 @@ class _Count(beam.DoFn):
         self._listed.inc(totals.candidates + skipped)
         self._bytes.inc(sum(split.bytes for split in totals.splits.values()))
         return [totals]
-
-
-@beam.typehints.with_input_types(Totals)
-@beam.typehints.with_output_types(Totals)
-class _Sum(beam.CombineFn):
-    def get_accumulator_coder(self) -> beam.coders.Coder:
-        return beam.coders.registry.get_coder(Totals)
-
-    def create_accumulator(self) -> Totals:
-        return Totals()
-
-    def add_input(self, accumulator: Totals, totals: Totals) -> Totals:
-        return add_totals((accumulator, totals))
-
-    def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
-        return add_totals(accumulators)
-
-    def extract_output(self, accumulator: Totals) -> Totals:
-        return accumulator

@@ -286,6 +286,11 @@ def add_counts(*many: Mapping[str, int]) -> dict[str, int]:
     """Sum of counts by name."""
     total: dict[str, int] = {}
     for counts in many:
-        for name, count in counts.items():
-            total[name] = total.get(name, 0) + count
+        add_into(total, counts)
     return total
+
+
+def add_into(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Adds counts by name to ``total``."""
+    for name, count in counts.items():
+        total[name] = total.get(name, 0) + count

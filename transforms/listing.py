@@ -21,7 +21,7 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.storage import retry
 from shardfeed.storage.base import Listed, Stat
-from transforms.elements import ImageRef, RefBatch, add_counts, pack_ref
+from transforms.elements import ImageRef, RefBatch, add_into, pack_ref
 from transforms.images.suffixes import IMAGE_SUFFIXES
 from transforms.input_roots import InputRoot, glob_regex
 from transforms.labels import Faulty
@@ -74,7 +74,7 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
         if folders is not None:
             folders.add(listed.key, reason)
         if reason is not None:
-            skipped = add_counts(skipped, {reason: 1})
+            add_into(skipped, {reason: 1})
             continue
         if len(listed.key) > 0xFFFF:
             raise UsageError(

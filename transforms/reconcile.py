@@ -8,6 +8,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
+from transforms.adding_up import add_up
 from transforms.elements import Counts, PartResult, Plan, Totals, Verdict
 from transforms.reconciling import RejectLimit, counts_of, judge, sum_counts
 from transforms.run_state import RUN
@@ -26,7 +27,7 @@ class Reconcile(beam.PTransform[Any, Any]):
         return (
             parts
             | "CountParts" >> beam.Map(counts_of).with_output_types(Counts)
-            | "AddUp" >> beam.CombineGlobally(_Sum()).without_defaults()
+            | "AddUp" >> add_up(Counts, sum_counts)
             | "Judge" >> beam.ParDo(_Judge(self.limit), AsSingleton(self.totals), AsSingleton(self.plan))
         )
 
@@ -43,29 +44,3 @@ class _Judge(beam.DoFn):
     def process(self, counts: Counts, totals: Totals, plan: Plan) -> Iterable[Verdict]:
         RUN.enter("publishing")
         return [judge(counts, totals, plan, self._limit)]
-
-
-@beam.typehints.with_input_types(Counts)
-@beam.typehints.with_output_types(Counts)
-class _Sum(beam.CombineFn):
-    def get_accumulator_coder(self) -> beam.coders.Coder:
-        return beam.coders.registry.get_coder(beam.typehints.List[Counts])
-
-    def create_accumulator(self) -> list[Counts]:
-        return []
-
-    def add_input(self, accumulator: list[Counts], counts: Counts) -> list[Counts]:
-        accumulator.append(counts)
-        return accumulator if len(accumulator) < _COMPACT else [sum_counts(accumulator)]
-
-    def merge_accumulators(self, accumulators: Iterable[list[Counts]]) -> list[Counts]:
-        return [sum_counts(counts for accumulator in accumulators for counts in accumulator)]
-
-    def compact(self, accumulator: list[Counts]) -> list[Counts]:
-        return [sum_counts(accumulator)]
-
-    def extract_output(self, accumulator: list[Counts]) -> Counts:
-        return sum_counts(accumulator)
-
-
-_COMPACT = 256  # summing one by one would copy the growing list of rejects by part each time

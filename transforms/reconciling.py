@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
 from shardfeed.hashing import MASK128
-from transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts
+from transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 
 DEFAULT_SHARE = Fraction(1, 100)
 DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
@@ -73,12 +73,13 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
     by_part: list[tuple[str, int, int]] = []
     for counts in many:
-        images, fixes = add_counts(images, counts.images), add_counts(fixes, counts.fixes)
-        rejected = add_counts(rejected, counts.rejected)
+        add_into(images, counts.images)
+        add_into(fixes, counts.fixes)
+        add_into(rejected, counts.rejected)
         for split, key_sum in counts.key_sums.items():
             key_sums[split] = (key_sums.get(split, 0) + key_sum) & MASK128
         for split, by_class in counts.class_counts.items():
-            class_counts[split] = add_counts(class_counts.get(split, {}), by_class)
+            add_into(class_counts.setdefault(split, {}), by_class)
         stats = _add_stats(stats, counts.stats)
         by_part += counts.rejects_by_part
     return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))

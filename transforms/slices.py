@@ -25,7 +25,7 @@ from shardfeed.hashing import hash64, key_hash
 from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, ChecksumError, Source
 from transforms.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
-from transforms.elements import ImageRef, Plan
+from transforms.elements import ImageRef, Plan, add_into
 from transforms.images.limits import MAX_FILE_BYTES
 from transforms.images.process import PixelStats, check_size, process_image
 from transforms.images.rejects import Reason, RejectError
@@ -59,8 +59,8 @@ class Slice:
     def merge(self, other: Slice) -> None:
         """Adds another's rejects and sums to these; its records are left to the caller."""
         self.rejects += other.rejects
-        _add_counts(self.fixes, other.fixes)
-        _add_counts(self.class_counts, other.class_counts)
+        add_into(self.fixes, other.fixes)
+        add_into(self.class_counts, other.class_counts)
         self.stats += other.stats
         self.key_sum += other.key_sum
         self.spent.add(other.spent)
@@ -250,8 +250,3 @@ def cut_slices(refs: Sequence[ImageRef], threads: int, most_bytes: int) -> Itera
             piece, size = [], 0
     if piece:
         yield piece
-
-
-def _add_counts(into: dict[str, int], counts: dict[str, int]) -> None:
-    for name, count in counts.items():
-        into[name] = into.get(name, 0) + count

@@ -11,7 +11,7 @@ from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.hashing import MASK128, hash128, key_hash
-from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_counts, pack_ref, unpack_refs
+from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_into, pack_ref, unpack_refs
 from transforms.estimate import estimate_record_bytes, estimate_work
 from transforms.labels import FOLDERS, Faulty, UnlabelledError, class_of, label_key, parse_splits
 from transforms.options import BuildOptions
@@ -67,34 +67,40 @@ def _listing_hash(ref: ImageRef) -> int:
 
 def add_totals(many: Iterable[Totals]) -> Totals:
     """Sum of totals, in any order."""
-    splits: dict[str, SplitTotals] = {}
+    splits: dict[str, _SplitSum] = {}
     digest = 0
     skipped: dict[str, int] = {}
     faults: dict[str, tuple[int, tuple[str, ...]]] = {}
     for totals in many:
         digest = (digest + totals.digest) & MASK128
-        skipped = add_counts(skipped, totals.skipped)
+        add_into(skipped, totals.skipped)
         for name, split in totals.splits.items():
-            splits[name] = _add_splits(splits[name], split) if name in splits else split
+            splits.setdefault(name, _SplitSum()).add(split)
         for what, (count, keys) in totals.faults.items():
             before, shown = faults.get(what, (0, ()))
             faults[what] = (before + count, tuple(sorted({*shown, *keys})[:_EXAMPLES]))
-    return Totals(splits, digest, skipped, faults)
+    return Totals({name: split.totals() for name, split in splits.items()}, digest, skipped, faults)
 
 
-def _add_splits(one: SplitTotals, two: SplitTotals) -> SplitTotals:
-    by_class = dict(one.by_class)
-    for name, (images, size) in two.by_class.items():
-        before = by_class.get(name, (0, 0))
-        by_class[name] = (before[0] + images, before[1] + size)
-    return SplitTotals(
-        one.images + two.images,
-        one.bytes + two.bytes,
-        one.estimate + two.estimate,
-        (one.key_sum + two.key_sum) & MASK128,
-        by_class,
-        one.work + two.work,
-    )
+class _SplitSum:
+    """A split's totals in the making: to add takes as long as what is added, however many classes there are by then."""
+
+    def __init__(self) -> None:
+        self._images = self._bytes = self._estimate = self._key_sum = self._work = 0
+        self._by_class: dict[str, tuple[int, int]] = {}
+
+    def add(self, split: SplitTotals) -> None:
+        self._images += split.images
+        self._bytes += split.bytes
+        self._estimate += split.estimate
+        self._key_sum = (self._key_sum + split.key_sum) & MASK128
+        self._work += split.work
+        for name, (images, size) in split.by_class.items():
+            before = self._by_class.get(name, (0, 0))
+            self._by_class[name] = (before[0] + images, before[1] + size)
+
+    def totals(self) -> SplitTotals:
+        return SplitTotals(self._images, self._bytes, self._estimate, self._key_sum, self._by_class, self._work)
 
 
 def listing_of(totals: Totals) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def test_accumulators_of_sums_travel_by_our_coders_too(proto: Proto) -> None:
             found[transform.unique_name] = set(_names_in(coders.get_by_id(payload.accumulator_coder_id)))
 
     assert found == {
-        "CountImages/AddUp/CombinePerKey": {"TotalsCoder"},
+        "CountImages/AddUp/CombinePerKey": {"ListCoder", "TotalsCoder"},
         "Reconcile/AddUp/CombinePerKey": {"ListCoder", "CountsCoder"},
     }
 

@@ -1,0 +1,27 @@
+"""Sums of many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from transforms.adding_up import _Sum
+
+
+def test_some_hundred_are_added_at_a_time() -> None:
+    added: list[int] = []
+
+    def add(numbers: Iterable[int]) -> int:
+        given = list(numbers)
+        added.append(len(given))
+        return sum(given)
+
+    step = _Sum(int, add)
+    some, more = step.create_accumulator(), step.create_accumulator()
+    for number in range(1000):
+        some = step.add_input(some, number)
+    for number in range(10):
+        more = step.add_input(more, number)
+
+    merged = step.merge_accumulators([step.compact(some), more, step.create_accumulator()])
+    assert step.extract_output(merged) == 499_545
+    assert added == [256, 256, 256, 235, 11, 1]
