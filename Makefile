@@ -74,7 +74,7 @@ engines: $(VENV)/.test
 	@tools/wheels.sh $(BIN)/python
 
 test: lint engines
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 2
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 clean:
 	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,9 +14,8 @@ from typing import Any
 from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 _LOGGERS = ("apache_beam.runners.common", sdk_worker.__name__)  # of a step, of the request to run it
-# Of a worker, that talk with the engine, and of an engine in the launcher, that talks with workers; the last, of a worker in the
-# launcher, has the worker's id behind it.
-_THREADS = ("read_grpc_client_inputs", "read_state", "forward_grpc_outputs", "beam_control_read", "run_worker_")
+# Of a worker, that talk with the engine; the last, of a worker in the launcher, has the worker's id behind it.
+_THREADS = ("read_grpc_client_inputs", "read_state", "forward_grpc_outputs", "run_worker_")
 
 
 def leave_failures_to_launcher() -> None:

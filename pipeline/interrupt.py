@@ -24,8 +24,14 @@ from shardfeed.errors import IncompleteError
 from transforms.run_state import RUN
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# The one says what workers log, the other that a worker's stream of elements broke off.
-_WORKERS_LOGS = ("apache_beam.runners.portability.local_job_service", "apache_beam.runners.worker.data_plane")
+# What is not shown of Beam's log in the launcher. What every worker says when it starts, that no session was pickled for it (ours
+# needs none); and, of a worker that was lost, that its stream of elements broke off and that it could not be told to end.
+_NO_NEWS = {
+    "apache_beam.runners.portability.local_job_service": "No semi_persistent_directory found",
+    "apache_beam.runners.worker.data_plane": "Failed to read inputs in the data plane",
+    "apache_beam.runners.portability.fn_api_runner.worker_handlers": "Error closing worker_handler",
+}
+_OF_WORKERS = "beam_control_read"  # the thread of an engine in the launcher that hears a worker's answers
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
 _LOOK_SECONDS = 0.005  # between two looks whether it is
 _NAMES = (b"pipeline.helper_process", b"beam", b"prism")  # in what starts a helper, and Beam's workers and job servers
@@ -91,31 +97,30 @@ def watch_workers(*, enabled: bool) -> Iterator[None]:
     One that dies ends the run with exit 4: Beam itself would wait for ever. A warning of theirs that is none is not shown, nor
     what Beam says of a lost worker beside that.
     """
-    before, logs = threading.excepthook, [logging.getLogger(name) for name in _WORKERS_LOGS]
+    before = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
         if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
             leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
-        before(args)
+        if args.thread is None or args.thread.name != _OF_WORKERS:
+            before(args)
 
     if not enabled:
         yield
         return
     threading.excepthook = hook
-    for log in logs:
-        log.addFilter(_is_news)
+    for name in _NO_NEWS:
+        logging.getLogger(name).addFilter(_is_news)
     try:
         yield
     finally:
-        for log in logs:
-            log.removeFilter(_is_news)
+        for name in _NO_NEWS:
+            logging.getLogger(name).removeFilter(_is_news)
         threading.excepthook = before
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for what every worker says when it starts (no session was pickled for it), and for a stream that broke off."""
-    text = record.getMessage()
-    return "No semi_persistent_directory found" not in text and "Failed to read inputs in the data plane" not in text
+    return _NO_NEWS[record.name] not in record.getMessage()
 
 
 def children() -> frozenset[int]:
@@ -177,13 +182,15 @@ def leave(message: str) -> NoReturn:
 def descendants(pid: int) -> list[int]:
     """Processes below ``pid``, the youngest generation first. Linux only; elsewhere there is nothing to see.
 
-    By what each process says of its parent: of the lists of children that the kernel keeps, one for each thread, those of a
-    thread that is just ending are missed.
+    By what each process says of its parent. The kernel also lists children, but by the thread that started them: where a thread
+    ends meanwhile, its list cannot be read any more, and its children are in one that was read before.
     """
     below: dict[int, list[int]] = {}
     with contextlib.suppress(OSError):
+        if os.readlink("/proc/self") != str(os.getpid()):  # of other processes' numbers, a container's host's
+            return []
         for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # it has ended, or is not shown to us
                 below.setdefault(int(_state_and_more(int(name))[1]), []).append(int(name))
     found = below.pop(pid, [])
     for child in found:

@@ -1,19 +1,23 @@
-"""Elements of one kind -> their sum."""
+"""Elements of one kind -> their sum, some hundred at a time.
+
+A sum grows with the classes and with the parts that have rejects. Adding elements one by one would copy it for each of them.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import apache_beam as beam
 
-_SOME = 256  # adding one by one would copy the growing sum each time: all classes, all parts with a reject
+_SOME = 256  # elements
 
 _Element = TypeVar("_Element")
 
 
 def add_up(kind: type[_Element], add: Callable[[Iterable[_Element]], _Element]) -> beam.PTransform[Any, Any]:
-    """A step that adds up what it is given, in any order, by ``add``; without any input it gives nothing.
+    """A step that adds up what it is given, in any order, by ``add``; of nothing it makes nothing.
 
-    Nothing to add up does not occur: every listed section gives a batch. Beam's default for it would be ten steps more.
+    Nothing to add up does not occur: every listed section gives a batch, and an input without images is refused before there are
+    parts to count. Beam's default for it would be ten steps more.
     """
     return beam.CombineGlobally(_Sum(kind, add).with_input_types(kind).with_output_types(kind)).without_defaults()
 

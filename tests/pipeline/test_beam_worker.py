@@ -20,11 +20,11 @@ LOST: type[BaseException] = _channel._MultiThreadedRendezvous  # what a stream o
     [
         ("run_worker_job-001[job]_ref_Environment_default_environment_1", LOST, False),
         ("read_state", LOST, False),
-        ("beam_control_read", grpc.RpcError, False),
+        ("read_grpc_client_inputs", grpc.RpcError, False),
         ("run_worker_job-001", ValueError, True),
         ("another", LOST, True),
     ],
-    ids=["a worker in the launcher", "its state", "its engine", "a bug", "another thread"],
+    ids=["a worker in the launcher", "its state", "its elements", "a bug", "another thread"],
 )
 def test_a_thread_that_talks_with_the_engine_does_not_say_that_it_was_lost(
     thread: str, error: type[BaseException], shown: bool

@@ -172,7 +172,6 @@ def test_a_program_that_forks_during_the_build_does_not_hold_it_up(
         photos,
         tmp_path / "out",
         hooks=[partial(hooks.at_part_of_helper, 0, fork_for_ever), partial(hooks.helpers, 1)],
-        kill_after=60,
     )
     assert ended.code == 0, ended.err
     assert disk.digests(tmp_path / "out") == alone
@@ -188,7 +187,6 @@ def test_a_helper_that_does_not_answer_is_given_up(photos: Path, alone: dict[str
         photos,
         tmp_path / "out",
         hooks=[hooks.impatient, partial(hooks.at_part_of_helper, 0, stop), partial(hooks.helpers, 1)],
-        kill_after=60,
     )
     assert (ended.code, ended.err) == (0, "")
     assert disk.digests(tmp_path / "out") == alone
@@ -202,7 +200,7 @@ def test_what_other_code_prints_in_a_helper_is_nothing(photos: Path, alone: dict
     log = tmp_path / "images"
     log.touch()
     noise = [hooks.noisy_helpers, partial(hooks.count_images, log), partial(hooks.helpers, 1, made=40)]
-    assert builds.build(photos, tmp_path / "out", hooks=noise, kill_after=60).code == 0
+    assert builds.build(photos, tmp_path / "out", hooks=noise).code == 0
     assert log.stat().st_size <= 40
     assert disk.digests(tmp_path / "out") == alone
 

@@ -236,25 +236,52 @@ def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path,
 def test_a_child_is_found_while_threads_end() -> None:
     """As those do that spoke to a worker that was killed, while the other workers are ended."""
     end, started = threading.Event(), list[subprocess.Popen[str]]()
-    ending = [threading.Thread(target=lambda i=i: (end.wait(), time.sleep(i / 1000))) for i in range(200)]
+    ending = [
+        threading.Thread(target=lambda i=i: (end.wait(60), time.sleep(i / 1000)), daemon=True) for i in range(200)
+    ]
 
-    def start() -> None:  # the kernel notes a child with the thread that started it
+    def start() -> (
+        None
+    ):  # the kernel notes a child with the thread that started it, or, once that has ended, with another
         started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
-        end.wait()
-        ending[-1].join()
+        ending[100].join()
 
-    starting = threading.Thread(target=start)
+    starting = threading.Thread(target=start, daemon=True)
     for thread in (*ending, starting):
         thread.start()
-    while not started:
+    while starting.is_alive() and not started:
         time.sleep(0.01)
     end.set()
     looks = []
     while ending[-1].is_alive():
         looks.append(started[0].pid in children())
-    starting.join()
     started[0].communicate("\n", timeout=30)
     assert looks and all(looks)
+
+
+# Prints its number and starts the next of the names that it is given; the last waits for a line.
+CHAIN = """
+import ctypes, os, subprocess, sys
+code, name, *names = sys.argv[1:]
+ctypes.CDLL(None).prctl(15, name.encode())  # PR_SET_NAME
+print(os.getpid(), flush=True)
+subprocess.run([sys.executable, "-c", code, code, *names]) if names else input()
+"""
+
+
+def test_descendants_come_the_youngest_first_whatever_they_call_themselves() -> None:
+    names = ("x) Z 1 (", "tmux: server", ") S 0 0", "last")
+    with subprocess.Popen(
+        [sys.executable, "-c", CHAIN, CHAIN, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        pids = [int(first.stdout.readline()) for _ in names]
+        below = [pid for pid in descendants(os.getpid()) if pid in pids], descendants(pids[1]), descendants(pids[-1])
+        called = [Path(f"/proc/{pid}/comm").read_text() for pid in pids]
+        first.communicate("\n", timeout=30)
+    assert pids[0] == first.pid
+    assert called == [name + "\n" for name in names]
+    assert below == (pids[::-1], pids[:1:-1], [])
 
 
 def test_only_processes_of_the_run_are_ended() -> None:

@@ -26,40 +26,50 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder listens
-_PATIENCE = 200.0  # seconds that a command may take, which takes a few; then it is asked where it hangs, and killed
 
 
 @dataclass(frozen=True)
 class Request:
     """A command line of ``shardfeed``, and what its process does to itself before (see ``hooks.py``).
 
-    ``kill_after``: seconds until the process and its children get SIGKILL from outside.
+    ``kill_after``: seconds until the process and its children get SIGKILL from outside. ``patience``: seconds after which it is
+    asked where it hangs, and killed.
     """
 
     argv: tuple[str, ...]
     hooks: tuple[Callable[[], None], ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     kill_after: float | None = None
+    patience: float = 200.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: exit code (minus the signal's number when one ended it), what it printed, how long it took."""
+    """How the process ended: exit code (minus the signal's number when one ended it), what it printed, how long it took.
+
+    ``hung``: whether it was killed for want of an end; such an answer is nobody's (see ``ask``).
+    """
 
     code: int
     out: str
     err: str
     seconds: float
+    hung: bool = False
 
 
 def ask(request: Request) -> Ended:
-    """Has a builder that is already there run a command, and waits for its end. From any process or thread."""
+    """Has a builder that is already there run a command, and waits for its end. From any process or thread.
+
+    Raises:
+        AssertionError: it did not end; with the stacks of its threads.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ[ADDRESS])
         with connection.makefile("wb") as sending:
             pickle.dump(request, sending)
         with connection.makefile("rb") as receiving:
             ended: Ended = pickle.load(receiving)
+    assert not ended.hung, f"{request.argv} did not end within {request.patience:g} s:\n{ended.err}"
     return ended
 
 
@@ -86,24 +96,26 @@ def _supervise(connection: socket.socket) -> None:
         if pid == 0:
             connection.close()
             _become(request, out.fileno(), err.fileno())
-        code = _wait(pid, request.kill_after)
+        code, hung = _wait(pid, request)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # workers of a launcher that was killed
         out.seek(0)
         err.seek(0)
-        ended = Ended(code, out.read().decode(), err.read().decode(), time.monotonic() - began)
+        ended = Ended(code, out.read().decode(), err.read().decode(), time.monotonic() - began, hung)
     with connection.makefile("wb") as sending, contextlib.suppress(BrokenPipeError):
         pickle.dump(ended, sending)
 
 
-def _wait(pid: int, kill_after: float | None) -> int:
-    process = os.pidfd_open(pid)
-    if not select.select([process], [], [], _PATIENCE if kill_after is None else kill_after)[0]:
-        if kill_after is None:
-            os.kill(pid, signal.SIGUSR1)
-            time.sleep(1)
+def _wait(pid: int, request: Request) -> tuple[int, bool]:
+    """Exit code, and whether the process hung."""
+    process, hung = os.pidfd_open(pid), False
+    if not select.select([process], [], [], request.patience if request.kill_after is None else request.kill_after)[0]:
+        hung = request.kill_after is None
+        if hung:
+            os.kill(pid, signal.SIGUSR1)  # its threads' stacks
+            time.sleep(0.5)
         os.killpg(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), hung
 
 
 def _become(request: Request, out: int, err: int) -> None:

@@ -34,8 +34,10 @@ def test_order_and_batches_do_not_matter(rng: random.Random, pieces: int) -> Non
     batches = [_batch(refs[i::pieces], {"hidden": 1} if i == 0 else {}) for i in range(pieces)]
     partial = [_totals(batches[i : i + 2]) for i in range(0, pieces, 2)]
     rng.shuffle(partial)
+    given = [totals.to_bytes() for totals in partial]
 
     assert add_totals(partial) == _totals([_batch(REFS, {"hidden": 1})])
+    assert [totals.to_bytes() for totals in partial] == given
 
 
 def test_sums_are_what_they_say() -> None:
