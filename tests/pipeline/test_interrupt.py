@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import select
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed as reader
-from pipeline.interrupt import children, descendants, end_children
+from pipeline.interrupt import children, descendants, end_children, watch_workers
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
@@ -240,9 +241,8 @@ def test_a_child_is_found_while_threads_end() -> None:
         threading.Thread(target=lambda i=i: (end.wait(60), time.sleep(i / 1000)), daemon=True) for i in range(200)
     ]
 
-    def start() -> (
-        None
-    ):  # the kernel notes a child with the thread that started it, or, once that has ended, with another
+    # The kernel notes a child with the thread that started it, or, once that has ended, with another.
+    def start() -> None:
         started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
         ending[100].join()
 
@@ -282,6 +282,25 @@ def test_descendants_come_the_youngest_first_whatever_they_call_themselves() -> 
     assert pids[0] == first.pid
     assert called == [name + "\n" for name in names]
     assert below == (pids[::-1], pids[:1:-1], [])
+
+
+def test_of_what_beam_says_beside_a_lost_worker_nothing_else_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "apache_beam")  # an earlier test's build may have silenced it
+    relayed = "apache_beam.runners.portability.local_job_service"
+    lines = {
+        "apache_beam.runners.worker.data_plane": "Failed to read inputs in the data plane.",
+        "apache_beam.runners.portability.fn_api_runner.worker_handlers": "Error closing worker_handler <one>",
+    }
+    with watch_workers(enabled=True):
+        for name, line in lines.items():
+            logging.getLogger(name).error(line)
+            logging.getLogger(name).error("another")
+            logging.getLogger(relayed).error(f"Worker: {line}")
+    logging.getLogger(relayed).warning("No semi_persistent_directory found")  # the filters are gone
+    assert [record.getMessage() for record in caplog.records] == [
+        *(said for line in lines.values() for said in ("another", f"Worker: {line}")),
+        "No semi_persistent_directory found",
+    ]
 
 
 def test_only_processes_of_the_run_are_ended() -> None:
