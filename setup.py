@@ -1,7 +1,7 @@
 """Exists because Dataflow's ``--setup_file`` wants a file of this name; all metadata is in pyproject.toml.
 
 The one addition: a source package that is built for workers asks for the codecs of their launcher, which it gives in
-``SHARDFEED_PINS="pillow==12.3.0 cykooz-resizer==4.0.1"`` (pipeline/worker_package.py says why).
+``SHARDFEED_PINS="pillow==12.3.0 simplejpeg==1.9.0 cykooz-resizer==4.0.1"`` (pipeline/worker_package.py says why).
 """
 
 import os

@@ -1,6 +1,6 @@
 """A small convolutional network in plain JAX, fed without TensorFlow.
 
-    pip install 'shardfeed[arrays]' 'jax[cpu]'      # or jax[cuda12], jax[tpu]
+    pip install shardfeed 'jax[cpu]'      # or jax[cuda12], jax[tpu]
     python examples/train_jax.py out/ --epochs 5
 
 One process a host: each reads its own share, and every record is used exactly once over all of them. A run that stopped after

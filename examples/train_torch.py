@@ -1,6 +1,6 @@
 """A small convolutional network in PyTorch, fed without TensorFlow.
 
-    pip install 'shardfeed[arrays]' torch
+    pip install shardfeed torch
     python examples/train_torch.py out/ --epochs 5
     torchrun --nproc_per_node 8 examples/train_torch.py out/      # each process reads its own share
 

@@ -82,8 +82,6 @@ _HOMES = {
     "verify": "verify",
 }
 
-_EXTRAS = {"ArrayBatches": "arrays", "array_batches": "arrays", "Benchmark": "arrays", "benchmark": "arrays"}
-
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
@@ -91,11 +89,10 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name not in ("numpy", "tensorflow"):
+        if error.name != "tensorflow":
             raise
         raise ImportError(
-            f"shardfeed.{name} needs {error.name}, which is not installed here: "
-            f"pip install 'shardfeed[{_EXTRAS.get(name, 'tf')}]'"
+            f"shardfeed.{name} needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'"
         ) from error
     globals()[name] = value
     return value

@@ -1,8 +1,8 @@
 """One image as stored to pixels without TensorFlow, by the manifest's image format.
 
-The one decision: JPEG goes through simplejpeg where it is installed, everything else through Pillow. Both decode with
-libjpeg-turbo's accurate inverse DCT and smooth upsampling, so the pixels are those of ``shardfeed.load`` to the bit; simplejpeg
-writes them straight into the batch and takes half of Pillow's time. OpenCV and imagecodecs are no faster (186 photos of
+simplejpeg decodes JPEG, Pillow everything else. simplejpeg uses libjpeg-turbo's accurate inverse DCT and smooth upsampling, so
+the pixels are those of ``shardfeed.load`` to the bit. It refuses damage of which libjpeg only warns, writes pixels straight into
+the batch, and takes half of Pillow's time. OpenCV and imagecodecs are no faster (186 photos of
 224 × 224, one thread: Pillow 2,036 img/s, simplejpeg 4,242, imagecodecs 4,132, OpenCV 3,324) and a hundred times as large.
 All of them release the interpreter's lock while they decode.
 """
@@ -12,17 +12,16 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+import simplejpeg
 from numpy.typing import NDArray
 
 from shardfeed.array_columns import Bytes
 from shardfeed.errors import UsageError, clip
 from shardfeed.manifest import ImageInfo
-from shardfeed.verify_record import check_jpeg_end, decoder_text
-from shardfeed.warning import warn
+from shardfeed.verify_record import decoder_text
 
 Pixels = NDArray[np.uint8]
 Decode = Callable[[Bytes, Pixels], None]
@@ -45,8 +44,8 @@ def image_decoder(image: ImageInfo) -> Decode:
     """
     if image.format == "raw":
         return _raw
-    if image.format == "jpeg" and (simplejpeg := _simplejpeg()) is not None:
-        return functools.partial(_jpeg, simplejpeg)
+    if image.format == "jpeg":
+        return _jpeg
     return functools.partial(_pillow, _pillow_image(image.format), image.format)
 
 
@@ -56,27 +55,15 @@ def _raw(data: Bytes, out: Pixels) -> None:
     out[...] = np.frombuffer(data, np.uint8).reshape(out.shape)
 
 
-def _jpeg(simplejpeg: Any, data: Bytes, out: Pixels) -> None:
+def _jpeg(data: Bytes, out: Pixels) -> None:
+    expected = f"a jpeg image of {_shape(out.shape)}"
     try:
         # Larger than the buffer is an error before anything is written; smaller shows in the shape that comes back.
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
-        # It refuses what libjpeg only warns of, which a photo kept as it was may have. TensorFlow, Pillow and so ``verify``
-        # accept that, with equal pixels (but for progressive images, which no build writes).
-        return _refused_by_simplejpeg(error, data, out)
+        raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None
     if pixels.shape != out.shape:
-        raise ImageProblem(f"a jpeg image of {_shape(out.shape)}", _shape(pixels.shape))
-
-
-def _refused_by_simplejpeg(error: ValueError, data: Bytes, out: Pixels) -> None:
-    try:
-        pillow = _pillow_image("jpeg")
-    except UsageError:  # a trainer may have no Pillow, and the record is named all the same
-        raise ImageProblem(
-            f"a jpeg image of {_shape(out.shape)} that decodes",
-            f"{clip(decoder_text(error), 100)} (Pillow, which reads what libjpeg only warns of, is not installed)",
-        ) from None
-    _pillow(pillow, "jpeg", data, out)
+        raise ImageProblem(expected, _shape(pixels.shape))
 
 
 def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
@@ -86,8 +73,6 @@ def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
             size = (picture.height, picture.width)
             # WebP has no gray: its colours are equal, and convert("L") rounds as ``shardfeed.load`` does.
             pixels = np.asarray(picture.convert("RGB" if out.shape[2] == 3 else "L")) if size == out.shape[:2] else None
-        if image_format == "jpeg":
-            check_jpeg_end(bytes(data))
     except Exception as error:  # Pillow raises nearly anything on damaged data
         raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None
     if pixels is None:
@@ -97,17 +82,6 @@ def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
 
 def _shape(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
-
-
-def _simplejpeg() -> Any:
-    try:
-        return import_module("simplejpeg")
-    except ImportError:
-        warn(
-            "simplejpeg is not installed: JPEGs are decoded with Pillow, to the same pixels at about half the speed. "
-            "Install it with: pip install 'shardfeed[arrays]'"
-        )
-        return None
 
 
 def _pillow_image(image_format: str) -> Any:

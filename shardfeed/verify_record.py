@@ -1,7 +1,7 @@
 """Deep verification of one record: the columns, their types, and that the image is the one they describe.
 
-The one decision: what decodes is given. ``verify`` decodes with Pillow, which workers have; ``explain_errors`` with TensorFlow,
-which is there where it is needed, and whose refusal is the one to explain.
+The decoder is an argument. ``verify`` decodes with simplejpeg or Pillow, as builds do. ``explain_errors`` decodes with
+TensorFlow, whose refusal is the one to explain.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ COLUMNS: dict[str, tuple[type, int]] = {
 }
 """Columns of every record: type and number of values."""
 
-_START_OF_SCAN, _END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"  # neither occurs in coded data, where 00 follows each FF
-
 
 class RecordProblem(Exception):
     """What is wrong with a record."""
@@ -37,19 +35,19 @@ class RecordProblem(Exception):
 
 Look = Callable[[bytes, tuple[int, int]], tuple[int, int, str]]
 """Height, width and Pillow's mode of a compressed image, which is decoded if it has the height and width that are given. Raises
-anything where it cannot."""
+anything if it cannot."""
 
 
 class RecordCheck:
-    """Checks records of one dataset; safe to share between threads. ``look``: None decodes with Pillow.
+    """Checks records of one dataset; safe to share between threads. ``look``: None decodes with simplejpeg or Pillow.
 
     Raises:
-        UsageError: the images are compressed and Pillow is not installed.
+        UsageError: the images are PNG or WebP and Pillow is not installed.
     """
 
     def __init__(self, manifest: Manifest, look: Look | None = None) -> None:
         self._classes, self._image = [name.encode() for name in manifest.classes], manifest.image
-        self._look = look if look is not None or manifest.image.format == "raw" else _pillow_look(manifest.image)
+        self._look = look if look is not None or manifest.image.format == "raw" else _image_look(manifest.image)
 
     def __call__(self, data: bytes) -> tuple[bytes, int]:
         """(key, class index) of a record that is in order.
@@ -96,13 +94,22 @@ def decoder_text(error: Exception) -> str:
     return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text)
 
 
-def check_jpeg_end(image: bytes) -> None:
-    """Raises ValueError where no end marker follows the last scan of a JPEG.
+def _image_look(info: ImageInfo) -> Look:
+    return _jpeg_look() if info.format == "jpeg" else _pillow_look(info)
 
-    Pillow reads such a file if bytes enough for all pixels are there; TensorFlow, and so ``load``, refuses it.
-    """
-    if image.find(_END_OF_IMAGE, image.rfind(_START_OF_SCAN)) < 0:
-        raise ValueError("no end marker (FF D9)")
+
+def _jpeg_look() -> Look:
+    """By simplejpeg, which refuses what libjpeg only warns of: pixels lost to damage, or an end marker."""
+    import simplejpeg
+
+    def look(image: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(image)
+        mode = {"Gray": "L", "YCbCr": "RGB", "RGB": "RGB"}.get(colours, colours)
+        if size == (height, width):
+            simplejpeg.decode_jpeg(image, "GRAY" if mode == "L" else "RGB")
+        return height, width, mode
+
+    return look
 
 
 def _pillow_look(info: ImageInfo) -> Look:
@@ -118,8 +125,6 @@ def _pillow_look(info: ImageInfo) -> Look:
         with Image.open(io.BytesIO(image), formats=[info.format.upper()]) as picture:
             if size == (picture.height, picture.width):
                 picture.load()
-                if info.format == "jpeg":
-                    check_jpeg_end(image)
             return picture.height, picture.width, picture.mode
 
     return look

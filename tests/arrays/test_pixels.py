@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -46,35 +45,8 @@ def test_real_photos_decode_to_tensorflows_pixels(tmp_path: Path, quality: int, 
         assert np.array_equal(pixels, tf.io.decode_jpeg(out.getvalue(), dct_method="INTEGER_ACCURATE").numpy())
 
 
-def test_a_photo_that_libjpeg_only_warns_of_is_read_as_tensorflow_reads_it() -> None:
-    import tensorflow as tf
-
-    data = PHOTOS[0].read_bytes()
-    data = data[: len(data) // 2] + b"\xff\xd9"
-    expected = tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE").numpy()
-    pixels = np.zeros(expected.shape, np.uint8)
-
-    image_decoder(_info("jpeg", *expected.shape[:2]))(data, pixels)
-
-    assert np.array_equal(pixels, expected)
-
-
 def _info(image_format: str, height: int, width: int) -> ImageInfo:
     return ImageInfo(height, width, 3, image_format, (0.0,) * 3, (0.0,) * 3)
-
-
-def test_pillow_takes_the_place_of_simplejpeg_with_a_warning_and_the_same_pixels(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    write_dataset(tmp_path, size=(33, 47), splits={"test": 9})
-    (fast,) = shardfeed.array_batches(tmp_path, "test", 9)
-    monkeypatch.setitem(sys.modules, "simplejpeg", None)
-
-    with pytest.warns(UserWarning, match="simplejpeg is not installed.*pip install 'shardfeed") as warned:
-        (slow,) = shardfeed.array_batches(tmp_path, "test", 9)
-
-    assert warned[0].filename == __file__
-    assert np.array_equal(fast[0], slow[0])
 
 
 @pytest.mark.parametrize("image_format", ["png", "webp"])
@@ -101,13 +73,6 @@ def test_neither_tensorflow_nor_pillow_is_loaded(tmp_path: Path, image_format: s
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
-
-
-def test_no_warning_is_given_where_simplejpeg_is_installed(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        shardfeed.array_batches(tmp_path, "train", 8)
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])

@@ -115,8 +115,18 @@ def patched(data: bytes, position: int, new: bytes) -> bytes:
     return data[:position] + new + data[position + len(new) :]
 
 
+END_OF_JPEG = b"\xff\xd9"
+
+
+def odd_scan(data: bytes) -> bytes:
+    """A baseline JPEG whose scan says that it ends with the first coefficient, as some cameras write it."""
+    start = at_marker(data, 0xDA)
+    length = int(struct.unpack_from(">H", data, start + 2)[0])
+    return patched(data, start + length, b"\x00")
+
+
 def many_scans(count: int) -> bytes:
-    """A progressive JPEG of ``count`` scans: the last one is repeated."""
+    """A progressive JPEG of ``count`` scans: the last one is repeated, of which libjpeg warns."""
     data = saved(photo(), "JPEG", progressive=True)
     scan = b"\xff\xda"
     last = data.rindex(scan)

@@ -18,6 +18,7 @@ from shardfeed.example import encode_example
 from shardfeed.findings import Finding
 from shardfeed.manifest import ImageInfo, Manifest, SideFile
 from shardfeed.verify import verify
+from tests.datasets import write_dataset
 from tests.verify.damage import flip, records
 from tests.verify.tiny import Tiny, columns, image_bytes, tiny
 
@@ -304,7 +305,7 @@ def test_a_class_without_a_record_in_a_split_is_in_order(tmp_path: Path) -> None
 
 
 def test_deep_verification_without_pillow_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny().write(tmp_path / "out")
+    write_dataset(tmp_path / "out", image_format="png")
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UsageError, match="pip install Pillow"):
         verify(tmp_path / "out", deep=True)

@@ -13,8 +13,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import simplejpeg
 from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
+from transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
 from transforms.images.limits import MAX_SCANS
 from transforms.images.rejects import Reason, RejectError
 from transforms.images.sniff import Header, Kind
@@ -70,26 +72,27 @@ def open_jpeg(data: bytes) -> Jpeg:
     return image
 
 
-def scale_jpeg(image: Jpeg, content: tuple[int, int], gray: bool) -> int:
-    """Let the decoder scale by 2, 4 or 8, never below ``content`` (width, height); returns the factor.
-
-    ``gray`` decodes the luma plane alone, where no colour profile has to be applied first.
-    """
-    mode = "L" if gray and image.mode == "RGB" and not image.info.get("icc_profile") else None
-    factor = min(image.width // content[0], image.height // content[1])
-    if factor < 2 and mode is None:
-        return 1
-    image.draft(mode, content if factor >= 2 else None)
-    return image.decoderconfig[0] if image.decoderconfig else 1
+def scale_jpeg(image: Jpeg, content: tuple[int, int]) -> int:
+    """By how much the decoder shall scale down, 1, 2, 4 or 8, so that the result is never below ``content`` (width, height)."""
+    room = min(image.width // content[0], image.height // content[1])
+    return next((factor for factor in (8, 4, 2) if room >= factor), 1)
 
 
-def jpeg_peak(image: Jpeg, full: tuple[int, int]) -> int:
+def jpeg_mode(image: Jpeg, channels: str) -> str:
+    """Pillow's mode of the decoded pixels. Gray is the luma plane alone, unless a colour profile is to be applied first."""
+    if channels == "gray" and image.mode == "RGB" and not image.info.get("icc_profile"):
+        return "L"
+    return image.mode
+
+
+def jpeg_peak(image: Jpeg, factor: int, mode: str) -> int:
     """Bytes that loading takes: pixels, and for progressive files the coefficients of the full size."""
-    size = image.width * image.height * (1 if image.mode == "L" else _PEAK_BYTES["JPEG"])
-    if image.mode == "CMYK":
+    width, height = (-(-side // factor) for side in image.size)
+    size = width * height * (1 if mode == "L" else _PEAK_BYTES["JPEG"])
+    if mode == "CMYK":
         size *= 2
     if "progressive" in image.info:
-        size += 2 * image.layers * full[0] * full[1]
+        size += 2 * image.layers * image.width * image.height
     return size
 
 
@@ -103,14 +106,46 @@ def result_bytes(output: tuple[int, int]) -> int:
     return 2 * 4 * output[0] * output[1]
 
 
-def load_jpeg(image: Jpeg, size: int) -> None:
-    """Decode; ``size`` = bytes of the file.
+def load_jpeg(data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, bool]:
+    """Decode the picture whose markers are ``image``, at 1 / ``factor``; also whether libjpeg warned of something harmless.
+
+    libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg refuses what libjpeg warns of.
+    If it also refuses the same scans behind a plain header, pixels are lost.
 
     Raises:
-        RejectError: TRUNCATED or CORRUPT.
+        RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.
     """
-    with _closed_reasons("JPEG", None, size):
-        image.load()
+    cut = data.find(END_OF_IMAGE, data.rfind(START_OF_SCAN)) < 0
+    warned = False
+    with _closed_reasons("JPEG", None, len(data), short=cut):
+        try:
+            pixels = _jpeg_pixels(data, image, factor, mode)
+        except ValueError:
+            plain = with_plain_header(data)
+            if plain is None:
+                raise
+            pixels = _jpeg_pixels(plain, image, factor, mode)
+            warned = True
+    pixels.info = image.info
+    return pixels, warned
+
+
+# Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that lies in memory. Pillow keeps RGB
+# in four bytes, so RGBX is decoded in place. It turns the inks of every CMYK JPEG over, and so do we.
+_LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("CMYK", "CMYK", "CMYK;I")}
+
+
+def _jpeg_pixels(data: bytes, image: Jpeg, factor: int, mode: str) -> Image.Image:
+    colours, shared, layout = _LAYOUTS[mode]
+    width, height = (-(-side // factor) for side in image.size)
+    array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width)
+    if array.shape[:2] != (height, width):
+        raise ValueError(f"decodes to {array.shape[1]} x {array.shape[0]} pixels, not {width} x {height}")
+    pixels = Image.frombuffer(shared, (width, height), array, "raw", layout, 0, 1)
+    if mode == "RGB":
+        pixels.im.setmode(mode)
+        pixels._mode = mode
+    return pixels
 
 
 def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:

@@ -14,9 +14,12 @@ import struct
 _BASELINE = (0xC0, 0xC1)
 _TABLES = (0xC4, 0xDB, 0xDD)  # Huffman, quantisation, restart interval
 _OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8}  # progressive, lossless, arithmetic ...
-_END = b"\xff\xd9"
+START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 _SCAN, _ADOBE, _JFIF = 0xDA, 0xEE, 0xE0
 _JFIF_HEADER = b"\xff\xe0\x00\x10JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00"
+_SEGMENT = re.compile(
+    rb"\xff([^\x00\xff])"
+)  # a marker, wherever it stands: libjpeg skips what lies between two segments
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # ends entropy-coded data: stuffing and restarts do not
 
 
@@ -25,7 +28,7 @@ def stripped_jpeg(data: bytes) -> bytes | None:
     kept = [b"\xff\xd8"]
     position = 2
     frames = 0
-    while data[position : position + 2] != _END:
+    while data[position : position + 2] != END_OF_IMAGE:
         if data[position : position + 1] != b"\xff" or len(data) < position + 4:
             return None
         marker = data[position + 1]
@@ -56,4 +59,35 @@ def stripped_jpeg(data: bytes) -> bytes | None:
         elif not (0xE0 <= marker <= 0xEF or marker == 0xFE):
             return None
         position = end
-    return b"".join(kept) + _END if len(kept) > 1 else None
+    return b"".join(kept) + END_OF_IMAGE if len(kept) > 1 else None
+
+
+def with_plain_header(data: bytes) -> bytes | None:
+    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None without a scan.
+
+    Gone are bytes between segments, profiles, an unknown JFIF revision, and a wrong range of coefficients in a baseline scan.
+    """
+    kept = [b"\xff\xd8"]
+    position, sequential = 2, False
+    while match := _SEGMENT.search(data, position):
+        marker = match[1][0]
+        start, end = match.start(), match.end()
+        if marker != 0x01 and not 0xD0 <= marker <= 0xD8:  # markers without a segment
+            end += int.from_bytes(data[end : end + 2], "big")
+        segment = data[start:end]
+        if marker == _SCAN:
+            if sequential:
+                segment = segment[:-3] + b"\x00\x3f\x00"
+            return b"".join(kept) + segment + data[end:]
+        sequential |= marker in _BASELINE
+        if (
+            marker in _TABLES
+            or marker in _BASELINE
+            or marker in _OTHER_FRAMES
+            or (marker, segment[4:9]) == (_ADOBE, b"Adobe")
+        ):
+            kept.append(segment)
+        elif (marker, segment[4:9]) == (_JFIF, b"JFIF\0"):
+            kept.append(_JFIF_HEADER)
+        position = end
+    return None

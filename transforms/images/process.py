@@ -93,10 +93,12 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
         kept = _kept(image, data, options, with_stats, reserve)
         if kept is not None:
             return kept
-    factor = decode.scale_jpeg(image, planned.content, options.channels == "gray")
-    with reserve(decode.jpeg_peak(image, full) + decode.result_bytes(planned.output)):
-        decode.load_jpeg(image, len(data))
-        result = _render(image, "", planned, factor, turn, options, fixes)
+    factor, mode = decode.scale_jpeg(image, planned.content), decode.jpeg_mode(image, options.channels)
+    with reserve(decode.jpeg_peak(image, factor, mode) + decode.result_bytes(planned.output)):
+        pixels, warned = decode.load_jpeg(data, image, factor, mode)
+        if warned:
+            fixes.add("jpeg_warning")
+        result = _render(pixels, "", planned, factor, turn, options, fixes)
     return _stored(result, options, fixes, with_stats)
 
 
@@ -112,10 +114,11 @@ def _kept(
     if stripped is None:
         return None
     image = decode.open_jpeg(stripped)
-    with reserve(decode.jpeg_peak(image, image.size)):
-        decode.load_jpeg(image, len(stripped))
-        stats = pixel_stats(image) if with_stats else None
-    return EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
+    with reserve(decode.jpeg_peak(image, 1, image.mode)):
+        pixels, warned = decode.load_jpeg(stripped, image, 1, image.mode)
+        stats = pixel_stats(pixels) if with_stats else None
+    # What libjpeg warns of must not lie in a dataset, where each reader would warn of it again.
+    return None if warned else EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
 
 
 def _process_other(

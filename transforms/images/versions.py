@@ -8,10 +8,13 @@ our own code: the golden digests in the tests fail when a change of ours alters 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.metadata import version
+from pathlib import Path
 
 import PIL
+import simplejpeg
 from PIL import features
 
 from transforms.images.options import ImageOptions
@@ -32,8 +35,16 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return (
         ("pillow", PIL.__version__),
         ("libjpeg_turbo", str(features.version_feature("libjpeg_turbo"))),
+        ("simplejpeg", simplejpeg.__version__),
+        ("simplejpeg_libjpeg_turbo", _bundled_libjpeg()),
         ("zlib", str(features.version_codec("zlib"))),
         ("webp", str(features.version_module("webp"))),
         ("littlecms2", str(features.version_module("littlecms2"))),
         ("cykooz_resizer", version("cykooz-resizer")),
     )
+
+
+def _bundled_libjpeg() -> str:
+    """The libjpeg-turbo in simplejpeg's wheel, by the banner of that library: simplejpeg does not say it."""
+    banner = re.search(rb"libjpeg-turbo version ([0-9.]+)", Path(simplejpeg._jpeg.__file__).read_bytes())
+    return banner[1].decode() if banner else "shared"

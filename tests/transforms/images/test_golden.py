@@ -19,6 +19,15 @@ def test_no_stored_byte_changes_without_a_new_encoder_revision() -> None:
 
 def test_only_codecs_that_can_change_a_byte_are_named() -> None:
     everything = codec_versions()
-    assert sorted(everything) == ["cykooz_resizer", "libjpeg_turbo", "littlecms2", "pillow", "webp", "zlib"]
+    assert sorted(everything) == [
+        "cykooz_resizer",
+        "libjpeg_turbo",
+        "littlecms2",
+        "pillow",
+        "simplejpeg",
+        "simplejpeg_libjpeg_turbo",
+        "webp",
+        "zlib",
+    ]
     assert set(everything) - set(codec_versions(ImageOptions())) == {"zlib"}
     assert set(everything) - set(codec_versions(ImageOptions(format="png", resizer="pillow"))) == {"cykooz_resizer"}

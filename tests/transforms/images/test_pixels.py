@@ -241,10 +241,9 @@ def test_scaling_while_decoding_never_goes_below_the_target(mode: ResizeMode) ->
         options = ImageOptions(width=width, height=width if mode in ("shortest", "longest") else target[1], resize=mode)
         planned = plan(size, False, options)
         image = decode.open_jpeg(m.saved(Image.new("RGB", size), "JPEG"))
-        factor = decode.scale_jpeg(image, planned.content, gray=False)
-        assert image.size == (-(-size[0] // factor), -(-size[1] // factor))
+        factor = decode.scale_jpeg(image, planned.content)
         if factor > 1:
-            assert image.width >= planned.content[0] and image.height >= planned.content[1]
+            assert size[0] // factor >= planned.content[0] and size[1] // factor >= planned.content[1]
         else:
             assert size[0] < 2 * planned.content[0] or size[1] < 2 * planned.content[1]
 

@@ -1,0 +1,88 @@
+"""Damaged JPEGs: libjpeg fills what is lost with gray and only warns, and a build must not take that for the picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks import damage
+from tests.corpus import makers as m
+from tests.packaging.sources import ROOT
+from transforms.images import decode
+from transforms.images.options import ImageOptions
+from transforms.images.process import process_image
+from transforms.images.rejects import Reason, RejectError
+
+PHOTOS = sorted((ROOT / "examples" / "sample_photos").rglob("*.jpg"))
+CUT = ("cut", "cut, end marker added", "zeros from there on", "4 kB of zeros", "a piece of up to 8 kB lost")
+
+
+def test_damaged_photos_are_rejected_and_whole_ones_are_not() -> None:
+    rows = damage.study(PHOTOS[::4], seed=1)
+
+    assert {kind: rows[kind].missed for kind in CUT} == {kind: [] for kind in CUT}
+    assert sum(len(row.missed) for row in rows.values()) <= 0.08 * 50 * len(rows)
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_damaged_photos_are_not_kept(kind: str) -> None:
+    data = PHOTOS[0].read_bytes()
+    with Image.open(PHOTOS[0]) as picture:
+        options = ImageOptions(height=picture.height, width=picture.width, keep_original=True)
+    assert process_image(data, options).fixes == ("kept_original",)
+
+    with pytest.raises(RejectError):
+        process_image(damage.damaged(data, kind, "seed"), options)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "detail"),
+    [
+        (m.saved(m.photo(), "JPEG")[:-2], Reason.TRUNCATED, "Premature end of JPEG file"),
+        (m.many_scans(100), Reason.CORRUPT, "Inconsistent progression sequence"),
+        (m.many_scans(101), Reason.CORRUPT, "progressive JPEG of 101 scans; at most 100"),
+    ],
+    ids=["no end marker", "repeated scan", "too many scans"],
+)
+def test_a_reject_says_what_libjpeg_found(data: bytes, reason: Reason, detail: str) -> None:
+    with pytest.raises(RejectError, match=detail) as found:
+        process_image(data, ImageOptions())
+    assert found.value.reason is reason
+
+
+@pytest.mark.parametrize("make", [lambda data: m.patched(data, 11, b"\x03"), m.odd_scan], ids=["JFIF 3", "odd scan"])
+def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: damage.Damage) -> None:
+    whole = m.saved(m.photo(), "JPEG")
+    options = ImageOptions(height=64, width=96, format="raw")
+    assert process_image(make(whole), options).data == process_image(whole, options).data
+
+    kept = process_image(make(whole), replace(options, format="jpeg", keep_original=True)).data
+    assert "jpeg_warning" not in process_image(kept, options).fixes
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("RGB", {}),
+        ("RGB", {"progressive": True}),
+        ("RGB", {"subsampling": 0}),
+        ("RGB", {"subsampling": 1}),
+        ("RGB", {"keep_rgb": True}),
+        ("L", {}),
+        ("CMYK", {}),
+    ],
+    ids=["4:2:0", "progressive", "4:4:4", "4:2:2", "stored as RGB", "gray", "CMYK"],
+)
+def test_pixels_are_those_of_pillow(mode: str, options: dict[str, int], factor: int) -> None:
+    data = m.saved(m.photo((203, 157)).convert(mode), "JPEG", quality=90, **options)
+    theirs = decode.open_jpeg(data)
+    theirs.draft(None, (203 // factor, 157 // factor))
+
+    ours, warned = decode.load_jpeg(data, decode.open_jpeg(data), factor, mode)
+
+    assert (ours.mode, warned) == (mode, False)
+    assert np.array_equal(np.asarray(ours), np.asarray(theirs))
