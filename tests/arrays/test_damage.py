@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,19 +98,15 @@ def test_an_image_that_cannot_be_decoded(tmp_path: Path, image_format: str) -> N
     assert " at 0x" not in found  # the same text in each run
 
 
-def test_an_image_that_cannot_be_decoded_is_named_without_pillow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_is_no_jpeg_is_named(tmp_path: Path) -> None:
     written = write_dataset(tmp_path)
     offset = rewrite(tmp_path, 6, lambda columns: {**columns, "image": b"\0" * len(columns["image"][0])})
     key = written.records["train"][12 + 6].key.decode()
-    monkeypatch.setitem(sys.modules, "PIL", None)
 
     assert refusal(tmp_path) == message(
         tmp_path,
         f"record 6 at byte {offset}, key {key}: image: expected a jpeg image of 8 x 12 x 3 that decodes, found "
-        "tjDecompressHeader3(): Could not determine subsampling level of JPEG image "
-        "(Pillow, which reads what libjpeg only warns of, is not installed)",
+        "tjDecompressHeader3(): Could not determine subsampling level of JPEG image",
     )
 
 

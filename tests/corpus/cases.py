@@ -173,6 +173,7 @@ CASES: tuple[Case, ...] = (
     Case("76-bytes-before-the-end.jpg", "CORRUPT", lambda: _jpeg()[:-2] + bytes(9) + m.END_OF_JPEG),
     Case("76-unknown-jfif.jpg", "OK", lambda: m.patched(_jpeg(), 11, b"\x03"), ("jpeg_warning",)),
     Case("76-odd-range-of-coefficients.jpg", "OK", lambda: m.odd_scan(_jpeg()), ("jpeg_warning",)),
+    Case("76-rare-sampling.jpg", "OK", m.with_rare_sampling, ("jpeg_unchecked",)),
     Case("76-unknown-jfif-and-half.jpg", "CORRUPT", lambda: m.patched(_cut(_jpeg(), 0.8) + m.END_OF_JPEG, 11, b"\x03")),
     Case("77-zeros.png", "PIXELS", lambda: _zeros_png(65500, 65500)),
     Case("78-huge-screen.gif", "PIXELS", lambda: m.gif((65535, 65535), [((0, 0, 1, 1), 0)])),

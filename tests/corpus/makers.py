@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -123,6 +124,11 @@ def odd_scan(data: bytes) -> bytes:
     start = at_marker(data, 0xDA)
     length = int(struct.unpack_from(">H", data, start + 2)[0])
     return patched(data, start + length, b"\x00")
+
+
+def with_rare_sampling() -> bytes:
+    """``photo()`` with three pixels of luma per pixel of chroma: libjpeg-turbo's ``cjpeg -sample 3x1`` made it, Pillow cannot."""
+    return Path(__file__).with_name("rare-sampling.jpg").read_bytes()
 
 
 def many_scans(count: int) -> bytes:

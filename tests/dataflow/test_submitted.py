@@ -100,12 +100,13 @@ def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job
         sent = {name: file.read().decode() for name, file in files.items() if file is not None}
     own = (cloud.tree / "pyproject.toml").read_text()
     pairs = zip(own.splitlines(), sent["pyproject.toml"].splitlines(), strict=True)
-    pins = [f"pillow=={version('pillow')}", f"cykooz-resizer=={version('cykooz-resizer')}"]
+    pins = [f"{name}=={version(name)}" for name in ("pillow", "simplejpeg", "cykooz-resizer")]
     assert [(before.split('"')[1], after.split('"')[1]) for before, after in pairs if before != after] == [
         ("Pillow>=12.1.1,<13", pins[0]),
-        ("cykooz-resizer>=4,<5", pins[1]),
+        ("simplejpeg>=1.8,<2", pins[1]),
+        ("cykooz-resizer>=4,<5", pins[2]),
     ]
-    asked = re.findall(r"^Requires-Dist: ((?i:pillow|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
+    asked = re.findall(r"^Requires-Dist: ((?i:pillow|simplejpeg|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
     assert asked == pins
     assert own == (sources.ROOT / "pyproject.toml").read_text()
     assert "SHARDFEED_PINS" not in os.environ

@@ -106,28 +106,35 @@ def result_bytes(output: tuple[int, int]) -> int:
     return 2 * 4 * output[0] * output[1]
 
 
-def load_jpeg(data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, bool]:
-    """Decode the picture whose markers are ``image``, at 1 / ``factor``; also whether libjpeg warned of something harmless.
+def load_jpeg(data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, str | None]:
+    """Decode the picture whose markers are ``image``, at 1 / ``factor``; also the fix to count, ``jpeg_...``, or None.
 
     libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg refuses what libjpeg warns of.
-    If it also refuses the same scans behind a plain header, pixels are lost.
 
     Raises:
         RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.
     """
-    cut = data.find(END_OF_IMAGE, data.rfind(START_OF_SCAN)) < 0
-    warned = False
-    with _closed_reasons("JPEG", None, len(data), short=cut):
-        try:
-            pixels = _jpeg_pixels(data, image, factor, mode)
-        except ValueError:
-            plain = with_plain_header(data)
-            if plain is None:
-                raise
-            pixels = _jpeg_pixels(plain, image, factor, mode)
-            warned = True
+    fix = None
+    try:
+        pixels = _jpeg_pixels(data, image, factor, mode)
+    except ValueError as error:
+        cut = data.find(END_OF_IMAGE, data.rfind(START_OF_SCAN)) < 0
+        with _closed_reasons("JPEG", None, len(data), short=cut):
+            pixels, fix = _refused_pixels(error, data, image, factor, mode)
     pixels.info = image.info
-    return pixels, warned
+    return pixels, fix
+
+
+def _refused_pixels(error: ValueError, data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, str]:
+    """Pixels of a file that simplejpeg refused with ``error``, if none of them is lost, and why it did."""
+    if "subsampling" in str(error):  # TurboJPEG knows the usual samplings only, libjpeg all
+        image.draft(mode, (image.width // factor, image.height // factor))
+        image.load()
+        return image, "jpeg_unchecked"
+    plain = with_plain_header(data)
+    if plain is None:
+        raise error
+    return _jpeg_pixels(plain, image, factor, mode), "jpeg_warning"
 
 
 # Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that lies in memory. Pillow keeps RGB

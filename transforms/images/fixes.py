@@ -11,6 +11,7 @@ from typing import Final
 FIXES: Final[dict[str, str]] = {
     "exif_orientation": "turned or mirrored upright, as its EXIF or XMP orientation says",
     "jpeg_warning": "JPEG whose header libjpeg warns of; no pixel is lost",
+    "jpeg_unchecked": "JPEG of a rare chroma sampling; Pillow decoded it, which does not report damage",
     "first_frame": "animated; the first frame was taken",
     "cmyk_to_rgb": "CMYK or YCCK, converted to RGB (by its profile if it has a sound one)",
     "sixteen_bit_scaled": "16 bits a sample, scaled to 8",

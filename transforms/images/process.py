@@ -95,9 +95,9 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
             return kept
     factor, mode = decode.scale_jpeg(image, planned.content), decode.jpeg_mode(image, options.channels)
     with reserve(decode.jpeg_peak(image, factor, mode) + decode.result_bytes(planned.output)):
-        pixels, warned = decode.load_jpeg(data, image, factor, mode)
-        if warned:
-            fixes.add("jpeg_warning")
+        pixels, fix = decode.load_jpeg(data, image, factor, mode)
+        if fix is not None:
+            fixes.add(fix)
         result = _render(pixels, "", planned, factor, turn, options, fixes)
     return _stored(result, options, fixes, with_stats)
 
@@ -115,10 +115,11 @@ def _kept(
         return None
     image = decode.open_jpeg(stripped)
     with reserve(decode.jpeg_peak(image, 1, image.mode)):
-        pixels, warned = decode.load_jpeg(stripped, image, 1, image.mode)
+        pixels, fix = decode.load_jpeg(stripped, image, 1, image.mode)
         stats = pixel_stats(pixels) if with_stats else None
-    # What libjpeg warns of must not lie in a dataset, where each reader would warn of it again.
-    return None if warned else EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
+    if fix is not None:  # readers decode with simplejpeg alone
+        return None
+    return EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
 
 
 def _process_other(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +84,23 @@ def test_pixels_are_those_of_pillow(mode: str, options: dict[str, int], factor: 
     theirs = decode.open_jpeg(data)
     theirs.draft(None, (203 // factor, 157 // factor))
 
-    ours, warned = decode.load_jpeg(data, decode.open_jpeg(data), factor, mode)
+    ours, fix = decode.load_jpeg(data, decode.open_jpeg(data), factor, mode)
 
-    assert (ours.mode, warned) == (mode, False)
+    assert (ours.mode, fix) == (mode, None)
     assert np.array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+@pytest.mark.parametrize("options", [{}, {"channels": "gray"}, {"height": 20, "width": 30}], ids=str)
+def test_a_rare_sampling_is_decoded_by_pillow_counted_and_not_kept(options: dict[str, Any]) -> None:
+    chosen = replace(ImageOptions(height=64, width=96, format="raw"), **options)
+    data = m.with_rare_sampling()
+
+    found = process_image(data, chosen)
+
+    assert "jpeg_unchecked" in found.fixes
+    with Image.open(io.BytesIO(data)) as picture:
+        if chosen.height == 20:
+            picture.draft(None, (48, 32))
+        assert found.data == process_image(m.saved(picture.copy(), "PNG"), chosen).data or chosen.channels == "gray"
+    kept = process_image(data, replace(chosen, format="jpeg", keep_original=True))
+    assert "kept_original" not in kept.fixes
