@@ -135,6 +135,13 @@ def test_the_forecast_agrees_with_the_build(
         assert forecast.splits[name].shards == (shards if options.num_shards else pytest.approx(shards, rel=0.10))
 
 
+def test_an_image_from_after_the_times_that_64_bits_hold_is_forecast(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=2)
+    os.utime(photos / "cat" / "001.jpg", ns=(0, 10_413_792_000 * 10**9))  # the year 2300
+
+    assert plan_build(BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"))).images == 2
+
+
 def test_more_shards_than_parts_that_hold_an_image_are_not_promised(tmp_path: Path) -> None:
     """A shard an image is asked for; some images share a part, and no shard is empty."""
     photos = write_photos(tmp_path / "photos", cat=60)
