@@ -13,8 +13,8 @@
 #            TEMP             gs:// folder for staged files                   (default: shardfeed-tmp in OUTPUT's bucket)
 #            PYTHON           interpreter with shardfeed[beam]                (default: .venv/bin/python, else python3)
 #            CHECKS=no        do not ask gcloud whether all is ready
-#            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here), and submit whatever
-#                             the forecast would be
+#            PLAN=no          do not forecast (it lists the input and encodes a few hundred images here; above a million files
+#                             it ends without a forecast), and submit whatever the forecast would be
 # Arguments after OUTPUT go to `shardfeed build` as they are; --input among them adds another input.
 #
 # Before a machine is paid for, gcloud is asked about login, project, APIs, region and the workers' account, and `shardfeed build`
@@ -273,7 +273,8 @@ fi
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 if [[ ${PLAN:-} != no ]]; then
   code=0
-  plan=$("$python" -m pipeline plan --input "$input" --output "$output" "${options[@]}" "$@") || code=$?
+  # A million files of one folder are listed in five minutes (docs/scale.md); more are left to the workers.
+  plan=$("$python" -m pipeline plan --list_at_most 1000000 --input "$input" --output "$output" "${options[@]}" "$@") || code=$?
   [[ -z $plan ]] || printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
   [[ $code -eq 0 || -z $plan ]] ||
     note "no job was submitted, for it would end with exit code $code, by the plan's notes. To submit it all the same: PLAN=no"

@@ -133,6 +133,12 @@ def _parser() -> _Parser:
     )
     plan.set_defaults(run=_plan)
     add_build_flags(plan)
+    plan.add_argument(
+        "--list_at_most",
+        type=int,
+        metavar="N",
+        help="end without a forecast (exit code 0) if the input holds more files",
+    )
     verify = commands.add_parser(
         "verify",
         help="check a dataset",
@@ -219,7 +225,7 @@ def _build(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
 def _plan(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
     from pipeline.plan_command import plan_build
 
-    forecast = plan_build(build_config(args, rest))
+    forecast = plan_build(build_config(args, rest), list_at_most=args.list_at_most)
     return forecast.code, forecast.to_json() if args.json else forecast.to_text()
 
 

@@ -7,6 +7,8 @@ import json
 import math
 import os
 import re
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -72,9 +74,9 @@ class BuildConfig:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
             )
-        for root in self.roots:
-            storage.check_address(root.url, "input")
-        storage.check_address(self.output, "output")
+        for use, url in (*(("input", root.url) for root in self.roots), ("output", self.output)):
+            storage.check_address(url, use)
+            _check_utf8(url, use)
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         _check_runner(self.runner)
@@ -132,6 +134,20 @@ def _check_output(output: str) -> str:
     if storage.is_remote(output):
         return storage.normal_url(output)
     return os.path.realpath(os.path.expanduser(output))
+
+
+def _check_utf8(url: str, use: str) -> None:
+    """Beam's graph, logs and run.json hold text. Names below the input are bytes, and may be any."""
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        path, encoding = os.fsencode(url), sys.getfilesystemencoding()
+        if encoding == "utf-8":
+            raise UsageError(f"--{use} {clip(path)} is not UTF-8. Rename the folder.") from None
+        raise UsageError(
+            f"--{use} {clip(path)}: Python reads names here as {encoding}, which has no such characters. Set PYTHONUTF8=1, then "
+            "run the command again."
+        ) from None
 
 
 def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
@@ -344,7 +360,7 @@ def read_class_list(path: str) -> tuple[str, ...]:
             f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line."
         ) from None
     names = [_unescaped(name, path) for name in names if name]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or twice:
         what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
         raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")

@@ -11,7 +11,7 @@ import contextlib
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
 from pipeline.counted import counted
@@ -147,8 +147,8 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
         if (name := _name_of(state, result)) != shown:
             say(f"job {result.job_id()}: {name}")
             shown = name
-        for text in _asked(result, lambda: list(errors.new())):
-            say(f"job error: {text.splitlines()[0]}")
+        for text in _asked(result, errors.new):
+            say(f"job error: {clip(text.splitlines()[0], 600)}")
         if state == "DONE":
             return
         if state in _ENDED:
@@ -209,24 +209,23 @@ class _Errors:
         self._seen: set[str] = set()
         self.worst = ""
 
-    def new(self) -> Iterator[str]:
+    def new(self) -> list[str]:
+        """Those that were not given before. Asked again from the first page if one fails, so none is noted before the last."""
+        found: list[Any] = []
         token = None
         while True:
             messages, token = self._client.list_messages(
                 self._job_id, page_token=token, minimum_importance="JOB_MESSAGE_ERROR"
             )
-            for message in messages:
-                if message.id in self._seen:
-                    continue
-                self._seen.add(message.id)
-                text = message.message_text.strip()
-                if not text:
-                    continue
-                if _rank(text) >= _rank(self.worst):
-                    self.worst = text
-                yield text
+            found += messages
             if not token:
-                return
+                break
+        texts = [text for message in found if message.id not in self._seen and (text := message.message_text.strip())]
+        self._seen.update(message.id for message in found)
+        for text in texts:
+            if _rank(text) >= _rank(self.worst):
+                self.worst = text
+        return texts
 
 
 def _rank(text: str) -> int:

@@ -7,10 +7,13 @@ with is told to ignore it. (A blocked signal would do without a shell's help, bu
 """
 
 import os
+import secrets
 from typing import Any
 
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from pipeline.interrupt import end_with_builds
 
 
 class DeafWorkersRunner(FnApiRunner):
@@ -23,5 +26,8 @@ class DeafWorkersRunner(FnApiRunner):
                 command = environment.payload.replace(
                     b"apache_beam.runners.worker.sdk_worker_main", b"pipeline.beam_worker"
                 )
+                mark = secrets.token_hex(16)  # the program ignores its arguments
+                end_with_builds(mark)
+                command += b" " + mark.encode()
                 environment.payload = b"trap '' INT; exec " + command if os.name == "posix" else command
         return super().run_via_runner_api(pipeline_proto, options)

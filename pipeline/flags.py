@@ -27,8 +27,8 @@ PLAN_EPILOG = """\
 example:
   shardfeed plan --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
 
-exit codes: 0 a forecast was made, 2 bad arguments, 4 the input could not be read; 3 and 5 where it is sure that the build
-would end with these, with a forecast or the build's own message."""
+exit codes: 0 a forecast was made, or the input holds more files than --list_at_most; 2 bad arguments, 4 the input could
+not be read; 3 and 5 where it is sure that the build would end with these, with a forecast or the build's own message."""
 
 
 def add_build_flags(parser: argparse.ArgumentParser) -> None:

@@ -34,8 +34,7 @@ _NO_NEWS = {
 _OF_WORKERS = "beam_control_read"  # the thread of an engine in the launcher that hears a worker's answers
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
 _LOOK_SECONDS = 0.005  # between two looks whether it is
-_NAMES = (b"pipeline.helper_process", b"beam", b"prism")  # in what starts a helper, and Beam's workers and job servers
-_PROGRAMS: set[bytes] = set()  # that builds of this process start, whatever their names
+_COMMANDS: set[bytes] = set()  # what builds of this process start, by the end of each command line as /proc shows it
 _LEAVING = threading.RLock()  # a second signal may come while the first one's handler holds it
 
 
@@ -128,13 +127,16 @@ def children() -> frozenset[int]:
     return frozenset(descendants(os.getpid()))
 
 
-def end_with_builds(program: str) -> None:
-    """From now on whoever runs ``program`` below this process is ended with the build that started it."""
-    _PROGRAMS.add(os.fsencode(program))
+def end_with_builds(*command: object) -> None:
+    """From now on a process below this one whose command line ends in these words, which nobody else's does, ends with the build.
+
+    By its name alone none is ended: the program that calls us has processes of its own.
+    """
+    _COMMANDS.add(b"".join(os.fsencode(str(word)) + b"\0" for word in command))
 
 
 def end_children(*, but: Container[int] = ()) -> None:
-    """Ends what a build started and is still there (helpers, workers), ``but`` those; never a program's own children.
+    """Ends the engine and workers that a build started and are still there, ``but`` those; never a program's own children.
 
     They have ended when this returns, for Beam waits a second at the interpreter's end for an engine that has not. Only looked
     at: whoever started a process asks for its exit code itself. Not every Python has ``os.pidfd_open``.
@@ -167,7 +169,7 @@ def _is_of_a_build(pid: int) -> bool:
             command = file.read()
     except OSError:  # it has ended
         return False
-    return any(name in command for name in _NAMES) or not _PROGRAMS.isdisjoint(command.split(b"\0"))
+    return command.endswith(tuple(_COMMANDS))
 
 
 def leave(message: str) -> NoReturn:

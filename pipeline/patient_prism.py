@@ -43,7 +43,7 @@ class _PatientPrism(PrismJobServer):
                 f"--runner PrismRunner has no Prism: {error}. Build it with make engines, then give --prism_location "
                 f".engines/prism-{beam_version}."
             ) from error
-        end_with_builds(command[0])
+        end_with_builds(*command)  # with a port that no other program can have
         _require_prism(command[0])
         nice = shutil.which("nice")
         return (command if nice is None else [nice, "-n", "19", *command]), endpoint

@@ -20,6 +20,7 @@ from pipeline.output_folder import check_folder
 from pipeline.plan_notes import Note, about_classes, about_output, about_rejects, holds_dataset
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
+from shardfeed.errors import ShardfeedError
 from transforms.claim import refuse_foreign
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from transforms.encoding import PartEncoder
@@ -35,11 +36,18 @@ START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
 BUILD_RATE = 0.9  # of the bare encoding rate that a whole build reaches (benchmarks/results.md)
 
 
-def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
+class NoForecastError(ShardfeedError):
+    """More files are listed than the caller wishes to wait for; nothing is wrong with them."""
+
+    code = 0
+
+
+def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most: int | None = None) -> Forecast:
     """Lists the input, encodes ``sample`` of its images, and forecasts the build.
 
     Raises:
         ShardfeedError: what the build itself would stop with before it encodes.
+        NoForecastError: the input holds more than ``list_at_most`` files.
     """
     options = config.options
     if is_dataflow(config.engine):
@@ -52,7 +60,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES) -> Forecast:
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
     sampler = Sampler(splits, sample)
     began = time.perf_counter()
-    totals = add_totals(_counted(config, sampler))
+    totals = add_totals(_counted(config, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
@@ -87,11 +95,20 @@ def _claim_of(config: BuildConfig) -> FoundClaim | None:
     return read_claim(store)
 
 
-def _counted(config: BuildConfig, sampler: Sampler) -> Iterator[Totals]:
+def _counted(config: BuildConfig, sampler: Sampler, list_at_most: int | None) -> Iterator[Totals]:
+    listed = 0
     for batch in list_all(config.roots):
         for labelled in label_batch(batch, config.options):
             sampler.add(labelled)
-            yield count_batch(labelled, config.options)
+            totals = count_batch(labelled, config.options)
+            listed += totals.candidates + sum(totals.skipped.values())
+            if list_at_most is not None and listed > list_at_most:
+                raise NoForecastError(
+                    f"no forecast: the input holds more than {list_at_most:,} files, where --list_at_most ends the listing. "
+                    "Addresses and output were checked; labels, rejects, bytes, time and cost were not. Without "
+                    "--list_at_most, plan lists everything, which can take minutes per million files."
+                )
+            yield totals
 
 
 def _forecast(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shardfeed import naming
+from shardfeed.checksums import crc32c, to_hex
 from shardfeed.collecting import uncollected
 from shardfeed.errors import DatasetError, clip
 
@@ -123,6 +124,11 @@ def canonical_json(value: Any) -> bytes:
     """UTF-8 JSON with sorted keys, no spaces, one newline at the end; NaN and infinity are refused."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"
+
+
+def sealed_json(record: Mapping[str, Any]) -> bytes:
+    """Canonical JSON of ``record`` and, as its ``crc32c``, the checksum of the same without it."""
+    return canonical_json({**record, "crc32c": to_hex(crc32c(canonical_json(record)))})
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +19,7 @@ from shardfeed import naming, storage
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.dataset_info import info
 from shardfeed.findings import Finding, Report, rebuild, restore
-from shardfeed.manifest import Manifest
+from shardfeed.manifest import Manifest, sealed_json
 from shardfeed.storage.base import Stat, Store
 
 __all__ = ["Finding", "Report", "verify"]
@@ -62,20 +61,21 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
 
 
 def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
-    """The manifest against the checksum that was written beside it; a dataset without one is not damaged for that."""
+    """``run.json``, and the manifest against the checksum in it; a dataset without the file is not damaged for that."""
     if naming.RUN not in listed:
         return []
     again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
+    data = store.read(naming.RUN)
     try:
-        record = json.loads(store.read(naming.RUN))
-    except (ValueError, RecursionError):
-        record = None
-    expected = record.get("manifest_crc32c") if isinstance(record, dict) else None
-    if isinstance(record, dict) and "manifest_crc32c" not in record:
-        return []
-    if not (isinstance(expected, str) and re.fullmatch("[0-9a-f]{8}", expected)):
+        record = json.loads(data)
+        del record["crc32c"]
+        expected = record["manifest_crc32c"] if sealed_json(record) == data else None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        expected = None
+    if expected is None:
         remedy = f"Nothing else in the dataset depends on it: {again}."
-        return [Finding(naming.RUN, None, "run record", "JSON with the manifest's crc32c", "another content", remedy)]
+        what = "canonical JSON with its own crc32c and the manifest's"
+        return [Finding(naming.RUN, None, "run record", what, "another content", remedy)]
     if (found := to_hex(crc32c(store.read(naming.MANIFEST)))) == expected:
         return []
     what = f"crc32c in {naming.RUN}"

@@ -168,7 +168,7 @@ def describe_conflict(
         differing.append("codec versions")
     if differing == [_INPUT] and remedy == REMEDY_CLAIM:
         remedy = REMEDY_CHANGED
-    return f"{url} {what} that differs in {'; '.join(differing) or 'its encoder revision'}. {remedy}"
+    return f"{url} {what} that differs in {'; '.join(differing) or 'the release of shardfeed'}. {remedy}"
 
 
 def _as_given(value: Any) -> str:
@@ -255,7 +255,7 @@ def discard_incomplete(store: Store) -> int:
     The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
 
     Raises:
-        ConflictError: the output is a complete dataset.
+        ConflictError: the output is a complete dataset, or other builds keep the claim.
     """
     _refuse_complete(store)
     if store.stat(naming.CLAIM) is None:
@@ -272,6 +272,11 @@ def discard_incomplete(store: Store) -> int:
         store.delete(naming.CLAIM)
         if store.create(naming.CLAIM, discarding):
             break
+    else:
+        raise ConflictError(
+            f"--discard_incomplete: another command claims {store.url} again each time its claim is removed. No finished work "
+            "was deleted. Stop the builds that run there, then rerun the same command."
+        )
     names = list(own_files(store))  # before the look for the manifest: one that is published meanwhile is seen
     try:
         _refuse_complete(store)

@@ -20,7 +20,7 @@ from itertools import islice
 from shardfeed import naming, storage
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import ConflictError, ShardfeedError
-from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split, canonical_json
+from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
 from shardfeed.storage.base import Store
 from shardfeed.tfds_files import tfds_files
 from transforms.claim import discarded
@@ -43,10 +43,10 @@ class RunRecord:
     runner: str
 
     def to_json(self, manifest: bytes) -> bytes:
-        """Bytes of ``run.json``, with the checksum of the manifest, which no other file can hold."""
+        """Bytes of ``run.json``, with its own checksum and the manifest's, which no other file can hold."""
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
-        return canonical_json(
+        return sealed_json(
             {
                 "run_id": self.run_id,
                 "started": self.started,

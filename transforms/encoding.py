@@ -17,13 +17,14 @@ from typing import BinaryIO, cast
 
 from shardfeed import storage
 from shardfeed.checksums import crc32c
-from shardfeed.errors import UsageError, clip
+from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.hashing import MASK128, hash64
 from shardfeed.storage import retry
 from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part, find_part
+from transforms.reconciling import ENGINE_FAULT
 from transforms.run_state import RUN, HelperGoneError, Helpers, Made
 from transforms.slices import Slice, SliceEncoder
 from transforms.spent import Spent
@@ -98,6 +99,7 @@ class PartEncoder:
 
         Raises:
             UsageError: two roots hold the same key.
+            IncompleteError: a root's key came twice.
         """
         self._in_flight.append(self._send(split, part, packed))
         yield from self._finished(0.0)
@@ -155,8 +157,12 @@ class PartEncoder:
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """References as their records shall lie in the part."""
         seed = self._options.seed
-        hashed = sorted((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs)
+        hashed = sorted(
+            ((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs), key=lambda item: item[:3]
+        )
         for (_, key, one, _), (_, other, two, _) in pairwise(hashed):
+            if key == other and one == two:
+                raise IncompleteError(f"{clip(key)} came twice out of one listing. {ENGINE_FAULT}")
             if key == other:
                 raise UsageError(
                     f"{clip(key)} is in two inputs: {clip(self._sources[one])} and {clip(self._sources[two])}. "

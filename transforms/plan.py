@@ -8,13 +8,15 @@ machine may enter it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from hashlib import blake2b
 
 from shardfeed.errors import UsageError
 from shardfeed.manifest import canonical_json
-from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
+from transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
 from transforms.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_splits
 from transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
+from transforms.parts import Sidecar
 
 PART_BYTES = 6_000_000  # encoded bytes a part: small enough to lose, large enough to write
 PART_WORK = (
@@ -57,13 +59,14 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
 
 def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str], parts: Mapping[str, int]) -> str:
     """32 hex digits over everything that decides a byte of the dataset; ``parts``: number by split, so that a release that
-    estimates otherwise does not carry on a build whose parts hold other images.
+    estimates otherwise does not carry on a build whose parts hold other images. Nor does one whose sidecars have other fields.
     """
     what = {
         "config": options.config(),
         "encoder_revision": ENCODER_REVISION,
         "listing": f"{digest:032x}",
         "parts": dict(parts),
+        "sidecar": sorted(field.name for field in (*fields(Sidecar), *fields(PartResult))),
         "versions": dict(versions),
     }
     return blake2b(canonical_json(what), digest_size=16, person=b"fingerprint").hexdigest()

@@ -16,6 +16,10 @@ from shardfeed.hashing import MASK128
 from transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 
 DEFAULT_SHARE = Fraction(1, 100)
+ENGINE_FAULT = (
+    "Nothing was published. Rerun the same command; if it happens again, the engine loses or doubles elements: use another "
+    "--runner."
+)
 DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
 
 
@@ -115,8 +119,7 @@ def _lost(counts: Counts, totals: Totals) -> str:
         if (images, key_sum) != (split.images, split.key_sum):
             return (
                 f"{name}: {split.images:,} images were listed, but {images:,} came out of the parts (key sums "
-                f"{split.key_sum:032x} and {key_sum:032x}). Nothing was published. Rerun the same command; if it happens "
-                "again, the engine loses or doubles elements: use another --runner."
+                f"{split.key_sum:032x} and {key_sum:032x}). {ENGINE_FAULT}"
             )
     return ""
 

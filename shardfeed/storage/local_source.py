@@ -86,8 +86,7 @@ class LocalSource(Source):
         file = os.open(self._path(key), _FLAGS)
         try:
             found = os.fstat(file)
-            same = (found.st_size, found.st_mtime_ns) == (stat.size, stat.version)
-            if not same or not stat_module.S_ISREG(found.st_mode):
+            if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")
             data = os.read(file, stat.size)
             while len(data) < stat.size:  # a call gives 2 GiB at most
@@ -95,6 +94,8 @@ class LocalSource(Source):
                 if not more:
                     raise ChangedError(f"{clip(key)} became shorter while it was read")
                 data += more
+            if _stat(os.fstat(file)) != stat:  # written in place meanwhile: what was read may be of both versions
+                raise ChangedError(f"{clip(key)} changed while it was read")
             return data
         finally:
             os.close(file)
@@ -132,12 +133,8 @@ class LocalSource(Source):
         mode = found.st_mode
         if stat_module.S_ISLNK(mode):
             target = self._target(entry.path)
-            return (
-                Listed(key, Stat(found.st_size, found.st_mtime_ns), "symlink")
-                if target is None
-                else Listed(key, target)
-            )
-        return Listed(key, Stat(found.st_size, found.st_mtime_ns), "file" if stat_module.S_ISREG(mode) else "special")
+            return Listed(key, _stat(found), "symlink") if target is None else Listed(key, target)
+        return Listed(key, _stat(found), "file" if stat_module.S_ISREG(mode) else "special")
 
     def _target(self, path: bytes) -> Stat | None:
         """Size and mtime of the regular file under the root that a link leads to, else None."""
@@ -147,4 +144,9 @@ class LocalSource(Source):
             found = os.stat(path)
         except OSError:  # dangling, a loop, or on a path that may not be walked
             return None
-        return Stat(found.st_size, found.st_mtime_ns) if stat_module.S_ISREG(found.st_mode) else None
+        return _stat(found) if stat_module.S_ISREG(found.st_mode) else None
+
+
+def _stat(found: os.stat_result) -> Stat:
+    """Size and version: the low 64 bits of the mtime in nanoseconds. Disks hold times after 2262, which need more."""
+    return Stat(found.st_size, (found.st_mtime_ns + 2**63) % 2**64 - 2**63)

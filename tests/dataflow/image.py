@@ -70,8 +70,16 @@ class Image(Worker):
     def _at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
-    def launch(self, arguments: Sequence[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """What Flex's launcher does, in the image's folder ``/``: ``python`` runs the file that a variable names."""
-        program = str(self._at(self.env["FLEX_TEMPLATE_PYTHON_PY_FILE"]))
-        command = [str(self.python), program, *arguments]
+    def checks(self) -> list[str]:
+        """The Dockerfile's own ``python -c`` programs."""
+        commands = [command for name, words in instructions() if name == "RUN" for command in words.split(" && ")]
+        return [words[2] for words in map(shlex.split, commands) if words[:2] == ["python", "-c"]]
+
+    def python_in(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """``python`` in the image's folder ``/``."""
+        command = [str(self.python), *arguments]
         return subprocess.run(command, cwd="/", env=self.env | env, capture_output=True, text=True, timeout=120)
+
+    def launch(self, arguments: Sequence[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """What Flex's launcher does: ``python`` runs the file that a variable names."""
+        return self.python_in(str(self._at(self.env["FLEX_TEMPLATE_PYTHON_PY_FILE"])), *arguments, **env)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import threading
+from types import SimpleNamespace
 
 import pytest
+from google.api_core.exceptions import ServiceUnavailable
 
 from pipeline import dataflow_job
 from pipeline.dataflow_failures import explain_failure
@@ -94,6 +97,36 @@ def test_a_job_that_fails_without_a_word_is_asked_for_its_last_words(
     assert ended.code == 4
     assert "job error: " not in ended.err
     assert "shardfeed: the job ended as failed and gave no reason; its page may.\n" in ended.err
+
+
+def _followed(pages: list[list[str] | Exception]) -> str:
+    """What is shown of a job that is looked at once and is then done; each request for messages takes the next of ``pages``."""
+    left = [page for page in pages if isinstance(page, list)]
+    answers = iter(pages)
+
+    def list_messages(_job: str, page_token: str | None, minimum_importance: str) -> tuple[list[object], str | None]:
+        page = next(answers)
+        if isinstance(page, Exception):
+            raise page
+        more = "next" if page is not left[-1] else None
+        return [SimpleNamespace(id=text, message_text=text) for text in page], more
+
+    shown = io.StringIO()
+    result = SimpleNamespace(state="DONE", job_id=lambda: "job1")
+    dataflow_job.follow(result, SimpleNamespace(list_messages=list_messages), shown)
+    return shown.getvalue()
+
+
+def test_an_error_is_shown_also_where_the_next_page_has_to_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "sleep", lambda _: None)
+    first = ["Quota 'CPUS' exceeded"]
+    assert _followed([first, ServiceUnavailable("busy"), first, ["and another"]]) == (
+        "job job1: done\njob error: Quota 'CPUS' exceeded\njob error: and another\n"
+    )
+
+
+def test_an_error_is_shown_escaped_and_cut() -> None:
+    assert _followed([["\x1b[2J" + "x" * 600 + "\nTraceback"]]) == f"job job1: done\njob error: \\x1b[2J{'x' * 592}…\n"
 
 
 def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

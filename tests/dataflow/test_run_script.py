@@ -25,7 +25,7 @@ def test_where_all_is_well_the_plan_is_shown_beside_the_result_of_a_job_with_the
         f"--temp_location gs://datasets/shardfeed-tmp --no_save_main_session --setup_file {ROOT}/setup.py --image_size 224"
     )
     assert (ran.code, ran.out, ran.err) == (0, f"{BUILT}\n", f"{PLANNED}\n")
-    assert ran.started == [f"plan: -m pipeline plan {same}", f"build: -m pipeline build {same}"]
+    assert ran.started == [f"plan: -m pipeline plan --list_at_most 1000000 {same}", f"build: -m pipeline build {same}"]
 
 
 def test_more_inputs_follow_the_output(tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:
     assert (ran.code, [line.split(":")[0] for line in ran.started]) == (2, ["plan"])
 
 
+def test_a_plan_of_an_input_too_large_to_list_here_is_no_plan_and_the_job_is_submitted(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, PLANNED="")
+    assert (ran.code, ran.out) == (0, f"{BUILT}\n")
+    plan, build = ran.started
+    assert " --list_at_most 1000000 " in plan
+    assert "--list_at_most" not in build
+
+
 def planned(capsys: pytest.CaptureFixture[str], *flags: str | Path) -> tuple[str, str]:
     """What ``shardfeed plan`` says, and its exit code."""
     code = main(["plan", *map(str, flags)])

@@ -110,6 +110,25 @@ def test_the_same_key_in_two_roots(case: Case) -> None:
     )
 
 
+def test_an_input_folder_whose_name_is_not_utf8(case: Case) -> None:
+    case.root = case.root.rename(os.fsdecode(os.fsencode(case.root) + b"\xe9"))
+
+    case.fails(2, f"--input {case.output.parent}/in\\xe9 is not UTF-8. Rename the folder.")
+
+
+def test_an_accented_input_folder_where_python_takes_names_for_ascii(case: Case) -> None:
+    case.root = case.root.rename(f"{case.root}-é")
+    case.env = environment(LC_ALL="C", PYTHONUTF8="0")
+
+    case.fails(
+        2,
+        f"--input {case.output.parent}/in-\\xe9: Python reads names here as ascii, which has no such characters. Set "
+        "PYTHONUTF8=1, then run the command again.",
+    )
+    case.env = environment(LC_ALL="C", PYTHONUTF8="1")
+    case.succeeds()
+
+
 def test_a_class_folder_whose_name_is_not_utf8(case: Case) -> None:
     folder = os.fsencode(case.root) + b"/caf\xe9"
     os.mkdir(folder)
@@ -133,6 +152,12 @@ def test_a_file_whose_name_is_not_utf8_is_a_reject(case: Case) -> None:
         "reason": "NAME",
         "detail": "the file name is not UTF-8; rename it",
     }
+
+
+def test_an_image_from_after_the_times_that_64_bits_hold(case: Case) -> None:
+    os.utime(case.root / "dog" / "003.jpg", ns=(0, 10_413_792_000 * 10**9))  # the year 2300
+
+    assert case.succeeds()["written"] == 12
 
 
 def test_a_class_without_one_good_image(case: Case) -> None:

@@ -47,6 +47,13 @@ def test_glob_characters_in_the_output(case: Case) -> None:
     )
 
 
+def test_an_output_whose_name_is_not_utf8(case: Case) -> None:
+    output = os.fsdecode(os.fsencode(case.output) + b"\xe9")
+
+    case.fails(2, f"--output {case.output}\\xe9 is not UTF-8. Rename the folder.", output=output)
+    assert not os.path.exists(output)
+
+
 def test_the_output_is_a_file(case: Case) -> None:
     case.output = case.root.parent / "file"
     case.output.write_bytes(b"mine")

@@ -27,7 +27,7 @@ BUILD_FLAGS = {
 }  # fmt: skip
 COMMANDS = {
     "build": BUILD_FLAGS,
-    "plan": BUILD_FLAGS,
+    "plan": BUILD_FLAGS | {"--list_at_most"},
     "verify": {"--deep", "--json"},
     "status": {"--json"},
     "inspect": {"-n", "--sheet"},

@@ -71,6 +71,8 @@ def test_buckets_stay_as_they_are() -> None:
             )
             for character in "*?[]"
         ),
+        ({"inputs": ("/caf\udce9",)}, "--input /caf\\xe9 is not UTF-8. Rename the folder."),
+        ({"output": "/caf\udce9/out"}, "--output /caf\\xe9/out is not UTF-8. Rename the folder."),
         (
             {"output": "/in"},
             "--output /in is --input /in: the next build would list its own files, and the input is never written to. Give an "
@@ -309,6 +311,27 @@ def test_a_class_list_that_cannot_be_is_refused(tmp_path: Path, content: bytes, 
     assert _refused(read_class_list, str(path)) == (
         f"--class_list {path} {what}. Give one class a line, each once, in label order."
     )
+
+
+class _Counted(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.compared += 1
+        return super().__eq__(other)
+
+
+def test_a_name_of_a_class_list_is_not_compared_with_each_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "classes.txt").write_text("".join(f"n{i:04}\n" for i in range(1_000)))
+    monkeypatch.setattr("pipeline.config._unescaped", lambda line, _path: _Counted(line))
+
+    assert len(read_class_list(str(tmp_path / "classes.txt"))) == 1_000
+    assert _Counted.compared <= 10_000
 
 
 @pytest.mark.parametrize("kind", ["absent", "folder", "not utf-8"])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed as reader
-from pipeline.interrupt import children, descendants, end_children, watch_workers
+from pipeline.interrupt import children, descendants, end_children, end_with_builds, watch_workers
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
@@ -303,16 +303,18 @@ def test_of_what_beam_says_beside_a_lost_worker_nothing_else_is_hidden(caplog: p
     ]
 
 
-def test_only_processes_of_the_run_are_ended() -> None:
+def test_only_processes_of_the_run_are_ended_and_none_for_its_name() -> None:
     waiting = [sys.executable, "-c", "input()"]
-    earlier = subprocess.Popen([*waiting, "apache_beam"], stdin=subprocess.PIPE)
+    end_with_builds("a-mark")
+    earlier = subprocess.Popen([*waiting, "a-mark"], stdin=subprocess.PIPE)
     before = children()
-    worker = subprocess.Popen([*waiting, "apache_beam"], stdin=subprocess.PIPE)
-    users = subprocess.Popen(waiting, stdin=subprocess.PIPE)
+    worker = subprocess.Popen([*waiting, "a-mark"], stdin=subprocess.PIPE)
+    names = ("gs://sunbeam-photos/", "/opt/prism-2.77.0", "pipeline.helper_process", "a-mark-too")
+    users = [subprocess.Popen([*waiting, name], stdin=subprocess.PIPE) for name in names]
 
     end_children(but=before)
     assert worker.poll() == -signal.SIGKILL  # at once: Beam looks, and waits a second for one that is not gone
-    for other in (earlier, users):
-        assert other.poll() is None
+    assert [other.poll() for other in (earlier, *users)] == [None] * 5
+    for other in (earlier, *users):
         other.communicate(b"\n", timeout=30)
         assert other.returncode == 0

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,10 @@ from pipeline.plan_command import plan_build
 from shardfeed import info
 from shardfeed.errors import UsageError
 from tests.pipeline.photos import REPOSITORY, photo, write_photos
+from transforms.elements import RefBatch
 from transforms.images.options import ImageOptions
+from transforms.input_roots import InputRoot
+from transforms.listing import list_all
 from transforms.options import BuildOptions
 from transforms.reconciling import RejectLimit
 
@@ -133,6 +137,39 @@ def test_the_forecast_agrees_with_the_build(
         assert forecast.splits[name].error < 0.10
         shards = len(split.shards)
         assert forecast.splits[name].shards == (shards if options.num_shards else pytest.approx(shards, rel=0.10))
+
+
+def test_an_image_from_after_the_times_that_64_bits_hold_is_forecast(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=2)
+    os.utime(photos / "cat" / "001.jpg", ns=(0, 10_413_792_000 * 10**9))  # the year 2300
+
+    assert plan_build(BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"))).images == 2
+
+
+def test_a_listing_ends_where_it_is_longer_than_the_caller_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, listed = write_photos(tmp_path / "photos", cat=9), 0
+
+    def noted(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
+        nonlocal listed
+        for batch in list_all(roots):
+            listed += 1
+            yield batch
+
+    monkeypatch.setattr("transforms.listing.BATCH_REFS", 1)
+    monkeypatch.setattr("pipeline.plan_command.list_all", noted)
+    flags = ("plan", "--input", str(photos), "--output", str(tmp_path / "out"), "--list_at_most")
+    assert main([*flags, "4"]) == 0
+    assert listed == 6  # the first batch is of files beside the class folders
+    assert capsys.readouterr() == (
+        "",
+        "shardfeed: no forecast: the input holds more than 4 files, where --list_at_most ends the listing. Addresses and output "
+        "were checked; labels, rejects, bytes, time and cost were not. Without --list_at_most, plan lists everything, which can "
+        "take minutes per million files.\n",
+    )
+    assert main([*flags, "9"]) == 0
+    assert "9 images" in capsys.readouterr().out
 
 
 def test_more_shards_than_parts_that_hold_an_image_are_not_promised(tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def test_the_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         main(["plan", "--help"])
     assert capsys.readouterr().out.endswith(
-        "exit codes: 0 a forecast was made, 2 bad arguments, 4 the input could not be read; 3 and 5 where it is sure that the "
-        "build\n"
-        "would end with these, with a forecast or the build's own message.\n"
+        "exit codes: 0 a forecast was made, or the input holds more files than --list_at_most; 2 bad arguments, 4 the input "
+        "could\n"
+        "not be read; 3 and 5 where it is sure that the build would end with these, with a forecast or the build's own message.\n"
     )
 
 

@@ -272,7 +272,7 @@ def test_what_a_finished_build_left_undone_is_done_by_its_rerun(finished: Path) 
     assert ended.err == ""
     assert disk.digests(out) == whole
     assert set(json.loads((out / naming.RUN).read_bytes())) == {
-        "inputs", "manifest_crc32c", "run_id", "runner", "started",
+        "crc32c", "inputs", "manifest_crc32c", "run_id", "runner", "started",
     }  # fmt: skip
 
 

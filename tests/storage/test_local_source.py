@@ -53,6 +53,25 @@ def test_size_and_version_are_the_file_s_and_the_bytes_are_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("seconds", "version"),
+    [
+        (-15 * 365 * 86_400, -473_040_000_000_000_000),
+        (2**63 // 10**9, 9_223_372_036_000_000_000),
+        (2**63 // 10**9 + 1, 9_223_372_037_000_000_000 - 2**64),
+        (10_413_792_000, 10_413_792_000_000_000_000 - 2**64),
+    ],
+    ids=["1955", "the last second of 64 bits", "one second later", "2300"],
+)
+def test_a_version_is_the_low_64_bits_of_the_time_in_nanoseconds(tmp_path: Path, seconds: int, version: int) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"pixels")
+    os.utime(tmp_path / "a.jpg", ns=(0, seconds * 10**9))
+    source = LocalSource(str(tmp_path))
+    (entry,) = source.list(b"")
+    assert entry.stat == Stat(6, version)
+    assert source.read(entry.key, entry.stat) == b"pixels"
+
+
+@pytest.mark.parametrize(
     "name",
     [
         b" lead and trail ",
@@ -250,6 +269,26 @@ def test_a_pipe_in_the_place_of_an_empty_image_of_the_same_time_is_changed(tmp_p
     become_a_pipe(path)
     os.utime(path, ns=(0, entry.stat.version))
     with pytest.raises(ChangedError, match=r"a\.jpg"):
+        source.read(entry.key, entry.stat)
+
+
+def test_an_image_that_is_overwritten_in_place_while_it_is_read_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, path = LocalSource(str(tmp_path)), tmp_path / "a.jpg"
+    path.write_bytes(b"old bytes!")
+    os.utime(path, ns=(0, 5))
+    (entry,) = source.list(b"")
+    read = os.read
+
+    def read_and_overwrite(file: int, size: int) -> bytes:
+        data = read(file, min(size, 5))
+        with open(path, "r+b") as there:
+            there.write(b"new bytes!")
+        return data
+
+    monkeypatch.setattr(os, "read", read_and_overwrite)
+    with pytest.raises(ChangedError, match=r"a\.jpg changed while it was read"):
         source.read(entry.key, entry.stat)
 
 

@@ -95,7 +95,7 @@ def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest
     claim(store)
     monkeypatch.setattr("transforms.plan.ENCODER_REVISION", 99)
 
-    with pytest.raises(ConflictError, match="that differs in its encoder revision"):
+    with pytest.raises(ConflictError, match="that differs in the release of shardfeed"):
         claim(store)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import ConflictError, IncompleteError, UsageError
-from shardfeed.manifest import Manifest, parse_manifest
+from shardfeed.manifest import Manifest, canonical_json, parse_manifest
 from shardfeed.storage.base import Stat, Store
 from shardfeed.storage.local import LocalStore
 from transforms.committing import RunRecord, commit, leftovers, sweep
@@ -198,7 +198,9 @@ def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
     names = [name for name, _ in store.list()]
     assert names == [name for name, _ in other.list()]
     assert [name for name in names if store.read(name) != other.read(name)] == ["run.json"]
-    assert json.loads(store.read("run.json")) == {
+    record = json.loads(store.read("run.json"))
+    assert record.pop("crc32c") == to_hex(crc32c(canonical_json(record)))
+    assert record == {
         "run_id": "run-1",
         "started": "2026-01-02T03:04:05+00:00",
         "inputs": ["/photos"],

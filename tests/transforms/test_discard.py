@@ -115,6 +115,26 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     ]
 
 
+def test_a_discard_that_never_gets_the_claim_deletes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim(store)
+    part = f"_parts/{BUILD}/train/00000.json"
+    store.create(part, b"a live build's")
+    theirs, create = store.read("_parts/CLAIM"), LocalStore.create
+
+    def claimed_first(self: LocalStore, name: str, data: bytes, *, durable: bool = False) -> bool:
+        create(self, name, theirs)
+        return False
+
+    monkeypatch.setattr(LocalStore, "create", claimed_first)
+    with pytest.raises(ConflictError) as found:
+        discard_incomplete(store)
+    assert str(found.value) == (
+        f"--discard_incomplete: another command claims {store.url} again each time its claim is removed. No finished work was "
+        "deleted. Stop the builds that run there, then rerun the same command."
+    )
+    assert sorted(name for name, _ in store.list()) == ["_parts/CLAIM", part]
+
+
 def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
     assert discard_incomplete(store) == 0
     assert not (tmp_path / "out").exists()

@@ -93,6 +93,22 @@ def test_the_same_key_in_two_roots_names_both(folder: Folder) -> None:
     assert list(folder.store.list()) == []
 
 
+@pytest.mark.parametrize("version", [0, 1], ids=["unchanged", "of a changed file"])
+def test_a_reference_that_an_engine_doubles_is_the_engine_s_fault_and_not_the_input_s(
+    folder: Folder, version: int
+) -> None:
+    one = folder.add(b"cat/1.png")
+    two = replace(one, stat=replace(one.stat, version=one.stat.version + version))
+
+    with pytest.raises(IncompleteError) as found:
+        encode_part(folder.encoder(), [one, two])
+    assert str(found.value) == (
+        "cat/1.png came twice out of one listing. Nothing was published. Rerun the same command; if it happens again, the "
+        "engine loses or doubles elements: use another --runner."
+    )
+    assert list(folder.store.list()) == []
+
+
 @pytest.mark.parametrize("folder", ["disk"], indirect=True)
 def test_one_part_more_than_is_waited_for_is_in_flight_so_that_the_pool_never_idles(folder: Folder) -> None:
     refs = [pack_ref(folder.add(b"cat/%d.png" % i)) for i in range(6)]

@@ -197,6 +197,24 @@ def test_a_class_may_be_called_like_a_split_among_others(folders: set[str]) -> N
     assert choose_classes(folders, None, "train") == tuple(sorted(folders))
 
 
+class _Counted(str):
+    """A name that counts how often it is hashed."""
+
+    hashed = 0
+
+    def __hash__(self) -> int:
+        _Counted.hashed += 1
+        return super().__hash__()
+
+
+def test_each_name_of_a_class_list_is_looked_up_a_few_times_however_many_there_are() -> None:
+    names = tuple(_Counted(f"n{i:04}") for i in range(1_000))
+    _Counted.hashed = 0
+
+    assert choose_classes(names, names, "train") == names
+    assert _Counted.hashed <= 10 * len(names)
+
+
 def test_a_folder_outside_of_the_class_list_is_an_error() -> None:
     with pytest.raises(UsageError) as found:
         choose_classes({"cat", "dog", "bird"}, ("cat",), "train")

@@ -11,11 +11,13 @@ from shardfeed import storage
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.findings import Finding
+from shardfeed.manifest import sealed_json
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
 from shardfeed.verify import verify
 from tests.verify.damage import append, cut, records
 from tests.verify.tiny import tiny
+from transforms.committing import RunRecord
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -171,7 +173,7 @@ def test_work_in_progress_is_noted_and_left_alone(out: Path) -> None:
 
 def test_a_manifest_that_is_not_the_one_that_was_written_is_found(out: Path) -> None:
     written = to_hex(crc32c((out / "manifest.json").read_bytes()))
-    (out / "run.json").write_text(json.dumps({"manifest_crc32c": written}))
+    (out / "run.json").write_bytes(sealed_json({"manifest_crc32c": written}))
     assert verify(out).ok
     text = (out / "manifest.json").read_text()
     changed = text.replace('"config":{', '"config":{"channels":"cmyk",')
@@ -186,21 +188,39 @@ def test_a_manifest_that_is_not_the_one_that_was_written_is_found(out: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[1", "[]", "7", "[" * 100_000, '{"manifest_crc32c":null}', '{"manifest_crc32c":"97ff849"}']
+    "content",
+    [
+        "",
+        "[1",
+        "[]",
+        "7",
+        "{}",
+        "[" * 100_000,
+        '{"manifest_crc32c":"97ff8490"}\n',
+        sealed_json({"run_id": "1"}).decode(),
+    ],
 )
 def test_a_damaged_run_json_is_named_and_the_manifest_is_not(out: Path, content: str) -> None:
     (out / "run.json").write_text(content)
     assert verify(out).findings == (
         Finding(
-            "run.json", None, "run record", "JSON with the manifest's crc32c", "another content",
+            "run.json", None, "run record", "canonical JSON with its own crc32c and the manifest's", "another content",
             "Nothing else in the dataset depends on it: delete run.json and rerun the build's command, which writes it again.",
         ),
     )  # fmt: skip
 
 
-def test_run_json_belongs_to_the_dataset(out: Path) -> None:
-    (out / "run.json").write_bytes(b"{}")
+def test_run_json_belongs_to_the_dataset_and_a_change_of_any_of_its_bytes_is_found(out: Path) -> None:
+    record = RunRecord("run-1", "2026-11-22T22:47:00+00:00", ("/photos/é",), "DirectRunner")
+    data = record.to_json((out / "manifest.json").read_bytes())
+    (out / "run.json").write_bytes(data)
     assert verify(out).findings == ()
+
+    found = []
+    for at, byte in enumerate(data):
+        (out / "run.json").write_bytes(data[:at] + bytes((byte ^ 1,)) + data[at + 1 :])
+        found.append(sorted({finding.file for finding in verify(out).findings}))
+    assert found == [["run.json"]] * len(data)
 
 
 def test_a_manifest_that_names_no_index_is_found(tmp_path: Path) -> None:
