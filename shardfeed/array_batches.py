@@ -29,6 +29,7 @@ from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
+from shardfeed.repeats import Repeats
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
@@ -40,18 +41,18 @@ Batch = tuple[NDArray[Any], ...]
 
 
 class ArrayBatches:
-    """What ``array_batches`` gives: iterate it as often as you like; ``len`` is its number of batches, where it ends.
+    """What ``array_batches`` gives: an iterable; ``len`` is its number of batches, where it ends.
 
     ``batch_size``: rows a batch on this host; ``image_shape``: of one row.
     """
 
     def __init__(
         self, decoder: Decoder, batch_size: int, steps: int | None, windows: Callable[[], Iterator[Window]],
-        weight: float | None, *, pad: bool, readers: int, threads: int,
+        weight: float | None, *, pad: bool, readers: int, threads: int, watch: Repeats | None = None,
     ) -> None:  # fmt: skip
         self.batch_size, self.image_shape = batch_size, decoder.shape
         self._decoder, self._steps, self._windows, self._weight = decoder, steps, windows, weight
-        self._pad, self._readers, self._threads = pad, readers, threads
+        self._watch, self._pad, self._readers, self._threads = watch, pad, readers, threads
 
     def __len__(self) -> int:
         if self._steps is None:
@@ -66,6 +67,8 @@ class ArrayBatches:
                 batch = next(found, None)
                 if batch is None:  # this host's records are used up before those of another one
                     batch = (np.empty((0, *self.image_shape), np.uint8), np.empty(0, np.int32))
+                if self._watch is not None:
+                    self._watch(step == 0, step + 1 == self._steps)
                 yield batch if self._weight is None else self._weighted(*batch)
                 step += 1
         finally:
@@ -94,11 +97,11 @@ def array_batches(
     eval_remainder: str = "pad",
     threads: int | None = None,
 ) -> ArrayBatches:
-    """Batches of one split, images decoded; an iterable that can be read any number of times.
+    """Batches of one split, images decoded; an iterable. Each reading of it gives the same batches.
 
     Training: ``(x, y)`` without end; ``x`` uint8[b, height, width, channels], 0 to 255, ``y`` int32[b], indices into
     ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every pass holds every record exactly once over the hosts, in an
-    order that depends on ``(seed, pass)`` and ``shuffle_buffer`` alone; batches straddle passes.
+    order that depends on ``(seed, pass)``, ``shuffle_buffer`` and the hosts alone; batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the hosts, in the order of the
     shards. ``w`` is float32[b]: 0 on the rows that fill batches up, padded/real rows on all others, so that a mean of
@@ -111,7 +114,8 @@ def array_batches(
         split: Name of the split.
         batch_size: Records a batch over all hosts.
         training: Which of the two; by default training for the split "train" only.
-        epochs: Training: end after this many passes; None = never.
+        epochs: Training: end after this many passes; None = never. Read such a stream once: each reading is the same,
+            and a second one warns.
         seed: Training: of the order.
         host: (number of this host, number of hosts).
         start_step: Training: begin with this batch, as if those before had been read. Needs the same hosts and batch size.
@@ -134,7 +138,10 @@ def array_batches(
     shape = _image_shape(found)
     check_split(found, chosen)
     decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
-    pools = {"readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS, "threads": threads}
+    pools: dict[str, Any] = {
+        "readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS,
+        "threads": threads,
+    }
     start = integer("start_step", start_step, least=0)
     if training:
         steps = training_steps(split, chosen.num_records, local, hosts, epochs, start)
@@ -151,7 +158,9 @@ def array_batches(
                 count=count,
             )
 
-        return marked(ArrayBatches(decoder, local, steps, train, None, pad=False, **pools), Origin(found, chosen))
+        watch = None if epochs is None else Repeats(split, epochs)
+        stream = ArrayBatches(decoder, local, steps, train, None, pad=False, watch=watch, **pools)
+        return marked(stream, Origin(found, chosen, watch=watch))
     _check_evaluation(split, hosts, epochs, start, pad)
     steps = -(-max(len(host_range(chosen.num_records, i, hosts)) for i in (0, hosts - 1)) // local)
 

@@ -21,6 +21,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.hosts import find_host
 from shardfeed.origin import Origin, marked
 from shardfeed.reader import Reader
+from shardfeed.repeats import Repeats
 
 
 def load(
@@ -59,7 +60,8 @@ def load(
         batch_size: Records a step over all hosts and devices; must divide by both.
         training: Which of the two; by default training for the split "train" only.
         epochs: Training: end after this many passes, floor(epochs × (records // hosts) / (batch_size / hosts))
-            batches; the up to hosts - 1 records over are left out of each pass. None = never.
+            batches; what is left out, at the end of the last pass, is less than a batch and up to (hosts - 1) × epochs
+            records. None = never. Read such a stream once: each reading is the same, and a second one warns.
         seed: Training: of the order and of random crops.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
         start_step: Training: begin with this step, as if all before it had been read. The other arguments must be those of
@@ -114,9 +116,10 @@ def load(
         max_len,
         _cache(cache),
     )
-    origin = Origin(found, chosen, reader.wanted, reader.cache)
+    watch = None if epochs is None else Repeats(split, epochs)
+    origin = Origin(found, chosen, reader.wanted, reader.cache, watch)
     if training:
-        return marked(reader.train(epochs, seed, window_bytes, start_step), origin)
+        return marked(reader.train(epochs, seed, window_bytes, start_step, watch), origin)
     for name, value in (("epochs", epochs), ("start_step", start_step or None)):
         if value is not None:
             raise UsageError(

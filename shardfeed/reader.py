@@ -23,6 +23,7 @@ from shardfeed.errors import UsageError
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
+from shardfeed.repeats import Repeats
 from shardfeed.warning import warn
 
 _SPAN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
@@ -43,8 +44,10 @@ class Reader:
     max_len: int | None
     cache: str | None
 
-    def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
-        """The training stream from step ``start_step`` on."""
+    def train(
+        self, epochs: int | None, seed: int, window_bytes: int, start_step: int, watch: Repeats | None
+    ) -> tf.data.Dataset:
+        """The training stream from step ``start_step`` on; ``watch`` is told of the readings of one that ends."""
         split, share = self.split, self.share
         check_split(self.info, split)
         steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
@@ -64,7 +67,7 @@ class Reader:
         # A window is read while the one before it is used up, which also hides the end of an epoch.
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
         batches = graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True)
-        return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps)
+        return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
 
     def evaluate(self, pad: bool) -> tf.data.Dataset:
         """One pass with weights."""
