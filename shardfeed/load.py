@@ -13,7 +13,7 @@ import os
 import tensorflow as tf
 
 from shardfeed import order
-from shardfeed.arguments import byte_count, choice, flag, height_width, integer, positive
+from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
 from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.decode import Wanted
@@ -58,7 +58,8 @@ def load(
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
         split: Name of the split.
         batch_size: Records a step over all hosts and devices; must divide by both.
-        training: Which of the two; by default training for the split "train" only.
+        training: Which of the two. By default "train" is trained on; "validation", "valid", "val", "dev", "test" and "eval"
+            are evaluated; any other name needs True or False.
         epochs: Training: end after this many passes, floor(epochs × (records // hosts) / (batch_size / hosts))
             batches; what is left out, at the end of the last pass, is less than a batch and up to (hosts - 1) × epochs
             records. None = never. Read such a stream once: each reading is the same, and a second one warns.
@@ -90,7 +91,7 @@ def load(
     found = opened(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)
-    training = split == "train" if training is None else flag("training", training, "True, False or None")
+    training = is_training(split, training)
     window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
     seed, start_step = integer("seed", seed), integer("start_step", start_step, least=0)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
@@ -137,9 +138,13 @@ def _cache(value: object) -> str | None:
         raise UsageError(
             f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
         )
-    if isinstance(value, str) and value.strip().lower() == "decoded":
+    path = os.path.expanduser(os.fspath(value))
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise UsageError(f"cache={clip(repr(value))}: expected a folder for copies of the shards, found a file.")
+    if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
-            f"cache={clip(repr(value))}: expected 'decoded'. For a folder of that name, write './{clip(value)}'."
+            f"cache={clip(repr(value))}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, "
+            f"write './{clip(value)}'."
         )
     return os.fspath(value)
 

@@ -20,6 +20,7 @@ from shardfeed.cut import host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, SplitInfo
 from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
 from shardfeed.errors import UsageError
+from shardfeed.explain import explain_errors
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
@@ -119,7 +120,8 @@ class Reader:
         size = 1 if random and image.height is None else graph.CHUNK
         decode = self._decoder(stored if random else wanted)
         whole = graph.batches(self._records(spans), decode, lambda found: found, size, drop_remainder=False)
-        return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
+        with explain_errors(self.info, self.split.name):  # load reads the records, so load says which one is damaged
+            return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
 
     def _records(self, spans: list[order.Span]) -> tf.data.Dataset:
         paths = self._paths({span.shard for span in spans})

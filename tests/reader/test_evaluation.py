@@ -71,6 +71,20 @@ def test_only_the_batch_dimension_of_partial_batches_is_open(written: Written) -
     )
 
 
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("batch_size", [3, 51, 102, 105])
+def test_evaluation_steps_are_the_batches_of_load_and_array_batches(
+    written: Written, batch_size: int, hosts: int
+) -> None:
+    info = shardfeed.info(written.path)
+    options: dict[str, Any] = {"host": (hosts - 1, hosts)}
+
+    steps = info.evaluation_steps("validation", batch_size)
+
+    assert len(load(written, batch_size, **options)) == steps
+    assert len(shardfeed.array_batches(info, "validation", batch_size, **options)) == steps
+
+
 def test_the_train_split_can_be_evaluated(written: Written) -> None:
     dataset = shardfeed.load(written.path, "train", 4, training=False)
 
