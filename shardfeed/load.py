@@ -52,7 +52,9 @@ def load(
 
     Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once, in the order of the
     shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, padded / real rows on all others, so that Keras'
-    ``loss`` and ``weighted_metrics`` are exactly those of the records. ``metrics=`` ignore weights and count the padding.
+    ``weighted_metrics`` and a ``loss`` with Keras' default reduction ("sum_over_batch_size") are exactly those of the
+    records. ``metrics=`` ignore weights and count the padding; losses with reduction="mean_with_sample_weight" or "sum" are
+    exact with eval_remainder="partial" alone.
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.

@@ -85,8 +85,8 @@ class Reader:
         rows = steps * share * hosts
         if pad and rows > split.num_records:
             warn(
-                f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' loss and "
-                "weighted_metrics= are exact, metrics= are not."
+                f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' "
+                "weighted_metrics= and a loss of its default reduction are exact, metrics= are not."
             )
         if self.cache == "decoded" and mine:
             stream, decode = tf.data.Dataset.range(len(mine)), self._decoded(spans)
