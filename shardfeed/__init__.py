@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from shardfeed._version import __version__
 
 if TYPE_CHECKING:
+    from shardfeed import testing
     from shardfeed.accelerator import Accelerator, detect_accelerator
     from shardfeed.array_batches import ArrayBatches, array_batches
     from shardfeed.benchmark_result import Benchmark
@@ -53,6 +54,7 @@ __all__ = [
     "info",
     "input_fn",
     "load",
+    "testing",
     "tune_gcs",
     "verify",
 ]
@@ -84,6 +86,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return import_module("shardfeed.testing")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -14,6 +14,7 @@ _UNITS = {"": 1, "B": 1} | {
     for kind, base in (("B", 1000), ("IB", 1024))
 }
 COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
+EVALUATED = ("validation", "valid", "val", "dev", "test", "eval")  # splits that are evaluated, by their names
 _BYTES_MOST = 1 << 60
 _SIDE_MOST = 65_535  # pixels: JPEG has no larger images
 _BYTES = re.compile(r"(\d{1,30}|\d{1,30}\.\d{1,30}(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
@@ -56,6 +57,22 @@ def flag(name: str, value: object, allowed: str = "True or False") -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{name}={clip(repr(value))}: expected {allowed}.")
     return value
+
+
+def is_training(split: str, training: object) -> bool:
+    """Whether ``split`` is trained on; its name says so where ``training`` is None.
+
+    Raises:
+        UsageError: the name says neither, or ``training`` is neither True, False nor None.
+    """
+    if training is not None:
+        return flag("training", training, "True, False or None")
+    if split != "train" and split not in EVALUATED:
+        raise UsageError(
+            f"split {clip(repr(split))}: its name does not say what it is for. Pass training=True for an endless stream of "
+            "(x, y), or training=False for one exact pass of (x, y, w)."
+        )
+    return split == "train"
 
 
 def host_pair(value: object, others: str = "") -> tuple[int, int]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.arguments import byte_count, choice, flag, host_pair, integer, positive
+from shardfeed.arguments import byte_count, choice, host_pair, integer, is_training, positive
 from shardfeed.array_blocks import BlockReader
 from shardfeed.array_decode import image_decoder
 from shardfeed.array_order import Window, evaluation_windows, training_windows
@@ -29,6 +30,7 @@ from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
+from shardfeed.repeats import Repeats
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
@@ -40,18 +42,30 @@ Batch = tuple[NDArray[Any], ...]
 
 
 class ArrayBatches:
-    """What ``array_batches`` gives: iterate it as often as you like; ``len`` is its number of batches, where it ends.
+    """What ``array_batches`` gives: an iterable; ``len`` is its number of batches, where it ends.
 
     ``batch_size``: rows a batch on this host; ``image_shape``: of one row.
     """
 
     def __init__(
-        self, decoder: Decoder, batch_size: int, steps: int | None, windows: Callable[[], Iterator[Window]],
-        weight: float | None, *, pad: bool, readers: int, threads: int,
+        self, again: partial[ArrayBatches], decoder: Decoder, batch_size: int, steps: int | None,
+        windows: Callable[[], Iterator[Window]], weight: float | None, *, pad: bool, readers: int, threads: int,
+        watch: Repeats | None = None,
     ) -> None:  # fmt: skip
         self.batch_size, self.image_shape = batch_size, decoder.shape
-        self._decoder, self._steps, self._windows, self._weight = decoder, steps, windows, weight
-        self._pad, self._readers, self._threads = pad, readers, threads
+        self._again, self._decoder, self._steps, self._windows, self._weight = again, decoder, steps, windows, weight
+        self._watch, self._pad, self._readers, self._threads = watch, pad, readers, threads
+
+    def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()]]:  # another process opens the dataset anew
+        return self._again, ()
+
+    def __repr__(self) -> str:
+        found, split, _ = self._again.args
+        many = "endless batches" if self._steps is None else f"{self._steps} batches"
+        return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
+
+    def __bool__(self) -> bool:  # without it Python asks for the length, which an endless stream has not
+        return True
 
     def __len__(self) -> int:
         if self._steps is None:
@@ -66,6 +80,8 @@ class ArrayBatches:
                 batch = next(found, None)
                 if batch is None:  # this host's records are used up before those of another one
                     batch = (np.empty((0, *self.image_shape), np.uint8), np.empty(0, np.int32))
+                if self._watch is not None:
+                    self._watch(step == 0, step + 1 == self._steps)
                 yield batch if self._weight is None else self._weighted(*batch)
                 step += 1
         finally:
@@ -94,11 +110,11 @@ def array_batches(
     eval_remainder: str = "pad",
     threads: int | None = None,
 ) -> ArrayBatches:
-    """Batches of one split, images decoded; an iterable that can be read any number of times.
+    """Batches of one split, images decoded; an iterable. Each reading of it gives the same batches.
 
     Training: ``(x, y)`` without end; ``x`` uint8[b, height, width, channels], 0 to 255, ``y`` int32[b], indices into
     ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every pass holds every record exactly once over the hosts, in an
-    order that depends on ``(seed, pass)`` and ``shuffle_buffer`` alone; batches straddle passes.
+    order that depends on ``(seed, pass)``, ``shuffle_buffer`` and the hosts alone; batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the hosts, in the order of the
     shards. ``w`` is float32[b]: 0 on the rows that fill batches up, padded/real rows on all others, so that a mean of
@@ -110,8 +126,10 @@ def array_batches(
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
         split: Name of the split.
         batch_size: Records a batch over all hosts.
-        training: Which of the two; by default training for the split "train" only.
-        epochs: Training: end after this many passes; None = never.
+        training: Which of the two. By default "train" is trained on; "validation", "valid", "val", "dev", "test" and "eval"
+            are evaluated; any other name needs True or False.
+        epochs: Training: end after this many passes; None = never. Read such a stream once: each reading is the same,
+            and a second one warns.
         seed: Training: of the order.
         host: (number of this host, number of hosts).
         start_step: Training: begin with this batch, as if those before had been read. Needs the same hosts and batch size.
@@ -125,17 +143,24 @@ def array_batches(
     """
     found = opened(dataset)
     chosen = found.splits[split]
-    training = split == "train" if training is None else flag("training", training, "True, False or None")
+    training = is_training(split, training)
     (index, hosts), size = host_pair(host), positive("batch_size", batch_size)
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     local = host_batch(size, hosts, 1)
     threads = _cores() if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
+    start = integer("start_step", start_step, least=0)
+    again = partial(
+        array_batches, found, split, size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
+        start_step=start, shuffle_buffer=window_bytes, eval_remainder=eval_remainder, threads=threads,
+    )  # fmt: skip
     shape = _image_shape(found)
     check_split(found, chosen)
     decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
-    pools = {"readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS, "threads": threads}
-    start = integer("start_step", start_step, least=0)
+    pools: dict[str, Any] = {
+        "readers": _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS,
+        "threads": threads,
+    }
     if training:
         steps = training_steps(split, chosen.num_records, local, hosts, epochs, start)
 
@@ -151,7 +176,9 @@ def array_batches(
                 count=count,
             )
 
-        return marked(ArrayBatches(decoder, local, steps, train, None, pad=False, **pools), Origin(found, chosen))
+        watch = None if epochs is None else Repeats(split, epochs)
+        stream = ArrayBatches(again, decoder, local, steps, train, None, pad=False, watch=watch, **pools)
+        return marked(stream, Origin(found, chosen, watch=watch))
     _check_evaluation(split, hosts, epochs, start, pad)
     steps = -(-max(len(host_range(chosen.num_records, i, hosts)) for i in (0, hosts - 1)) // local)
 
@@ -163,7 +190,7 @@ def array_batches(
             f"{missing} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of loss is not."
         )
     weight = steps * size / chosen.num_records if pad else 1.0
-    return marked(ArrayBatches(decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
+    return marked(ArrayBatches(again, decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
 
 
 def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pad: bool) -> None:

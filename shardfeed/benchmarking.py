@@ -19,6 +19,7 @@ from shardfeed.benchmark_result import Benchmark
 from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, origin_of
+from shardfeed.repeats import Repeats
 
 _MOST = 1e12  # seconds or milliseconds; a larger integer may be none of Python's floats
 _EXPECTED = "expected what load or array_batches gives, or what you made of it"
@@ -51,7 +52,7 @@ def benchmark(
     _check(seconds, step_ms)
     origin, added = _origin(batches, dataset, split)
     found, chosen = origin.info, origin.split
-    first, rows, rate = _stream_rate(batches, seconds)
+    first, rows, rate = _stream_rate(batches, seconds, origin.watch)
     from shardfeed import limits  # with NumPy, which who has batches has
 
     read, decode = limits.measured(origin, seconds / 2, tensorflow=type(batches).__module__.startswith("tensorflow."))
@@ -140,10 +141,14 @@ def _origin(
     return origin, added
 
 
-def _stream_rate(batches: Iterable[Any], seconds: float) -> tuple[float, int, float]:
+def _stream_rate(batches: Iterable[Any], seconds: float, watch: Repeats | None) -> tuple[float, int, float]:
     """(Seconds to the first batch, its rows, images/s after it)."""
     start = time.perf_counter()
-    arrivals = list(_passes(batches, seconds))
+    arrivals = []
+    for one in _passes(batches, seconds):
+        arrivals.append(one)
+        if watch is not None:
+            watch.forget()
     if not arrivals:
         raise UsageError(f"there are no batches to measure: {_EXPECTED}.")
     first, rows = arrivals[0][0]

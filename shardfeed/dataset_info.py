@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed import naming, storage
-from shardfeed.arguments import positive
+from shardfeed.arguments import EVALUATED, positive
 from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
+from shardfeed.warning import warn
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class _Splits(dict[str, SplitInfo]):
 
     def __missing__(self, name: object) -> SplitInfo:
         raise UsageError(
-            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}."
+            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
+            "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
         )
 
     def __reduce__(self) -> tuple[type[_Splits], tuple[str, dict[str, SplitInfo]]]:
@@ -93,9 +95,24 @@ class DatasetInfo:
     def steps_per_epoch(self, split: str, batch_size: int) -> int:
         """Whole batches in one pass over ``split``, at least 1: ``steps_per_epoch`` of Keras' ``fit``.
 
-        Training batches straddle passes, so the records of the last, incomplete batch open the next pass.
+        Training batches straddle passes, so the records of the last, incomplete batch open the next pass. For evaluation
+        that batch would be lost, and ``loss`` be wrong: a split whose name says that it is evaluated warns.
         """
-        return max(1, self.splits[split].num_records // positive("batch_size", batch_size))
+        records, batch_size = self.splits[split].num_records, positive("batch_size", batch_size)
+        if split in EVALUATED:
+            warn(
+                f"steps_per_epoch({split!r}, {batch_size}) is for training: as steps= or validation_steps= it leaves out the "
+                "last batch, and loss is wrong. Leave these arguments out, or use info.evaluation_steps."
+            )
+        return max(1, records // batch_size)
+
+    def evaluation_steps(self, split: str, batch_size: int) -> int:
+        """Batches that ``load`` and ``array_batches`` give of ``split`` in evaluation, on every host.
+
+        ``steps`` of Keras' ``evaluate`` and ``validation_steps`` of ``fit``, where a distributed dataset needs them;
+        elsewhere leave both out.
+        """
+        return -(-self.splits[split].num_records // positive("batch_size", batch_size))
 
     def class_weight(self, split: str) -> dict[int, float]:
         """Balanced weights for ``fit(class_weight=…)``: records / (classes present × records of the class).
@@ -107,6 +124,9 @@ class DatasetInfo:
         counts = [found.class_counts[name] for name in self.classes]
         present = sum(count > 0 for count in counts)
         return {i: found.num_records / (present * count) if count else 0.0 for i, count in enumerate(counts)}
+
+    def __hash__(self) -> int:  # of its own, because a manifest holds dicts
+        return hash((self.url, self.fingerprint))
 
     def __repr__(self) -> str:
         height, width, channels = self.image_shape

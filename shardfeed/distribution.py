@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from shardfeed.arguments import positive
+from shardfeed.arguments import is_training, positive
 from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
@@ -92,7 +92,7 @@ def input_fn(
     _refuse("input_fn", options, "host", 'params["context"] says which host this is')
     inspect.signature(load).bind(dataset, split, 1, **options)  # an unknown option is a TypeError here, as for ``load``
     found = opened(dataset)
-    found.splits[split]
+    is_training(found.splits[split].name, options.get("training"))
 
     def of_params(params: Mapping[str, Any]) -> tf.data.Dataset:
         if not isinstance(params, Mapping) or "batch_size" not in params:

@@ -39,7 +39,7 @@ class Report:
     """``files`` and ``bytes`` that the manifest names and that were found; ``records`` read (0 unless ``deep``).
 
     ``notes`` are remarks that are no damage: work in progress, files that are not ours. As text: one line a finding, one a
-    note, and the verdict last.
+    note, and the verdict last. A report is true if it is ``ok``.
     """
 
     findings: tuple[Finding, ...]
@@ -53,6 +53,9 @@ class Report:
     def ok(self) -> bool:
         """True when nothing is damaged."""
         return not self.findings
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     def __str__(self) -> str:
         looked = f"{self.files:,} files, {self.bytes:,} bytes; "

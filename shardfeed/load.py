@@ -13,7 +13,7 @@ import os
 import tensorflow as tf
 
 from shardfeed import order
-from shardfeed.arguments import byte_count, choice, flag, height_width, integer, positive
+from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
 from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.decode import Wanted
@@ -21,6 +21,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.hosts import find_host
 from shardfeed.origin import Origin, marked
 from shardfeed.reader import Reader
+from shardfeed.repeats import Repeats
 
 
 def load(
@@ -51,15 +52,19 @@ def load(
 
     Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once, in the order of the
     shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, padded / real rows on all others, so that Keras'
-    ``loss`` and ``weighted_metrics`` are exactly those of the records. ``metrics=`` ignore weights and count the padding.
+    ``weighted_metrics`` and a ``loss`` with Keras' default reduction ("sum_over_batch_size") are exactly those of the
+    records. ``metrics=`` ignore weights and count the padding; losses with reduction="mean_with_sample_weight" or "sum" are
+    exact with eval_remainder="partial" alone.
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
         split: Name of the split.
         batch_size: Records a step over all hosts and devices; must divide by both.
-        training: Which of the two; by default training for the split "train" only.
+        training: Which of the two. By default "train" is trained on; "validation", "valid", "val", "dev", "test" and "eval"
+            are evaluated; any other name needs True or False.
         epochs: Training: end after this many passes, floor(epochs × (records // hosts) / (batch_size / hosts))
-            batches; the up to hosts - 1 records over are left out of each pass. None = never.
+            batches; what is left out, at the end of the last pass, is less than a batch and up to (hosts - 1) × epochs
+            records. None = never. Read such a stream once: each reading is the same, and a second one warns.
         seed: Training: of the order and of random crops.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
         start_step: Training: begin with this step, as if all before it had been read. The other arguments must be those of
@@ -88,7 +93,7 @@ def load(
     found = opened(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)
-    training = split == "train" if training is None else flag("training", training, "True, False or None")
+    training = is_training(split, training)
     window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
     seed, start_step = integer("seed", seed), integer("start_step", start_step, least=0)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
@@ -114,9 +119,10 @@ def load(
         max_len,
         _cache(cache),
     )
-    origin = Origin(found, chosen, reader.wanted, reader.cache)
+    watch = None if epochs is None else Repeats(split, epochs)
+    origin = Origin(found, chosen, reader.wanted, reader.cache, watch)
     if training:
-        return marked(reader.train(epochs, seed, window_bytes, start_step), origin)
+        return marked(reader.train(epochs, seed, window_bytes, start_step, watch), origin)
     for name, value in (("epochs", epochs), ("start_step", start_step or None)):
         if value is not None:
             raise UsageError(
@@ -134,9 +140,13 @@ def _cache(value: object) -> str | None:
         raise UsageError(
             f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
         )
-    if isinstance(value, str) and value.strip().lower() == "decoded":
+    path = os.path.expanduser(os.fspath(value))
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise UsageError(f"cache={clip(repr(value))}: expected a folder for copies of the shards, found a file.")
+    if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
-            f"cache={clip(repr(value))}: expected 'decoded'. For a folder of that name, write './{clip(value)}'."
+            f"cache={clip(repr(value))}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, "
+            f"write './{clip(value)}'."
         )
     return os.fspath(value)
 

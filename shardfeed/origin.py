@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from shardfeed.dataset_info import DatasetInfo, SplitInfo
+from shardfeed.repeats import Repeats
 
 _MARK = "_shardfeed_origin"
 _FREE = {"_OptionsDataset", "_PrefetchDataset", "_SkipDataset", "_TakeDataset"}  # of tf.data: no work on batches
@@ -19,12 +20,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """``wanted``: the ``shardfeed.decode.Wanted`` of ``load``, None where no TensorFlow is. ``cache``: as given to ``load``."""
+    """``wanted``: the ``shardfeed.decode.Wanted`` of ``load``, None where no TensorFlow is. ``cache``: as given to ``load``.
+
+    ``watch``: of a training stream that ends, what notices that it is read again.
+    """
 
     info: DatasetInfo
     split: SplitInfo
     wanted: Any = None
     cache: str | None = None
+    watch: Repeats | None = None
 
 
 def marked(batches: T, origin: Origin) -> T:

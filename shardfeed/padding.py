@@ -1,7 +1,9 @@
 """Evaluation batches of one size whose padding counts nothing: weights that keep Keras exact.
 
 The one decision: a real row weighs padded rows / real rows, over all hosts, and padding 0. Keras divides a loss by the rows
-of its batches, padding included; with these weights the sum is right again, for ``loss`` and for ``weighted_metrics``.
+of its batches, padding included; with these weights the sum is right again, for ``loss`` with the default reduction and for
+``weighted_metrics``. Reductions that divide by the weights ("mean_with_sample_weight") or by nothing ("sum") stay
+wrong: Keras averages their batches as if all were full, and no weights serve them and the default alike.
 """
 
 from __future__ import annotations

@@ -20,9 +20,11 @@ from shardfeed.cut import host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, SplitInfo
 from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
 from shardfeed.errors import UsageError
+from shardfeed.explain import explain_errors
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
+from shardfeed.repeats import Repeats
 from shardfeed.warning import warn
 
 _SPAN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
@@ -43,8 +45,10 @@ class Reader:
     max_len: int | None
     cache: str | None
 
-    def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
-        """The training stream from step ``start_step`` on."""
+    def train(
+        self, epochs: int | None, seed: int, window_bytes: int, start_step: int, watch: Repeats | None
+    ) -> tf.data.Dataset:
+        """The training stream from step ``start_step`` on; ``watch`` is told of the readings of one that ends."""
         split, share = self.split, self.share
         check_split(self.info, split)
         steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
@@ -64,7 +68,7 @@ class Reader:
         # A window is read while the one before it is used up, which also hides the end of an epoch.
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
         batches = graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True)
-        return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps)
+        return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
 
     def evaluate(self, pad: bool) -> tf.data.Dataset:
         """One pass with weights."""
@@ -81,8 +85,8 @@ class Reader:
         rows = steps * share * hosts
         if pad and rows > split.num_records:
             warn(
-                f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' loss and "
-                "weighted_metrics= are exact, metrics= are not."
+                f"{rows - split.num_records} rows of weight 0 fill up the last batch of {split.name}: Keras' "
+                "weighted_metrics= and a loss of its default reduction are exact, metrics= are not."
             )
         if self.cache == "decoded" and mine:
             stream, decode = tf.data.Dataset.range(len(mine)), self._decoded(spans)
@@ -116,7 +120,8 @@ class Reader:
         size = 1 if random and image.height is None else graph.CHUNK
         decode = self._decoder(stored if random else wanted)
         whole = graph.batches(self._records(spans), decode, lambda found: found, size, drop_remainder=False)
-        return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
+        with explain_errors(self.info, self.split.name):  # load reads the records, so load says which one is damaged
+            return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
 
     def _records(self, spans: list[order.Span]) -> tf.data.Dataset:
         paths = self._paths({span.shard for span in spans})

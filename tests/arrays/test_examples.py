@@ -133,3 +133,22 @@ def test_the_torch_dataset_refuses_worker_processes(tmp_path: Path, train_torch:
 
     with pytest.raises(RuntimeError, match=r"num_workers=0\): threads use all cores already$"):
         next(iter(train_torch.Batches(info, "train", 9)))
+
+
+@pytest.mark.parametrize("size", [(64, 64), (28, 33), (1, 224)], ids=str)
+def test_the_last_layer_of_the_torch_network_takes_what_its_convolutions_leave(
+    train_torch: Any, size: tuple[int, int]
+) -> None:
+    """PyTorch's formula for a convolution with a kernel of 3, a stride of 2 and a padding of 1."""
+    for name in ("Conv2d", "ReLU", "Flatten", "Linear", "Sequential"):
+        setattr(train_torch.nn, name, lambda *given, name=name, **options: (name, *given))
+
+    *convolutions, _, last = train_torch.network(*size, 3, 10)[1:]
+
+    height, width = size
+    for _ in range(4):
+        height, width = ((side + 2 - 3) // 2 + 1 for side in (height, width))
+    assert [layer for layer in convolutions if layer[0] == "Conv2d"] == [
+        ("Conv2d", *channels, 3) for channels in ((3, 16), (16, 32), (32, 64), (64, 64))
+    ]
+    assert last == ("Linear", 64 * height * width, 10)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +127,33 @@ def test_nothing_is_read_beyond_the_end(written: Written, count: int) -> None:
     windows = training_windows(shards, seed=0, window_bytes=THREE_BLOCKS, host=0, hosts=1, start=5, count=count)
 
     assert sum(len(window.order) for window in windows) == count
+
+
+@pytest.mark.parametrize(
+    ("split", "options"),
+    [
+        ("train", {"epochs": 2, "seed": 3, "start_step": 2, "host": (1, 2)}),
+        ("validation", {"eval_remainder": "partial"}),
+    ],
+    ids=["training", "evaluation"],
+)
+def test_a_stream_travels_to_other_processes(written: Written, split: str, options: dict[str, Any]) -> None:
+    batches = shardfeed.array_batches(written.path, split, 4, shuffle_buffer=THREE_BLOCKS, **options)
+
+    again = pickle.loads(pickle.dumps(batches))
+
+    assert len(again) == len(batches) and repr(again) == repr(batches)
+    assert numbers(again, written, split) == numbers(batches, written, split)
+
+
+@pytest.mark.parametrize(
+    ("options", "many"), [({}, "endless batches"), ({"epochs": 1}, "9 batches")], ids=["endless", "finite"]
+)
+def test_a_stream_is_true_and_says_what_it_is(written: Written, options: dict[str, int], many: str) -> None:
+    batches = shardfeed.array_batches(written.path, "train", 4, **options)
+
+    assert batches
+    assert repr(batches) == f"ArrayBatches({many} of 4 from train of {written.path})"
 
 
 def test_what_a_batch_is(written: Written) -> None:

@@ -24,7 +24,6 @@ def test_every_python_block_runs_in_the_order_of_the_page(tmp_path: Path) -> Non
     assert code.count("import shardfeed") == 1 and "..." not in code
     for elsewhere, here in (
         ("gs://bucket/flowers", "out/"),
-        ("/ssd", "ssd"),
         ("step_ms=22", "step_ms=22, seconds=0.1"),
     ):
         assert elsewhere in code
@@ -37,7 +36,7 @@ def test_every_python_block_runs_in_the_order_of_the_page(tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stderr
     assert "Epoch 10/10" in done.stdout and "img/s" in done.stdout
-    assert list((tmp_path / "ssd").rglob("*validation*"))
+    assert list((tmp_path / "copies").rglob("*validation*"))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0].removeprefix("examples/"))

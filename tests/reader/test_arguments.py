@@ -55,10 +55,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"cache": ""}, "cache='': expected None, 'decoded' or a local folder for copies of the shards."),
         ({"cache": 3}, "cache=3: expected None, 'decoded' or a local folder for copies of the shards."),
         (
-            {"cache": "Decoded"},
-            "cache='Decoded': expected 'decoded'. For a folder of that name, write './Decoded'.",
-        ),
-        (
             {"shuffle_buffer": "many"},
             "shuffle_buffer='many': expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'.",
         ),

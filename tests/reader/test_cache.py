@@ -312,9 +312,61 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(shardfeed.StorageError) as found:
-        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "file")
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "file" / "folder")
 
     assert str(found.value) == (
-        f"cache={str(tmp_path / 'file')!r}: {tmp_path / 'file' / written.manifest.fingerprint} cannot be written "
+        f"cache={str(tmp_path / 'file' / 'folder')!r}: {tmp_path / 'file' / 'folder' / written.manifest.fingerprint} cannot "
+        "be written "
         "(Not a directory). Free some space there, or choose another folder."
     )
+
+
+@pytest.mark.parametrize("cache", ["memory", "ram", "true", "Decoded", "decoded "])
+def test_a_bare_word_is_no_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    write_dataset(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.load("data", "train", 8, cache=cache)
+
+    assert str(found.value) == (
+        f"cache={cache!r}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, write "
+        f"'./{cache}'."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("cache", ["./copies", "copies/", Path("copies"), "there"], ids=repr)
+def test_a_relative_folder_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str | Path) -> None:
+    write_dataset(tmp_path / "data")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    shardfeed.load("data", "train", 8, cache=cache)
+
+    assert len(list(Path(cache).rglob("*.tfrecord"))) == 3
+
+
+def test_a_file_is_no_folder_for_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset(tmp_path / "data")
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.load("data", "train", 8, cache="file")
+
+    assert str(found.value) == "cache='file': expected a folder for copies of the shards, found a file."
+
+
+def test_damage_is_named_by_load_where_load_decodes(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path)
+    shard = tmp_path / "train-00001-of-00003.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[100] ^= 1
+    shard.write_bytes(data)
+
+    with pytest.raises(shardfeed.DatasetError) as found:
+        shardfeed.load(tmp_path, "train", 8, cache="decoded")
+
+    key = written.records["train"][12].key.decode()
+    assert str(found.value).startswith(f"{shard} is damaged: record 0 at byte 0, key {key}: ")

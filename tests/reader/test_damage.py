@@ -15,6 +15,7 @@ from shardfeed.errors import DatasetError, UsageError
 from tests.datasets import write_dataset
 
 SHARD = "train-00001-of-00003.tfrecord"
+OTHER_SPLIT = "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
 COPY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
 
 
@@ -140,14 +141,14 @@ def test_an_unknown_split(tmp_path: Path) -> None:
     write_dataset(tmp_path)
 
     assert refusal(UsageError, tmp_path, "val", 4) == (
-        f"split 'val' is not in the dataset at {tmp_path}: its splits are train, validation."
+        f"split 'val' is not in the dataset at {tmp_path}: its splits are train, validation. {OTHER_SPLIT}"
     )
 
 
 def test_a_split_without_records(tmp_path: Path) -> None:
     write_dataset(tmp_path, splits={"train": 5, "empty": 0})
 
-    assert refusal(DatasetError, tmp_path, "empty", 4) == (
+    assert refusal(DatasetError, tmp_path, "empty", 4, training=True) == (
         f"split empty of the dataset at {tmp_path} has no records. Choose another split or build the dataset again."
     )
 
@@ -184,7 +185,7 @@ def test_what_is_no_name_of_a_split(tmp_path: Path, split: Any) -> None:
     write_dataset(tmp_path)
 
     assert refusal(UsageError, tmp_path, split, 4) == (
-        f"split {split!r} is not in the dataset at {tmp_path}: its splits are train, validation."
+        f"split {split!r} is not in the dataset at {tmp_path}: its splits are train, validation. {OTHER_SPLIT}"
     )
 
 

@@ -71,6 +71,20 @@ def test_only_the_batch_dimension_of_partial_batches_is_open(written: Written) -
     )
 
 
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("batch_size", [3, 51, 102, 105])
+def test_evaluation_steps_are_the_batches_of_load_and_array_batches(
+    written: Written, batch_size: int, hosts: int
+) -> None:
+    info = shardfeed.info(written.path)
+    options: dict[str, Any] = {"host": (hosts - 1, hosts)}
+
+    steps = info.evaluation_steps("validation", batch_size)
+
+    assert len(load(written, batch_size, **options)) == steps
+    assert len(shardfeed.array_batches(info, "validation", batch_size, **options)) == steps
+
+
 def test_the_train_split_can_be_evaluated(written: Written) -> None:
     dataset = shardfeed.load(written.path, "train", 4, training=False)
 
@@ -79,8 +93,8 @@ def test_the_train_split_can_be_evaluated(written: Written) -> None:
 
 def test_padding_is_warned_about_once_and_names_what_is_exact(written: Written) -> None:
     expected = (
-        "47 rows of weight 0 fill up the last batch of validation: Keras' loss and weighted_metrics= are exact, "
-        "metrics= are not."
+        "47 rows of weight 0 fill up the last batch of validation: Keras' weighted_metrics= and a loss of its default "
+        "reduction are exact, metrics= are not."
     )
 
     with pytest.warns(UserWarning, match=f"^{re.escape(expected)}$") as found:
@@ -133,6 +147,37 @@ def test_keras_evaluates_to_the_loss_and_metrics_of_the_records(
         },
         rel=1e-6,
     )
+
+
+@pytest.mark.parametrize("reduction", ["mean_with_sample_weight", "sum"])
+def test_losses_of_other_reductions_are_exact_without_padding_only(written: Written, reduction: str) -> None:
+    keras.utils.set_random_seed(3)
+    layers = keras.Input((8, 12, 3), dtype="uint8"), keras.layers.Flatten(), keras.layers.Dense(3)
+    model = keras.Sequential(layers)
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction))
+
+    padded, partial = (
+        model.evaluate(load(written, 50, eval_remainder=remainder), verbose=0) for remainder in ("pad", "partial")
+    )
+
+    bare = load(written, 50, eval_remainder="partial").map(lambda images, labels, weights: (images, labels))
+    exact = model.evaluate(bare, verbose=0)
+    assert partial == pytest.approx(exact, rel=1e-6)
+    assert padded != pytest.approx(exact, rel=1e-3)
+
+
+def test_predictions_that_leave_padding_out_are_one_for_each_key(written: Written) -> None:
+    records = written.records["validation"]
+    model = keras.Sequential([keras.Input((8, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(3)])
+
+    answers = {}
+    for batch in load(written, 50, as_dict=True).as_numpy_iterator():
+        rows = zip(batch["key"], model.predict_on_batch(batch["image"]), batch["weight"], strict=True)
+        answers |= {key: answer for key, answer, weight in rows if weight}
+
+    assert list(answers) == [record.key for record in records]
+    expected = model.predict_on_batch(np.stack([record.pixels for record in records]))
+    assert np.stack(list(answers.values())) == pytest.approx(expected, rel=1e-4, abs=1e-3)
 
 
 def test_a_model_fits_on_the_stream_and_validates_exactly_on_the_split(written: Written, tmp_path: Path) -> None:

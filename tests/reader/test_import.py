@@ -58,6 +58,10 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(shardfeed)
 
 
+def test_the_helper_for_tests_is_an_attribute_that_is_loaded_when_it_is_asked_for() -> None:
+    assert run("import shardfeed; print(callable(shardfeed.testing.make_dataset))") == "True"
+
+
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"^module 'shardfeed' has no attribute 'laod'$"):
         shardfeed.laod  # noqa: B018

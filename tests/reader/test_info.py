@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,35 @@ def test_steps_per_epoch_name_a_wrong_batch_size(info: shardfeed.DatasetInfo) ->
         info.steps_per_epoch("train", 0)
 
 
+@pytest.mark.parametrize(("batch_size", "steps"), [(1, 10), (4, 3), (10, 1), (11, 1)], ids=str)
+def test_evaluation_steps_hold_every_record(info: shardfeed.DatasetInfo, batch_size: int, steps: int) -> None:
+    assert info.evaluation_steps("validation", batch_size) == steps
+
+
+def test_evaluation_steps_name_a_wrong_batch_size(info: shardfeed.DatasetInfo) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^batch_size=0: expected an integer of at least 1\.$"):
+        info.evaluation_steps("validation", 0)
+
+
+def test_steps_per_epoch_of_an_evaluated_split_warn_of_the_lost_batch(info: shardfeed.DatasetInfo) -> None:
+    with pytest.warns(UserWarning) as found:
+        assert info.steps_per_epoch("validation", 4) == 2
+
+    assert [(str(one.message), one.filename) for one in found] == [
+        (
+            "steps_per_epoch('validation', 4) is for training: as steps= or validation_steps= it leaves out the last batch, "
+            "and loss is wrong. Leave these arguments out, or use info.evaluation_steps.",
+            __file__,
+        )
+    ]
+
+
+def test_steps_per_epoch_of_the_training_split_do_not_warn(info: shardfeed.DatasetInfo) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        info.steps_per_epoch("train", 8)
+
+
 def test_class_weights_balance_the_classes(info: shardfeed.DatasetInfo) -> None:
     weights = info.class_weight("train")
 
@@ -74,17 +104,21 @@ def test_a_class_without_records_weighs_nothing(tmp_path: Path) -> None:
     assert shardfeed.info(tmp_path).class_weight("validation") == {0: 1.0, 1: 1.0, 2: 0.0}
 
 
-@pytest.mark.parametrize("ask", ["splits", "steps_per_epoch", "class_weight"])
+@pytest.mark.parametrize("ask", ["splits", "steps_per_epoch", "evaluation_steps", "class_weight"])
 def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.DatasetInfo, ask: str) -> None:
     asks: dict[str, Callable[[], object]] = {
         "splits": lambda: info.splits["test"],
         "steps_per_epoch": lambda: info.steps_per_epoch("test", 8),
+        "evaluation_steps": lambda: info.evaluation_steps("test", 8),
         "class_weight": lambda: info.class_weight("test"),
     }
     with pytest.raises(shardfeed.UsageError) as found:
         asks[ask]()
 
-    assert str(found.value) == f"split 'test' is not in the dataset at {info.url}: its splits are train, validation."
+    assert str(found.value) == (
+        f"split 'test' is not in the dataset at {info.url}: its splits are train, validation. Name one of these, or build the "
+        "dataset again with --splits, for example train=0.9,validation=0.1."
+    )
     assert "test" not in info.splits and info.splits.get("test") is None
 
 
@@ -122,6 +156,10 @@ def test_the_address_is_absolute_however_the_folder_is_spelled(
 def test_it_travels_to_other_processes(info: shardfeed.DatasetInfo) -> None:
     assert pickle.loads(pickle.dumps(info)) == info
     assert pickle.loads(pickle.dumps(info.splits)) == info.splits
+
+
+def test_it_can_be_the_key_of_a_cache(info: shardfeed.DatasetInfo, folder: Path) -> None:
+    assert {info: "known"}[shardfeed.info(folder)] == "known"
 
 
 def test_it_is_what_load_takes(info: shardfeed.DatasetInfo) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -55,8 +56,20 @@ def main(dataset: str) -> dict[str, Any]:
         "truth": truth(model, **np.load(os.path.join(dataset, "..", "validation.npz"))),
         "shape on a device, devices": shapes,
         "steps": int(watched.optimizer.iterations),
+        "repeated": [repeated(info, epochs=1), repeated(info, epochs=2)],
         "auto_shard_dataset": error_under_keras_default(info, accelerator),
     }
+
+
+def repeated(info: shardfeed.DatasetInfo, epochs: int) -> list[str]:
+    """What shardfeed warns of where a model, which is not built yet, is trained for two epochs on ``epochs`` of the data."""
+    model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    steps = None if epochs == 1 else info.steps_per_epoch("train", 24)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.fit(shardfeed.load(info, "train", 24, epochs=epochs), epochs=2, steps_per_epoch=steps, verbose=0)
+    return [str(one.message)[:39] for one in found if one.filename == __file__]
 
 
 def watched_model(shapes: list[object], **compile_args: Any) -> keras.Model:

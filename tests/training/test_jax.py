@@ -50,6 +50,10 @@ def test_fit_splits_the_batch_over_the_devices(devices: Any) -> None:
     assert all(seen == [[3, 8, 8, 3], 8] for seen in devices["shape on a device, devices"])
 
 
+def test_fit_that_reads_a_stream_twice_is_warned_of_and_fit_that_reads_it_once_is_not(devices: Any) -> None:
+    assert devices["repeated"] == [["train: this stream of epochs=1 was read"], []]
+
+
 def test_what_eight_devices_cannot_share_is_refused(devices: Any) -> None:
     assert devices["refused"] == [
         "batch_size=12: the global batch must divide by 8, to be shared by 1 host with 8 devices in all. "

@@ -44,5 +44,9 @@ def test_distribute_gives_each_replica_its_share_of_the_records_of_a_step(mirror
     assert mirrored["steps"] == [[[[3, 8, 8, 3]] * 8, True]] * 20
 
 
+def test_a_distributed_stream_that_is_read_twice_is_warned_of(mirrored: Any) -> None:
+    assert mirrored["repeated"] == ["train: this stream of epochs=1 was read"]
+
+
 def test_fit_takes_distribute_and_load_alike(mirrored: Any) -> None:
     assert mirrored["fit on distribute"] == pytest.approx(mirrored["fit on load"], rel=1e-6)

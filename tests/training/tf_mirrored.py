@@ -42,6 +42,7 @@ def main(dataset: str) -> dict[str, Any]:
         "truth": truth(model, **np.load(os.path.join(dataset, "..", "validation.npz"))),
         "evaluations": {name: evaluate(model, batches) for name, batches in evaluations.items()},
         "steps": steps_of(strategy, info),
+        "repeated": repeated(strategy, info),
         "fit on distribute": weights_after_fit(shardfeed.distribute(strategy, info, "train", BATCH)),
         "fit on load": weights_after_fit(shardfeed.load(info, "train", BATCH)),
     }
@@ -51,6 +52,17 @@ def distribute_quietly(strategy: Any, info: shardfeed.DatasetInfo, split: str) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return shardfeed.distribute(strategy, info, split, BATCH)
+
+
+def repeated(strategy: Any, info: shardfeed.DatasetInfo) -> list[str]:
+    """What is warned of in two readings of a distributed stream that ends."""
+    shared = shardfeed.distribute(strategy, info, "train", BATCH, epochs=1)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            for _ in shared:
+                pass
+    return [str(one.message)[:39] for one in found]
 
 
 def steps_of(strategy: Any, info: shardfeed.DatasetInfo) -> list[Any]:

@@ -55,6 +55,12 @@ def test_the_report_as_text_ends_with_the_verdict(out: Path) -> None:
     ]
 
 
+def test_a_report_is_true_if_nothing_is_damaged(out: Path) -> None:
+    assert verify(out)
+    (out / SHARD).unlink()
+    assert not verify(out)
+
+
 def test_the_report_as_json_has_every_field(out: Path) -> None:
     (out / SHARD).unlink()
     size = verify(out).findings[0].expected

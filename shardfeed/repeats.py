@@ -1,0 +1,39 @@
+"""Notices that a training stream that ends is read again, and warns: the second reading repeats the first.
+
+A stream is a function of its arguments, because resuming by ``start_step`` depends on it. So a stream of ``epochs=1`` that
+is read three times trains three times in one order, with the same random crops and without the same records. Other readers
+shuffle anew at each iteration, and a loop written for them goes wrong here without a sign.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from shardfeed.warning import users_line
+
+
+class Repeats:
+    """Told of the first and last batch of each reading; warns once, at the line that made the stream."""
+
+    def __init__(self, split: str, epochs: int) -> None:
+        self._split, self._epochs = split, epochs
+        self._file, self._line = users_line()
+        self._ended = self._warned = False
+
+    def __call__(self, first: bool, last: bool) -> None:
+        """A batch is handed out. Only readings to the end count: Keras on JAX takes one batch to build a model."""
+        if first and self._ended and not self._warned:
+            self._warned = True
+            warnings.warn_explicit(
+                f"{self._split}: this stream of epochs={self._epochs} was read to its end and is read again. It repeats "
+                "the same order, the same random crops and leaves out the same records. Pass epochs=N and read it once, "
+                "or leave epochs out and give fit a steps_per_epoch.",
+                UserWarning,
+                self._file,
+                self._line,
+            )
+        self._ended = self._ended or last
+
+    def forget(self) -> None:
+        """Take what was read as not read: nobody was trained with it."""
+        self._ended = False

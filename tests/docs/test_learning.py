@@ -1,0 +1,62 @@
+"""The models of the pages learn: built and trained as the pages say, on pictures that a model this small can tell apart."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
+from pipeline.cli import main
+
+ROOT = Path(__file__).parents[2]
+EVALUATE = """
+found = model.evaluate(shardfeed.load(info, "validation", 32), verbose=0, return_dict=True)
+print("accuracy", found["accuracy"])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the dataset ``out``: scikit-learn's 1,797 digits, drawn as pictures and built."""
+    folder, digits = tmp_path_factory.mktemp("digits"), load_digits()
+    for number, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
+        path = folder / "photos" / str(digit) / f"{number:04}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 255 / 16).astype(np.uint8)).resize((32, 32), Image.Resampling.BICUBIC).save(path)
+    flags = ["--image_size", "32", "--splits", "train=0.9,validation=0.1"]
+    assert main(["build", "--input", str(folder / "photos"), "--output", str(folder / "out"), *flags]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("page", "marker", "backend", "changes"),
+    [
+        ("README.md", "", "tensorflow", {"128": "32"}),
+        ("docs/reading.md", "", "tensorflow", {"epochs=2": "epochs=10"}),
+        ("docs/reading.md", "<!-- process: keras-jax -->\n", "jax", {"epochs=1": "epochs=10"}),
+    ],
+    ids=["README", "reading", "reading, on JAX"],
+)
+def test_the_model_of_the_page_learns_digits(
+    folder: Path, page: str, marker: str, backend: str, changes: dict[str, str]
+) -> None:
+    block = re.search(f"{marker}```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert block
+    code = block[1]
+    for old, new in changes.items():
+        assert old in code
+        code = code.replace(old, new)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend}
+    program = f"import keras\nkeras.utils.set_random_seed(1)\n{code}{EVALUATE}"
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=env, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.rpartition("accuracy ")[2]) > 0.9

@@ -1,0 +1,153 @@
+"""A training stream that ends and is read again repeats itself, and says so."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+import shardfeed
+from tests.datasets import write_dataset
+
+REPEATED = (
+    "train: this stream of epochs=1 was read to its end and is read again. It repeats the same order, the same random crops "
+    "and leaves out the same records. Pass epochs=N and read it once, or leave epochs out and give fit a steps_per_epoch."
+)
+READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw").path
+
+
+def warned(use: Callable[[], object]) -> list[str]:
+    """Texts of shardfeed's warnings in ``use``; Keras has some of its own."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        use()
+    return [str(one.message) for one in found if one.filename == __file__]
+
+
+def read(batches: Any, times: int) -> None:
+    for _ in range(times):
+        for _ in batches:
+            pass
+
+
+def model() -> keras.Model:
+    """Not built before its first batch."""
+    layers = keras.layers.Rescaling(1 / 255), keras.layers.Flatten(), keras.layers.Dense(3)
+    model = keras.Sequential(layers)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+@READERS
+def test_a_second_reading_is_warned_of_once_at_the_line_that_made_the_stream(folder: Path, reader: Any) -> None:
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    batches = reader(folder, "train", 8, epochs=1)
+
+    with pytest.warns(UserWarning) as found:
+        read(batches, 4)
+
+    assert [(str(one.message), one.filename, one.lineno) for one in found] == [(REPEATED, __file__, line)]
+
+
+@READERS
+def test_the_first_reading_is_quiet_though_one_began_before(folder: Path, reader: Any) -> None:
+    batches = reader(folder, "train", 8, epochs=2)
+
+    assert warned(lambda: (next(iter(batches)), next(iter(batches)), read(batches, 1))) == []
+
+
+@READERS
+@pytest.mark.parametrize(
+    ("split", "options"),
+    [("train", {"training": False}), ("validation", {})],
+    ids=["of the training split", "of another one"],
+)
+def test_evaluation_may_be_repeated(folder: Path, reader: Any, split: str, options: dict[str, Any]) -> None:
+    batches = reader(folder, split, 1, **options)
+
+    assert warned(lambda: read(batches, 3)) == []
+
+
+def test_a_stream_without_end_may_be_begun_again(folder: Path) -> None:
+    batches = shardfeed.load(folder, "train", 8)
+
+    assert warned(lambda: read(batches.take(9), 3)) == []
+
+
+def test_fit_with_more_epochs_than_the_stream_is_warned_of(folder: Path) -> None:
+    batches = shardfeed.load(folder, "train", 8, epochs=1)
+
+    assert warned(lambda: model().fit(batches, epochs=3, verbose=0)) == [REPEATED]
+
+
+def test_a_second_fit_on_the_same_stream_is_warned_of(folder: Path) -> None:
+    batches, trained = shardfeed.load(folder, "train", 8, epochs=1), model()
+
+    assert warned(lambda: trained.fit(batches, verbose=0)) == []
+    assert warned(lambda: trained.fit(batches, verbose=0)) == [REPEATED]
+
+
+@pytest.mark.parametrize("steps", [None, 4], ids=["no steps", "steps_per_epoch"])
+def test_fit_that_reads_the_stream_once_is_quiet(folder: Path, steps: int | None) -> None:
+    batches = shardfeed.load(folder, "train", 8, epochs=1 if steps is None else 3)
+
+    assert (
+        warned(lambda: model().fit(batches, steps_per_epoch=steps, epochs=1 if steps is None else 3, verbose=0)) == []
+    )
+
+
+def test_what_was_made_of_the_stream_is_watched_too(folder: Path) -> None:
+    batches = shardfeed.load(folder, "train", 8, epochs=1, as_dict=True)
+    changed = batches.map(lambda columns: columns["image"]).prefetch(1)
+
+    assert warned(lambda: read(changed, 2)) == [REPEATED]
+
+
+def test_a_loop_inside_a_tf_function_is_watched_too(folder: Path) -> None:
+    batches = shardfeed.load(folder, "train", 8, epochs=1)
+
+    @tf.function
+    def count() -> Any:
+        total = 0
+        for _ in batches:
+            total += 1
+        return total
+
+    assert warned(lambda: [count(), count()]) == [REPEATED]
+
+
+def test_distribute_is_watched_too(folder: Path) -> None:
+    batches = shardfeed.distribute(tf.distribute.get_strategy(), folder, "train", 8, epochs=1)
+
+    assert warned(lambda: read(batches, 2)) == [REPEATED]
+
+
+def test_the_iterator_of_a_watched_stream_can_be_saved_in_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    batches = iter(shardfeed.load(folder, "train", 8, epochs=2))
+    checkpoint = tf.train.Checkpoint(batches=batches)
+    next(batches)
+
+    saved = checkpoint.save(tmp_path / "checkpoint")
+    expected = next(batches)[0].numpy()
+    checkpoint.restore(saved)
+
+    assert (next(batches)[0].numpy() == expected).all()
+
+
+@READERS
+def test_benchmark_neither_warns_nor_counts_as_a_reading(folder: Path, reader: Any) -> None:
+    batches = reader(folder, "train", 8, epochs=1)
+
+    assert warned(lambda: shardfeed.benchmark(batches, seconds=0.2)) == []
+    assert warned(lambda: read(batches, 1)) == []
