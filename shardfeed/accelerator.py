@@ -171,7 +171,7 @@ def _on_tensorflow() -> Accelerator:
     if kind == "cpu":
         why = f"{framework} sees no GPU. {why}"
     why = unused or why
-    if doubt := one_of_several():
+    if (doubt := one_of_several()) and not tpu_chips():  # ``unused`` names chips already
         why = f"{doubt} {why}".rstrip()
     strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
