@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,6 +145,21 @@ def test_reading_for_keras_on_tensorflow_does_not_start_jax(written: Written) ->
     done = subprocess.run([sys.executable, "-c", code, str(written.path)], cwd=ROOT, capture_output=True, text=True)
 
     assert done.stdout == "False\n", done.stderr
+
+
+def test_reading_for_keras_on_jax_before_the_processes_find_each_other_is_no_silent_copy(written: Written) -> None:
+    code = (
+        "import sys, jax, keras, shardfeed\n"
+        "shardfeed.load(sys.argv[1], 'train', 4)\n"
+        "jax.distributed.initialize('127.0.0.1:1', 2, 0)"
+    )
+    env = {**os.environ, "KERAS_BACKEND": "jax"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(written.path)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
+    )
+
+    assert "RuntimeError: jax.distributed.initialize() must be called before any JAX calls" in done.stderr
 
 
 def test_the_process_group_of_pytorch_is_asked(torch: Callable[..., None]) -> None:
