@@ -67,11 +67,8 @@ def correct(weights: Weights, images: jax.Array, labels: jax.Array, weight: jax.
 
 def accuracy(info: shardfeed.DatasetInfo, weights: Weights, split: str, batch_size: int) -> float:
     """Of this host's records, each counted once; on one host that is the whole split."""
-    batches = shardfeed.array_batches(
-        info, split, batch_size, host=(jax.process_index(), jax.process_count()), training=False
-    )
     right = total = 0.0
-    for images, labels, weight in batches:
+    for images, labels, weight in shardfeed.array_batches(info, split, batch_size, training=False):
         real = weight > 0
         right += float(correct(weights, images, labels, real))
         total += real.sum()
@@ -103,9 +100,8 @@ def main() -> None:
     weights = initial_weights(jax.random.key(args.seed), info.image_shape[2], len(info.classes))
     momentum = jax.tree.map(jnp.zeros_like, weights)
     batches = shardfeed.array_batches(
-        info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step,
-        host=(jax.process_index(), jax.process_count()),
-    )  # fmt: skip
+        info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step
+    )
     steps = args.start_step + len(batches)
     for step, (images, labels) in enumerate(batches, args.start_step + 1):
         weights, momentum, value = train_step(weights, momentum, images, labels, args.rate)

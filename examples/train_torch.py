@@ -29,8 +29,7 @@ class Batches(IterableDataset):
     """This process's batches of a split, as tensors: (uint8[n, channels, height, width], int64[n]), and weights in evaluation."""
 
     def __init__(self, info: shardfeed.DatasetInfo, split: str, batch_size: int, **options: Any) -> None:
-        rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-        self.batches = shardfeed.array_batches(info, split, batch_size, host=(rank, world), **options)
+        self.batches = shardfeed.array_batches(info, split, batch_size, **options)  # its share: by the process group
 
     def __len__(self) -> int:
         return len(self.batches)

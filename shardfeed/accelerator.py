@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ _GOOGLE = "0x1ae0"  # PCI vendor
 _TPU_DEVICES = frozenset({"0x0027", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
 _PRODUCT = Path("/sys/class/dmi/id/product_name")  # «Google Compute Engine» on every machine of Google Cloud
 _TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # in the order in which TensorFlow looks at them
+_KERAS = (3, 11)  # the first whose distribution says whether it cuts the data again (auto_shard_dataset)
 _ANSWER_SECONDS = 5  # a TPU's host that takes longer to accept a connection is not there
 
 
@@ -73,7 +75,8 @@ def detect_accelerator() -> Accelerator:
 
     Raises:
         ImportError: Keras is not installed.
-        UsageError: Keras runs on another backend than TensorFlow or JAX.
+        UsageError: Keras runs on another backend than TensorFlow or JAX, or is too old for several devices of JAX; or JAX,
+            TensorFlow and PyTorch disagree about the hosts.
     """
     try:
         import keras
@@ -84,7 +87,7 @@ def detect_accelerator() -> Accelerator:
             "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax"
         ) from error
 
-    backend = keras.config.backend()
+    backend = keras_backend()
     if backend == "jax":
         return _on_jax(keras)
     if backend == "tensorflow":
@@ -94,33 +97,50 @@ def detect_accelerator() -> Accelerator:
     )
 
 
+def keras_backend() -> str | None:
+    """What Keras runs on, or would if it were imported, as far as that is said; None if not."""
+    keras = sys.modules.get("keras")
+    return os.environ.get("KERAS_BACKEND") if keras is None else keras.config.backend()
+
+
 def _on_jax(keras: Any) -> Accelerator:
     import jax
+
+    from shardfeed.hosts import running_host
 
     devices = jax.devices()
     kind = "cpu" if devices[0].platform == "cpu" else "tpu" if devices[0].platform == "tpu" else "gpu"
     if kind == "gpu":
-        _hide_gpus_from_tensorflow()
+        hide_gpus_from_tensorflow()
+    if len(devices) > 1:
+        check_keras(keras)
     distribution = keras.distribution.distribution()
     if distribution is None and len(devices) > 1:
         distribution = keras.distribution.DataParallel(
             devices=keras.distribution.list_devices(), auto_shard_dataset=False
         )
         keras.distribution.set_distribution(distribution)
-    replicas = jax_replicas(distribution)
+    here = running_host()
     framework = f"JAX {jax.__version__}"
     why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
     if kind == "cpu":
         why = why or f"{framework} sees no TPU and no GPU."
-    hosts = jax.process_count()
-    where = f" on {hosts} hosts" if hosts > 1 else ""
-    return Accelerator(kind, replicas, "jax", _text(kind, replicas, where, why), distribution, hosts)
+    where = f" on {here.count} hosts" if here.count > 1 else ""
+    return Accelerator(kind, here.replicas, "jax", _text(kind, here.replicas, where, why), distribution, here.count)
+
+
+def check_keras(keras: Any) -> None:
+    """Raises UsageError if this Keras cannot share a batch that ``load`` has cut over several devices of JAX."""
+    if tuple(map(int, keras.__version__.split(".")[:2])) < _KERAS:
+        needed = ".".join(map(str, _KERAS))
+        raise UsageError(
+            f"Keras {clip(keras.__version__)} cannot train on several JAX devices without cutting the data again: expected "
+            f"Keras {needed} or newer. Run pip install 'keras>={needed}'."
+        )
 
 
 def jax_replicas(distribution: Any) -> int:
-    """Parts into which Keras' ``distribution`` on JAX, or None, cuts a batch."""
-    if distribution is None:
-        return 1
+    """Parts into which Keras' ``distribution`` on JAX cuts a batch."""
     mesh = distribution.device_mesh
     return int(mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)])
 
@@ -128,36 +148,34 @@ def jax_replicas(distribution: Any) -> int:
 def _on_tensorflow() -> Accelerator:
     import tensorflow as tf
 
-    from shardfeed.hosts import find_host, workers_without_strategy
+    from shardfeed.hosts import one_of_several, running_host
 
+    here = running_host()
+    where = f" on {here.count} hosts" if here.count > 1 else ""
     gpus = tf.config.list_physical_devices("GPU")
     if tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
         kind = "tpu" if isinstance(strategy, tf.distribute.TPUStrategy) else "gpu" if gpus else "cpu"
-        replicas, hosts = strategy.num_replicas_in_sync, find_host().count  # the hosts that ``load`` cuts for
         several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)  # an alias of another name
         name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
-        where = f" on {hosts} hosts" if hosts > 1 else ""
-        text = _text(kind, replicas, f"{where} of {name}, which is in scope", "")
-        return Accelerator(kind, replicas, "tensorflow", text, strategy, hosts)
+        text = _text(kind, here.replicas, f"{where} of {name}, which is in scope", "")
+        return Accelerator(kind, here.replicas, "tensorflow", text, strategy, here.count)
     strategy, remote, why = _tensorflow_tpu(tf)
     if strategy is not None:
         replicas = strategy.num_replicas_in_sync
-        return Accelerator("tpu", replicas, "tensorflow", _text("tpu", replicas, "", ""), strategy, remote=remote)
+        text = _text("tpu", replicas, where, "")
+        return Accelerator("tpu", replicas, "tensorflow", text, strategy, here.count, remote)
     kind = "gpu" if gpus else "cpu"
     framework = f"TensorFlow {tf.__version__}"
     unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
     if kind == "cpu":
         why = f"{framework} sees no GPU. {why}"
     why = unused or why
-    if workers := workers_without_strategy():
-        why = (
-            f"TF_CONFIG names {workers} workers, but this is outside a strategy's scope, so that each trains by itself: call "
-            f"detect_accelerator and load inside the scope of a MultiWorkerMirroredStrategy. {why}"
-        ).rstrip()
+    if (doubt := one_of_several()) and not tpu_chips():  # ``unused`` names chips already
+        why = f"{doubt} {why}".rstrip()
     strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
-    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, "", why), strategy)
+    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, where, why), strategy, here.count)
 
 
 def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:
@@ -211,7 +229,7 @@ def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> s
     return text
 
 
-def _hide_gpus_from_tensorflow() -> None:
+def hide_gpus_from_tensorflow() -> None:
     """TensorFlow takes all memory of the GPUs it sees at its first operation, even if it only reads."""
     try:
         import tensorflow as tf
@@ -221,7 +239,8 @@ def _hide_gpus_from_tensorflow() -> None:
         pass
     except RuntimeError:
         warn(
-            "TensorFlow has started and holds memory of the GPUs that JAX trains on: call detect_accelerator() before load()."
+            "Keras runs on JAX, but TensorFlow has started and holds the memory of the GPUs: call load() or detect_accelerator() "
+            "before any operation of TensorFlow."
         )
 
 

@@ -75,14 +75,16 @@ def is_training(split: str, training: object) -> bool:
     return split == "train"
 
 
-def host_pair(value: object, others: str = "") -> tuple[int, int]:
-    """Index and count of hosts, from a pair of them; ``others``: what else is allowed, for the error.
+def host_pair(value: object) -> tuple[int, int]:
+    """Index and count of hosts, from a pair of them.
 
     Raises:
         UsageError: no pair of integers, or an index that is not below the count.
     """
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise UsageError(f"host={clip(repr(value))}: expected a pair (index, count) such as (0, 8){others}.")
+        raise UsageError(
+            f"host={clip(repr(value))}: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'."
+        )
     index, count = integer("host[0]", value[0]), positive("host[1]", value[1])
     if not 0 <= index < count:
         raise UsageError(f"host={clip((index, count), 60)}: expected an index from 0 to {count - 1} for {count} hosts.")

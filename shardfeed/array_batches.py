@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.arguments import byte_count, choice, host_pair, integer, is_training, positive
+from shardfeed.arguments import byte_count, choice, integer, is_training, positive
 from shardfeed.array_blocks import BlockReader
 from shardfeed.array_decode import image_decoder
 from shardfeed.array_order import Window, evaluation_windows, training_windows
@@ -28,6 +28,7 @@ from shardfeed.array_reading import Decoder, batches
 from shardfeed.cut import host_batch, host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
+from shardfeed.hosts import find_host
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
 from shardfeed.repeats import Repeats
@@ -104,7 +105,7 @@ def array_batches(
     training: bool | None = None,
     epochs: int | None = None,
     seed: int = 0,
-    host: tuple[int, int] = (0, 1),
+    host: tuple[int, int] | str | None = None,
     start_step: int = 0,
     shuffle_buffer: int | str = "128MB",
     eval_remainder: str = "pad",
@@ -131,7 +132,7 @@ def array_batches(
         epochs: Training: end after this many passes; None = never. Read such a stream once: each reading is the same,
             and a second one warns.
         seed: Training: of the order.
-        host: (number of this host, number of hosts).
+        host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
         start_step: Training: begin with this batch, as if those before had been read. Needs the same hosts and batch size.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
         eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1 (one host only).
@@ -139,15 +140,17 @@ def array_batches(
 
     Raises:
         DatasetError: no dataset, a shard of another size; while reading: names file, record, key, expected and found.
-        UsageError: an argument that cannot be; no such split; images of varying size; no decoder for the format.
+        UsageError: an argument that cannot be; no such split; images of varying size; no decoder for the format; one process
+            of several, without ``host`` and without a framework that says which.
     """
     found = opened(dataset)
     chosen = found.splits[split]
     training = is_training(split, training)
-    (index, hosts), size = host_pair(host), positive("batch_size", batch_size)
+    here, size = find_host(host), positive("batch_size", batch_size)
+    index, hosts = here.index, here.count
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
-    local = host_batch(size, hosts, 1)
+    local = host_batch(size, hosts, here.replicas)
     threads = _cores() if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
     start = integer("start_step", start_step, least=0)
     again = partial(

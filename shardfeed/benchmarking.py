@@ -106,7 +106,8 @@ def benchmark_reader(
     except ImportError as error:
         other = ". Without TensorFlow, measure the NumPy reader: --reader arrays" if reader == "tensorflow" else ""
         raise UsageError(f"{error}{other}") from None
-    return benchmark(read(found, chosen, batch_size, training=True, **options), seconds=seconds, step_ms=step_ms)
+    stream = read(found, chosen, batch_size, training=True, host=(0, 1), **options)
+    return benchmark(stream, seconds=seconds, step_ms=step_ms)
 
 
 def _check(seconds: object, step_ms: object) -> None:

@@ -20,6 +20,7 @@ from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.fitting import check_reachable
+from shardfeed.hosts import find_host
 from shardfeed.load import load
 
 
@@ -79,7 +80,8 @@ def input_fn(
     """A function of ``params``, as TPUEstimator took it, that gives this host's batches.
 
     ``params["batch_size"]`` is the batch of one call, as it was there, not the global one. ``params["context"]`` says which
-    call of how many this is: a ``tf.distribute.InputContext``, TPUEstimator's ``TPUContext``, or absent for the only one.
+    call of how many this is: a ``tf.distribute.InputContext`` or TPUEstimator's ``TPUContext``; without it the runtime is asked,
+    as by ``load``.
 
     Args:
         dataset: As for ``load``.
@@ -109,7 +111,8 @@ def input_fn(
 def _deployment(context: Any) -> tuple[int, int]:
     """Number of this call, and of how many."""
     if context is None:
-        return 0, 1
+        here = find_host()
+        return here.index, here.count
     if isinstance(context, tf.distribute.InputContext):
         return context.input_pipeline_id, context.num_input_pipelines
     if not hasattr(context, "current_input_fn_deployment"):

@@ -19,6 +19,7 @@ from shardfeed.arguments import positive
 from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
+from shardfeed.hosts import running_host
 
 _STEPS = 64  # an execution; the host comes back about once a second at 20 ms a step
 _AHEAD_BYTES = 256 << 20  # of one execution's batches: newer Keras on JAX puts them on the device at once
@@ -33,7 +34,8 @@ def compile_args(
     batches. 1 where ``MirroredStrategy`` has several replicas, because Keras 3 fails on more (keras#19246).
 
     Raises:
-        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot read the dataset.
+        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot read the dataset; other hosts
+            than those that ``load`` would cut for.
     """
     return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
 
@@ -65,6 +67,11 @@ def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: s
     """Steps an execution, and whole steps in one pass over ``split``."""
     if not isinstance(accelerator, Accelerator):
         raise UsageError(f"accelerator={clip(repr(accelerator))}: expected what detect_accelerator() gave.")
+    if 1 < (hosts := running_host().count) != accelerator.hosts:  # 1: a strategy of several hosts need not be in scope
+        raise UsageError(
+            f"accelerator of {accelerator.hosts} host{'s' * (accelerator.hosts > 1)}: load cuts for {hosts} hosts here. Call "
+            "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
+        )
     host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
     check_reachable(info, accelerator.remote)
     steps = info.steps_per_epoch(split, batch_size)

@@ -13,6 +13,7 @@ import os
 import tensorflow as tf
 
 from shardfeed import order
+from shardfeed.accelerator import hide_gpus_from_tensorflow, keras_backend
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
 from shardfeed.cut import host_batch
 from shardfeed.dataset_info import DatasetInfo, opened
@@ -34,7 +35,7 @@ def load(
     seed: int = 0,
     shuffle_buffer: int | str = "128MB",
     start_step: int = 0,
-    host: tuple[int, int] | tf.distribute.InputContext | None = None,
+    host: tuple[int, int] | tf.distribute.InputContext | str | None = None,
     image_size: int | tuple[int, int] | None = None,
     crop: str | None = None,
     label: str = "int",
@@ -69,8 +70,8 @@ def load(
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
         start_step: Training: begin with this step, as if all before it had been read. The other arguments must be those of
             the stream that is resumed.
-        host: (index, count), or the ``tf.distribute.InputContext`` of ``distribute_datasets_from_function``. None asks JAX
-            where Keras runs on it and ``jax.distributed`` is initialised, else TensorFlow; one process is (0, 1).
+        host: (index, count), or the ``tf.distribute.InputContext`` of ``distribute_datasets_from_function``. None or "auto"
+            asks JAX if Keras runs on it or it has started, TensorFlow's strategy in scope, and PyTorch's process group.
         image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images of one size. Images are
             resized bilinearly with antialiasing, without keeping their ratio: choose a ``crop`` to keep it.
         crop: None; "center": the central square of 0.875 × the short side; "random_resized" (training): 8 to 100 % of the
@@ -87,9 +88,12 @@ def load(
 
     Raises:
         DatasetError: no dataset is there, or a shard is absent or has another size than the manifest says.
-        UsageError: an argument that cannot be; no such split; images of varying size without image_size.
+        UsageError: an argument that cannot be; no such split; images of varying size without image_size; one process of
+            several, without ``host`` and without a framework that says which.
         StorageError: the store kept failing, or the folder of ``cache`` cannot be written.
     """
+    if keras_backend() == "jax":  # TensorFlow only reads
+        hide_gpus_from_tensorflow()
     found = opened(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)

@@ -81,15 +81,19 @@ class StandInTensor(np.ndarray):
 
 @pytest.fixture
 def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example's module, with ``torch`` standing in for PyTorch; ``worker`` is what ``get_worker_info`` answers."""
-    torch, nn, utils, data = (ModuleType(name) for name in ("torch", "torch.nn", "torch.utils", "torch.utils.data"))
-    found: dict[str, Any] = {"worker": None}
+    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in ``found``."""
+    names = ("torch", "torch.nn", "torch.utils", "torch.utils.data", "torch.distributed")
+    torch, nn, utils, data, distributed = map(ModuleType, names)
+    found: dict[str, Any] = {"worker": None, "rank": 0, "world": 1}
+    distributed.is_available = distributed.is_initialized = lambda: True  # type: ignore[attr-defined]
+    distributed.get_rank = lambda: found["rank"]  # type: ignore[attr-defined]
+    distributed.get_world_size = lambda: found["world"]  # type: ignore[attr-defined]
     torch.from_numpy = lambda array: array.view(StandInTensor)  # type: ignore[attr-defined]
     torch.no_grad = lambda: lambda function: function  # type: ignore[attr-defined]
     torch.nn, torch.utils = nn, utils  # type: ignore[attr-defined]
     data.IterableDataset, data.DataLoader = StandInDataset, None  # type: ignore[attr-defined]
     data.get_worker_info = lambda: found["worker"]  # type: ignore[attr-defined]
-    for module in (torch, nn, utils, data):
+    for module in (torch, nn, utils, data, distributed):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     spec = importlib.util.spec_from_file_location("train_torch", EXAMPLES / "train_torch.py")
     assert spec and spec.loader
@@ -101,14 +105,13 @@ def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_the_torch_dataset_gives_each_process_its_share_in_torchs_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train_torch: Any, world: int
+    tmp_path: Path, train_torch: Any, world: int
 ) -> None:
     written = write_dataset(tmp_path, image_format="raw", splits={"train": 36})
     info = shardfeed.info(tmp_path)
     seen = []
     for rank in range(world):
-        monkeypatch.setenv("RANK", str(rank))
-        monkeypatch.setenv("WORLD_SIZE", str(world))
+        train_torch.found.update(rank=rank, world=world)
         batches = train_torch.Batches(info, "train", 6, epochs=1)
         found = list(batches)
         assert len(batches) == len(found) == 6
@@ -129,10 +132,11 @@ def test_the_torch_dataset_resumes_and_gives_weights_in_evaluation(tmp_path: Pat
 
 def test_the_torch_dataset_refuses_worker_processes(tmp_path: Path, train_torch: Any) -> None:
     info = shardfeed.info(write_dataset(tmp_path).path)
+    batches = train_torch.Batches(info, "train", 9)
     train_torch.found["worker"] = object()
 
     with pytest.raises(RuntimeError, match=r"num_workers=0\): threads use all cores already$"):
-        next(iter(train_torch.Batches(info, "train", 9)))
+        next(iter(batches))
 
 
 @pytest.mark.parametrize("size", [(64, 64), (28, 33), (1, 224)], ids=str)

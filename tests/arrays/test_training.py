@@ -187,7 +187,10 @@ def test_a_dataset_may_be_read_twice_at_a_time(written: Written) -> None:
     [
         ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1."),
         ({"host": (2, 2)}, "host=(2, 2): expected an index from 0 to 1 for 2 hosts."),
-        ({"host": 3}, "host=3: expected a pair (index, count) such as (0, 8)."),
+        (
+            {"host": 3},
+            "host=3: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
+        ),
         ({"batch_size": 9, "host": (0, 2)}, "The nearest that does: 8 or 10."),
         ({"batch_size": 40, "host": (0, 40)}, "split train has 37 records for 40 hosts: train on fewer hosts."),
         ({"start_step": -1}, "start_step=-1: expected an integer of at least 0."),

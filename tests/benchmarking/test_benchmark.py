@@ -228,6 +228,16 @@ def test_the_command_prints_the_figures_and_the_verdict(
     assert lines[-1].startswith(("Bottleneck: ", "Doubtful: "))
 
 
+@pytest.mark.parametrize("reader", ["tensorflow", "arrays"])
+def test_the_command_measures_this_process_alone_wherever_it_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    write_dataset(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+
+    assert main(["benchmark", str(tmp_path), "--batch_size", "8", "--seconds", "0.01", "--reader", reader]) == 0
+
+
 def test_the_command_gives_json_of_another_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_dataset(tmp_path)
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -74,9 +70,10 @@ def test_a_pair_may_be_a_list(written: Written) -> None:
     )
 
 
-def test_one_host_of_one_is_the_default(written: Written) -> None:
+@pytest.mark.parametrize("host", [None, "auto"])
+def test_one_host_of_one_is_the_default(written: Written, host: Any) -> None:
     assert numbers(train(written, (0, 1), N, 1), written, "train", 3) == numbers(
-        train(written, None, N, 1), written, "train", 3
+        train(written, host, N, 1), written, "train", 3
     )
 
 
@@ -142,12 +139,12 @@ def test_an_input_context_says_which_host_this_is(written: Written, replicas: in
         (
             2,
             9,
-            "host=2: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext or None.",
+            "host=2: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
         ),
         (
             "02",
             9,
-            "host='02': expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext or None.",
+            "host='02': expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
         ),
         ((0, 38), 38, "split train has 37 records for 38 hosts: train on fewer hosts."),
     ],
@@ -179,18 +176,29 @@ def test_the_batch_must_divide_by_the_replicas_of_a_strategy_in_scope(written: W
 WORKERS = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
 
 
-def test_several_workers_that_load_outside_their_strategy_are_warned(
-    written: Written, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("task", "pair"),
+    [
+        ({"task": {"type": "chief", "index": 0}}, "(0, 3)"),
+        ({"task": {"type": "worker", "index": 1}}, "(2, 3)"),
+        ({}, "(index, 3)"),
+    ],
+    ids=["chief", "worker", "no task"],
+)
+@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+def test_a_worker_that_reads_outside_of_its_strategy_must_name_its_host(
+    written: Written, monkeypatch: pytest.MonkeyPatch, reader: Any, task: dict[str, Any], pair: str
 ) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 0}}))
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, **task}))
 
-    with pytest.warns(UserWarning) as found:
-        train(written, None, 4, 1)
+    with pytest.raises(shardfeed.UsageError) as found:
+        reader(written.path, "train", 3)
 
-    assert [str(warning.message) for warning in found] == [
-        "TF_CONFIG names 3 workers, but load was called outside a strategy's scope, so that each of them reads the whole split. "
-        "Call it inside strategy.scope(), or pass host=(index, count)."
-    ]
+    assert str(found.value) == (
+        "TF_CONFIG names 3 workers, but no strategy is in scope, so that each process would read the whole split. Call this "
+        f"inside the scope() of a MultiWorkerMirroredStrategy; or pass host={pair} for this process's share, host=(0, 1) for "
+        "the whole split."
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,8 +215,7 @@ def test_several_workers_that_load_outside_their_strategy_are_warned(
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("error")
-def test_a_configuration_of_one_reader_is_no_reason_to_warn(
+def test_a_configuration_of_one_reader_needs_no_host(
     written: Written, config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_CONFIG", config if isinstance(config, str) else json.dumps(config))
@@ -216,8 +223,7 @@ def test_a_configuration_of_one_reader_is_no_reason_to_warn(
     train(written, None, 4, 1)
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_worker_that_names_its_host_is_not_warned(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_names_its_host_reads(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS}))
 
     train(written, (0, 3), 4, 3)
@@ -230,42 +236,3 @@ def test_a_host_looks_at_the_shards_that_it_evaluates_only(written: Written, tmp
     assert len(evaluate(Written(tmp_path, written.manifest, {}), 103 * 2, (0, 2))) == 1
     with pytest.raises(shardfeed.DatasetError, match=r"validation-00002-of-00003\.tfrecord is damaged"):
         shardfeed.load(tmp_path, "validation", 103 * 2, host=(1, 2))
-
-
-FIND = """
-import sys, jax
-from shardfeed.hosts import find_host
-before = find_host()
-jax.distributed.initialize(sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))
-print(before)
-print(find_host(), flush=True)
-"""
-
-
-@pytest.mark.parametrize(
-    ("backend", "expected"),
-    [
-        ("jax", ["Host(index=0, count=2, replicas=2)", "Host(index=1, count=2, replicas=2)"]),
-        ("tensorflow", ["Host(index=0, count=1, replicas=1)"] * 2),
-    ],
-    ids=str,
-)
-def test_jax_is_asked_for_the_host_only_where_keras_runs_on_it(backend: str, expected: list[str]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", FIND, address, str(index)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(shardfeed.__file__).parents[1],
-            env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
-        )
-        for index in range(2)
-    ]
-
-    found = [process.communicate()[0].splitlines()[-2:] for process in processes]
-
-    assert [before for before, _ in found] == ["Host(index=0, count=1, replicas=1)"] * 2
-    assert [after for _, after in found] == expected

@@ -58,6 +58,7 @@ def main(dataset: str) -> dict[str, Any]:
         "steps": int(watched.optimizer.iterations),
         "repeated": [repeated(info, epochs=1), repeated(info, epochs=2)],
         "auto_shard_dataset": error_under_keras_default(info, accelerator),
+        "old Keras": errors_under_old_keras(info),
     }
 
 
@@ -92,6 +93,12 @@ def error_under_keras_default(info: shardfeed.DatasetInfo, accelerator: shardfee
     """What ``fit_args`` says of a distribution as Keras makes it."""
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=keras.distribution.list_devices()))
     return error(lambda: shardfeed.fit_args(info, 24, accelerator))
+
+
+def errors_under_old_keras(info: shardfeed.DatasetInfo) -> list[str]:
+    """What detection and ``load`` say of a Keras that cannot leave the cut to ``load``."""
+    keras.__version__ = "3.10.0"
+    return [error(shardfeed.detect_accelerator), error(lambda: shardfeed.load(info, "train", 24))]
 
 
 def error(call: Callable[[], object]) -> str:

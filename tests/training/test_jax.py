@@ -93,3 +93,20 @@ def test_processes_evaluate_exactly(processes: list[Any]) -> None:
 def test_processes_train_one_model(processes: list[Any]) -> None:
     for seen in processes[1:]:
         assert seen["trained"] == processes[0]["trained"]
+
+
+def test_processes_without_keras_share_the_records_whichever_reader_they_use(dataset: Path) -> None:
+    found = run_together("plain_jax.py", 2, dataset)
+
+    assert [seen["tensorflow loaded"] for seen in found] == [False, False]
+    assert [seen["hosts"] for seen in found] == [2, 2]
+    for reader in ("array_batches", "load"):
+        assert [number for seen in found for number in seen[reader]] == list(range(203))
+
+
+def test_keras_that_is_too_old_for_several_devices_is_refused(devices: Any) -> None:
+    message = (
+        "Keras 3.10.0 cannot train on several JAX devices without cutting the data again: expected Keras 3.11 or newer. Run pip "
+        "install 'keras>=3.11'."
+    )
+    assert devices["old Keras"] == [message] * 2

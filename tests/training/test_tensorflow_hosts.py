@@ -28,11 +28,19 @@ def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_
     text = "CPU, 2 replicas on 2 hosts of MultiWorkerMirroredStrategy, which is in scope."
     assert one["inside"] == two["inside"] == [*one["cut"], text] == [*two["cut"], text] == [2, 2, text]
     assert one["outside"][:2] == [1, 1]
-    assert (
-        "TF_CONFIG names 2 workers, but this is outside a strategy's scope, so that each trains by itself: call "
-        "detect_accelerator and load inside the scope of a MultiWorkerMirroredStrategy. TensorFlow "
-        in one["outside"][2]
-    )
+    for number, seen in enumerate((one, two)):
+        doubt = (
+            "TF_CONFIG names 2 workers, but no strategy is in scope, so that each process would read the whole split. Call this "
+            f"inside the scope() of a MultiWorkerMirroredStrategy; or pass host=({number}, 2) for this process's share, "
+            "host=(0, 1) for the whole split."
+        )
+        assert doubt in seen["outside"][2]
+        assert seen["refused"] == [
+            doubt,
+            doubt,
+            "accelerator of 1 host: load cuts for 2 hosts here. Call detect_accelerator() where load is called: inside the same "
+            "scope(), and after the processes have found each other.",
+        ]
     assert one["fit_args"] == {"steps_per_epoch": len(written.records["train"]) // 12}
     records = written.records["validation"]
     assert sorted(one["keys"] + two["keys"]) == sorted(record.key.decode() for record in records)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -21,8 +22,10 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     info = shardfeed.info(dataset)
     outside = shardfeed.detect_accelerator()
+    refused = [error(read, info, "train", 6 * len(ports)) for read in (shardfeed.load, shardfeed.array_batches)]
     with strategy.scope():
         inside, host = shardfeed.detect_accelerator(), find_host()
+        refused.append(error(shardfeed.fit_args, info, 6 * len(ports), outside))
         (rows, *_) = shardfeed.load(info, "train", 6 * len(ports), as_dict=True).element_spec["image"].shape
     keys, weights = [], []
     for batch in shardfeed.distribute(strategy, info, "validation", 8 * len(ports), as_dict=True):
@@ -35,9 +38,18 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
         "outside": [outside.hosts, outside.replicas, outside.text],
         "inside": [inside.hosts, inside.replicas, inside.text],
         "cut": [host.count, host.replicas],
+        "refused": refused,
         "fit_args": shardfeed.fit_args(info, 6 * len(ports), inside),
     }
     return {**accelerators, "rows": rows, "keys": keys, "weights": weights, "shares": sorted(shares)}
+
+
+def error(call: Callable[..., object], *arguments: object) -> str:
+    """What ``call`` refuses, or what it gives."""
+    try:
+        return str(call(*arguments))
+    except shardfeed.UsageError as refusal:
+        return str(refusal)
 
 
 print(json.dumps(main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[4]))))
