@@ -29,6 +29,7 @@ from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
+from shardfeed.runtime import cores
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
@@ -130,7 +131,9 @@ def array_batches(
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     local = host_batch(size, hosts, 1)
-    threads = _cores() if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
+    threads = (
+        min(cores(), _MAX_THREADS) if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
+    )
     shape = _image_shape(found)
     check_split(found, chosen)
     decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
@@ -176,11 +179,6 @@ def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pa
         raise UsageError(
             'eval_remainder="partial" gives hosts different numbers of batches. Use "pad" with more than one host.'
         )
-
-
-def _cores() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, _MAX_THREADS)
 
 
 def _image_shape(found: DatasetInfo) -> tuple[int, int, int]:

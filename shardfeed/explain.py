@@ -22,6 +22,7 @@ from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import DatasetError, clip
 from shardfeed.manifest import ImageInfo, Shard
 from shardfeed.mirror import copies_read
+from shardfeed.runtime import cores
 from shardfeed.verify_record import Look, RecordCheck, RecordProblem
 from shardfeed.warning import warn
 
@@ -116,7 +117,7 @@ def _first_damage(
             return error
         return None
 
-    threads = _REMOTE_THREADS if remote else os.cpu_count() or 1
+    threads = _REMOTE_THREADS if remote else cores()
     with ThreadPoolExecutor(threads, "shardfeed-explain") as pool:
         try:
             return next((damage for damage in pool.map(look, shards) if damage is not None), None)

@@ -21,6 +21,7 @@ from shardfeed.checksums import crc32c, to_hex
 from shardfeed.dataset_info import info
 from shardfeed.findings import Finding, Report, rebuild, restore
 from shardfeed.manifest import Manifest
+from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, Store
 
 __all__ = ["Finding", "Report", "verify"]
@@ -48,7 +49,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     if deep:
         from shardfeed.verify_deep import verify_deep  # not at the top: most verifications are fast ones
 
-        with ThreadPoolExecutor(threads or min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(threads or min(_MAX_THREADS, cores())) as pool:
             more, records = verify_deep(store, manifest, present, pool)
         findings += more
     return Report(
