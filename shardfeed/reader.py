@@ -129,8 +129,8 @@ class Reader:
         shards = self.split.shards
         paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
         if self.cache is not None and self.cache != "decoded":
-            copies = mirror(self.info, [shards[index] for index in used], self.cache)
-            paths = [dict(zip(used, copies, strict=True)).get(index, path) for index, path in enumerate(paths)]
+            for index, copy in zip(used, mirror(self.info, [shards[index] for index in used], self.cache), strict=True):
+                paths[index] = copy
         return paths
 
     def _readers(self) -> int:

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import decoded
+from shardfeed import decoded, reader
 from shardfeed.checksums import crc32c_path, to_hex
 from shardfeed.decode import Wanted
+from shardfeed.mirror import mirror
 from tests.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -101,6 +102,22 @@ def test_copies_are_read_in_place_of_the_shards(tmp_path: Path) -> None:
         shard.unlink()
 
     assert len(list(dataset.take(20).as_numpy_iterator())) == 20
+
+
+def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset(tmp_path / "data", shards=9)
+    looks = 0
+
+    class Copies(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    monkeypatch.setattr(reader, "mirror", lambda *args: Copies(mirror(*args)))
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert looks == 1
 
 
 def test_a_copy_that_is_there_is_not_made_again(tmp_path: Path) -> None:
