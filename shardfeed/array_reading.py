@@ -186,7 +186,11 @@ def _found(decoder: Decoder, window: Window, blocks: Sequence[Future[Records]]) 
 @contextmanager
 def _pool(threads: int, name: str) -> Iterator[Executor]:
     pool: Any = ThreadPoolExecutor(threads, name)
+    wait = True
     try:
         yield pool
+    except KeyboardInterrupt:  # a store that does not answer would keep its user waiting for minutes
+        wait = False
+        raise
     finally:  # also when the caller leaves the stream in the middle
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=wait, cancel_futures=True)
