@@ -20,6 +20,7 @@ from shardfeed.cut import host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, SplitInfo
 from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
 from shardfeed.errors import UsageError
+from shardfeed.gcs_tuning import check_tuned
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
@@ -134,8 +135,10 @@ class Reader:
         return paths
 
     def _readers(self) -> int:
-        remote = storage.is_remote(self.info.url) and self.cache in (None, "decoded")
-        return _REMOTE_READERS if remote else _LOCAL_READERS
+        if not storage.is_remote(self.info.url) or self.cache not in (None, "decoded"):
+            return _LOCAL_READERS
+        check_tuned()
+        return _REMOTE_READERS
 
 
 def _many(count: int, noun: str) -> str:
