@@ -75,8 +75,10 @@ def raw(data: bytes) -> Callable[[dict[str, Any]], dict[str, Any]]:
     ],
     ids=[
         "class above the range", "class below the range", "label of another class", "empty key", "class as a float",
-        "two classes", "one size", "two labels", "another column is fine", "other columns are fine", "a class above the range beside another column",
-        "a column missing", "a column of another name", "size turned round", "another width", "size zero", "image of another size", "a gray JPEG is fine", "not an Example", "an empty record",
+        "two classes", "one size", "two labels", "another column is fine", "other columns are fine",
+        "a class above the range beside another column", "a column missing", "a column of another name",
+        "size turned round", "another width", "size zero", "image of another size", "a gray JPEG is fine",
+        "not an Example", "an empty record",
     ],
 )  # fmt: skip
 def test_a_wrong_record_is_found_with_its_byte(
