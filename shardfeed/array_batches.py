@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.arguments import byte_count, choice, flag, host_pair, integer, positive
+from shardfeed.arguments import byte_count, choice, flag, host_pair, integer, positive, thread_count
 from shardfeed.array_blocks import BlockReader
 from shardfeed.array_decode import image_decoder
 from shardfeed.array_order import Window, evaluation_windows, training_windows
@@ -35,7 +35,6 @@ from shardfeed.warning import warn
 _LOCAL_READERS = 1
 _REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
 _MAX_THREADS = 64
-_MOST_THREADS = 1024  # that may be asked for: batches are made ahead by the thread
 
 Batch = tuple[NDArray[Any], ...]
 
@@ -131,9 +130,7 @@ def array_batches(
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     local = host_batch(size, hosts, 1)
-    threads = (
-        min(cores(), _MAX_THREADS) if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
-    )
+    threads = min(cores(), _MAX_THREADS) if threads is None else thread_count(threads)
     shape = _image_shape(found)
     check_split(found, chosen)
     decoder = Decoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
