@@ -69,11 +69,11 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
                 f"cache={clip(repr(folder))}: {needed:,} bytes are to be copied to {clip(top)}, where {free:,} bytes are free. "
                 "Free some space there, or choose another folder."
             )
-        _LOG.info("Copying %d shards, %s bytes, to %s", len(absent), f"{needed:,}", top)
+        _LOG.info("Copying %d shards, %s bytes, to %s", len(absent), f"{needed:,}", clip(top))
         with ThreadPoolExecutor(_THREADS) as pool:
             for done, _ in enumerate(pool.map(lambda one: _copy(info, folder, *one), absent), 1):
                 if done * 10 // len(absent) > (done - 1) * 10 // len(absent):  # each tenth
-                    _LOG.info("Copied %d of %d shards to %s", done, len(absent), top)
+                    _LOG.info("Copied %d of %d shards to %s", done, len(absent), clip(top))
     return paths
 
 
