@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,11 @@ def test_memory_that_is_not_known_is_none(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delattr(os, "sysconf")
 
     assert runtime.memory(tmp_path) is None
+
+
+def test_nothing_else_asks_for_cores_or_memory() -> None:
+    root = Path(runtime.__file__).parents[1]
+    sources = [path for package in ("shardfeed", "transforms", "pipeline") for path in (root / package).rglob("*.py")]
+
+    asking = [path for path in sources if re.search("cpu_count|sched_getaffinity|SC_PHYS_PAGES", path.read_text())]
+    assert asking == [Path(runtime.__file__)]
