@@ -264,8 +264,12 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
 
 def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     from pipeline.config import parse_image_size
+    from shardfeed import storage
     from shardfeed.benchmarking import benchmark_reader
+    from shardfeed.gcs_tuning import tune_gcs
 
+    if storage.is_remote(args.dir):
+        tune_gcs()
     result = benchmark_reader(
         args.dir,
         args.split,

@@ -6,7 +6,6 @@ would be a guess, and to take it for another build's would advise to join it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +42,7 @@ def read_claim(store: Store) -> FoundClaim:
     """
     raw = parse_claim(store, store.read(naming.CLAIM))
     fingerprint, splits = raw["fingerprint"], raw.get("splits", {})
-    if fingerprint != DISCARDING and not re.fullmatch(r"[0-9a-f]{32}", fingerprint):
+    if fingerprint != DISCARDING and not naming.FINGERPRINT.fullmatch(fingerprint):
         raise _damaged(store, f"fingerprint {clip(fingerprint, 60)} where 32 hex digits are expected")
     if not isinstance(splits, dict):
         raise _damaged(store, f"splits {_shown(splits)} where an object is expected")

@@ -31,10 +31,11 @@ from typing import Any
 from pipeline.config import BuildConfig
 from shardfeed import storage
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
+from shardfeed.runtime import cores
 from transforms.claim import take_back_claim
 from transforms.elements import PartResult, Plan, RefBatch
 from transforms.listing import Section
-from transforms.machine import cores, default_threads
+from transforms.machine import default_threads
 from transforms.run_state import RUN, HelperGoneError, Made
 from transforms.spent import Spent
 

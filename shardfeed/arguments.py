@@ -16,6 +16,7 @@ _UNITS = {"": 1, "B": 1} | {
 COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
 EVALUATED = ("validation", "valid", "val", "dev", "test", "eval")  # splits that are evaluated, by their names
 _BYTES_MOST = 1 << 60
+_THREADS_MOST = 1024  # batches are made ahead by the thread
 _SIDE_MOST = 65_535  # pixels: JPEG has no larger images
 _BYTES = re.compile(r"(\d{1,30}|\d{1,30}\.\d{1,30}(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
@@ -46,6 +47,27 @@ def positive(name: str, value: object) -> int:
         UsageError: naming the argument ``name``.
     """
     return integer(name, value, least=1)
+
+
+def thread_count(value: object) -> int:
+    """``value`` of an argument ``threads``, an int from 1 to 1024.
+
+    Raises:
+        UsageError: it is none.
+    """
+    return integer("threads", value, least=1, most=_THREADS_MOST)
+
+
+def distinct_names(name: str, value: object) -> tuple[str, ...]:
+    """A sequence of different texts, at least one, none of them empty.
+
+    Raises:
+        UsageError: naming the argument ``name``.
+    """
+    names = tuple(value) if isinstance(value, (tuple, list)) else ()
+    if not names or not all(isinstance(one, str) and one for one in names) or len(set(names)) < len(names):
+        raise UsageError(f"{name}={clip(repr(value))}: expected one text or more, each once.")
+    return names
 
 
 def flag(name: str, value: object, allowed: str = "True or False") -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.arguments import byte_count, choice, integer, is_training, positive
+from shardfeed.arguments import byte_count, choice, integer, is_training, positive, thread_count
 from shardfeed.array_blocks import BlockReader
 from shardfeed.array_decode import image_decoder
 from shardfeed.array_order import Window, evaluation_windows, training_windows
@@ -32,12 +32,12 @@ from shardfeed.hosts import find_host
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
 from shardfeed.repeats import Repeats
+from shardfeed.runtime import cores
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
 _REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
 _MAX_THREADS = 64
-_MOST_THREADS = 1024  # that may be asked for: batches are made ahead by the thread
 
 Batch = tuple[NDArray[Any], ...]
 
@@ -151,7 +151,7 @@ def array_batches(
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     local = host_batch(size, hosts, here.replicas)
-    threads = _cores() if threads is None else integer("threads", threads, least=1, most=_MOST_THREADS)
+    threads = min(cores(), _MAX_THREADS) if threads is None else thread_count(threads)
     start = integer("start_step", start_step, least=0)
     again = partial(
         array_batches, found, split, size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
@@ -206,11 +206,6 @@ def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pa
         raise UsageError(
             'eval_remainder="partial" gives hosts different numbers of batches. Use "pad" with more than one host.'
         )
-
-
-def _cores() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, _MAX_THREADS)
 
 
 def _image_shape(found: DatasetInfo) -> tuple[int, int, int]:

@@ -7,7 +7,6 @@ named with the file, the record and the byte by whoever meets it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,15 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed import storage
+from shardfeed import naming, storage
 from shardfeed.array_frames import split
 from shardfeed.errors import DatasetError, clip
 from shardfeed.example import decode_example
 from shardfeed.manifest import Shard
 from shardfeed.storage.base import NotFoundError
 from shardfeed.tfrecord import HEADER_BYTES, RecordError
-
-_PLAIN = re.compile(r"[\w.+=@~ -]+(/[\w.+=@~ -]+)*/|")  # prefixes in which obstore changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +148,12 @@ def _obstore_reader(url: str) -> Callable[[str, int, int], bytes] | None:
         return None
     import obstore
 
-    from shardfeed.storage.gcs_bucket import parse_url
-    from shardfeed.storage.gcs_clients import obstore_bucket
+    from shardfeed.storage.gcs_bucket import obstore_for, parse_url
     from shardfeed.storage.gcs_errors import FAILURES, is_transient, status_of, translated
     from shardfeed.storage.retry import call_with_retries
 
     name, prefix = parse_url(url)
-    bucket = obstore_bucket(name) if _PLAIN.fullmatch(prefix) else None
+    bucket = obstore_for(name, prefix + naming.MANIFEST)  # as for every other file there
     if bucket is None:
         return None
 

@@ -7,6 +7,7 @@ images when its blocks are there, so that who takes batches never does.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -21,8 +22,10 @@ from shardfeed.array_blocks import BlockReader, Record, Records
 from shardfeed.array_columns import Bytes, StrangeRecordError, images_and_classes
 from shardfeed.array_decode import Decode, ImageProblem
 from shardfeed.array_order import Window
+from shardfeed.runtime import DECODED_AHEAD
 
 CHUNK = 64  # records a task: 16 ms of decoding for 0.1 ms of handing it over
+_TASKS_AHEAD = 2  # for each thread
 _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
@@ -97,14 +100,20 @@ def batches(
         _pool(readers, "shardfeed-read") as reading,
         _pool(threads, "shardfeed-decode") as decoding,
     ):
-        ahead = max(_BATCHES_AHEAD, -(-2 * threads * CHUNK // batch_size))
+        chunk = chunk_size(decoder.shape, threads)
+        ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * chunk // batch_size))
         pending: deque[_Pending] = deque()
         for shares in _batched(_read(windows(), decoder, readers, reading, finding), batch_size):
-            pending.append(_Pending.start(shares, decoder, decoding))
+            pending.append(_Pending.start(shares, decoder, decoding, chunk))
             if len(pending) > ahead:
                 yield pending.popleft().finished()
         while pending:
             yield pending.popleft().finished()
+
+
+def chunk_size(shape: tuple[int, int, int], threads: int) -> int:
+    """Records a task: ``CHUNK``, or fewer where all tasks ahead would hold more than ``DECODED_AHEAD`` bytes of pixels."""
+    return max(1, min(CHUNK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
 @dataclass(frozen=True)
@@ -114,15 +123,15 @@ class _Pending:
     tasks: list[Future[None]]
 
     @classmethod
-    def start(cls, shares: list[Share], decoder: Decoder, pool: Executor) -> _Pending:
+    def start(cls, shares: list[Share], decoder: Decoder, pool: Executor, chunk: int) -> _Pending:
         images = np.empty((sum(len(numbers) for _, numbers in shares), *decoder.shape), np.uint8)
         labels = np.concatenate([examples.labels[numbers] for examples, numbers in shares])
         tasks, row = [], 0
         for examples, numbers in shares:
-            for at in range(0, len(numbers), CHUNK):
-                chunk = numbers[at : at + CHUNK]
-                tasks.append(pool.submit(decoder.pixels, examples, chunk, images[row : row + len(chunk)]))
-                row += len(chunk)
+            for at in range(0, len(numbers), chunk):
+                part = numbers[at : at + chunk]
+                tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
+                row += len(part)
         return cls(images, labels, tasks)
 
     def finished(self) -> tuple[Pixels, Labels]:
@@ -177,7 +186,11 @@ def _found(decoder: Decoder, window: Window, blocks: Sequence[Future[Records]]) 
 @contextmanager
 def _pool(threads: int, name: str) -> Iterator[Executor]:
     pool: Any = ThreadPoolExecutor(threads, name)
+    wait = True
     try:
         yield pool
+    except KeyboardInterrupt:  # a store that does not answer would keep its user waiting for minutes
+        wait = False
+        raise
     finally:  # also when the caller leaves the stream in the middle
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=wait, cancel_futures=True)

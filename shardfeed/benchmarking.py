@@ -20,6 +20,7 @@ from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
 from shardfeed.origin import Origin, origin_of
 from shardfeed.repeats import Repeats
+from shardfeed.runtime import cores
 
 _MOST = 1e12  # seconds or milliseconds; a larger integer may be none of Python's floats
 _EXPECTED = "expected what load or array_batches gives, or what you made of it"
@@ -59,7 +60,7 @@ def benchmark(
     return Benchmark(
         images_per_second=rate,
         megabytes_per_second=rate * chosen.bytes / chosen.num_records / 1e6,
-        cores=limits.cores(),
+        cores=cores(),
         batch_size=rows,
         first_batch_seconds=first,
         decode_limit=decode,

@@ -7,7 +7,6 @@ sets: 224 × 224 pixels take seven times the bytes of their JPEGs.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,17 @@ import tensorflow as tf
 from shardfeed.decode import Columns, Decoder, Wanted
 from shardfeed.errors import UsageError
 from shardfeed.manifest import ImageInfo
+from shardfeed.runtime import memory
 
 
 def check_memory(image: ImageInfo, wanted: Wanted, records: int) -> None:
-    """Raises UsageError where the decoded images are larger than this machine's memory; nothing is known of varying sizes."""
+    """Raises UsageError where the decoded images are larger than this process's memory; nothing is known of varying sizes."""
     size = wanted.output(image).shape.num_elements()
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else None
-    if size is not None and memory is not None and size * records > memory:
+    most = memory()
+    if size is not None and most is not None and size * records > most:
         raise UsageError(
-            f"cache='decoded': {records:,} images of {size:,} bytes are {size * records:,} bytes, this machine has "
-            f"{memory:,}. Leave cache out, or pass a folder, for a local copy of the shards."
+            f"cache='decoded': {records:,} images of {size:,} bytes are {size * records:,} bytes, this process may "
+            f"use {most:,}. Leave cache out, or pass a folder, for a local copy of the shards."
         )
 
 

@@ -15,6 +15,7 @@ import sys
 
 from shardfeed.arguments import positive
 from shardfeed.errors import UsageError, clip
+from shardfeed.warning import warn
 
 VARIABLE = "GCS_READ_CACHE_BLOCK_SIZE_MB"
 BLOCK_MB = 2  # MiB; a block of ours closes at 1,000,000 bytes, with the record that crosses them
@@ -37,8 +38,8 @@ def tune_gcs(block_mb: int = BLOCK_MB) -> int:
     if VARIABLE not in os.environ:
         if "tensorflow" in sys.modules:
             raise UsageError(
-                "tune_gcs() came too late: TensorFlow is imported already and reads its settings only then. Call it above "
-                f"`import tensorflow` and `import keras`, or start with: {VARIABLE}={size} python {os.path.basename(sys.argv[0])}"
+                "tune_gcs() came too late: TensorFlow is imported already and reads its settings only then. "
+                + _remedy(size)
             )
         os.environ[VARIABLE] = str(size)
     value = os.environ[VARIABLE]
@@ -47,3 +48,19 @@ def tune_gcs(block_mb: int = BLOCK_MB) -> int:
             f"{VARIABLE}={clip(value)} in the environment: expected a number of MiB above 0, for example {size}."
         )
     return int(value)
+
+
+def check_tuned() -> None:
+    """Warns where TensorFlow reads from gs:// as it does by default. Setting the variable would come too late here."""
+    if VARIABLE not in os.environ:
+        warn(
+            "TensorFlow was imported without shardfeed.tune_gcs(): for each block of about 1 MB that load wants it fetches up to "
+            f"64 MiB from gs://. {_remedy(BLOCK_MB)}"
+        )
+
+
+def _remedy(size: int) -> str:
+    return (
+        f"Call it above `import tensorflow` and `import keras`, or start with: {VARIABLE}={size} python "
+        f"{os.path.basename(sys.argv[0])}"
+    )

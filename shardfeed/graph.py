@@ -7,7 +7,6 @@ parallelism with a private pool 0.96; and fixed is what makes two runs equal.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,10 @@ import tensorflow as tf
 
 from shardfeed.decode import Columns, Decoder
 from shardfeed.repeats import Repeats
+from shardfeed.runtime import DECODED_AHEAD, cores
 
 CHUNK = 128  # records a decode call: 308 µs an image for 408 µs one by one; more only costs memory
-_CALLS = 64  # decode calls at a time at most: one holds 19 MB of 224 × 224 pixels, and 64 cores outrun any accelerator
+_CALLS = 64  # decode calls at a time at most: 64 cores outrun any accelerator
 
 
 def batches(
@@ -26,11 +26,15 @@ def batches(
     form: Callable[[Columns], Any],
     batch_size: int,
     *,
+    image: tf.TensorSpec,
     start: int = 0,
     drop_remainder: bool,
 ) -> tf.data.Dataset:
-    """Decoded batches of ``stream``, whose first record is number ``start`` of the whole stream; ``form`` shapes them."""
-    chunk = min(batch_size, CHUNK)
+    """Decoded batches of ``stream``, whose first record is number ``start`` of the whole stream; ``form`` shapes them.
+
+    ``image``: what ``decode`` makes of each record.
+    """
+    chunk = min(batch_size, chunk_size(image))
     chunks = stream.batch(chunk, drop_remainder=drop_remainder and chunk == batch_size)
 
     def decode_chunk(number: Any, records: Any) -> Any:
@@ -72,7 +76,17 @@ def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.with_options(options)
 
 
+def chunk_size(image: tf.TensorSpec) -> int:
+    """Records a decode call: ``CHUNK``, or fewer where all calls at a time would hold more than ``DECODED_AHEAD`` bytes.
+
+    A call needs as much again for a moment, when it puts its images together.
+    """
+    size: int | None = image.shape.num_elements()
+    if size is None:  # images of varying size are not put together
+        return 1
+    return max(1, min(CHUNK, DECODED_AHEAD // (threads() * size)))
+
+
 def threads() -> int:
     """Decode calls at a time, and threads: two more than cores, so that a call that waits for input leaves none idle."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores + 2, _CALLS)
+    return min(cores() + 2, _CALLS)

@@ -20,17 +20,17 @@ import numpy as np
 from shardfeed import order, storage
 from shardfeed.array_blocks import BlockReader, Records, blocks_in
 from shardfeed.array_decode import image_decoder
-from shardfeed.array_reading import CHUNK, Decoder
+from shardfeed.array_reading import Decoder, chunk_size
 from shardfeed.dataset_info import DatasetInfo
 from shardfeed.manifest import Shard
 from shardfeed.origin import Origin
+from shardfeed.runtime import cores
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
 _READERS = (2, 16)  # local, gs://
 _SEED = 0x5EED  # blocks for the reading limit: others than the stream has just left in the page cache, in a large split
 _WARM = 0.25  # of a pass is not measured, ``_WARM_MOST`` arrivals at most: until then what was made in advance is handed out
 _WARM_MOST = 8
-_CHUNK = 128  # records a decoding call of TensorFlow's, as in ``shardfeed.graph``
 
 Arrivals = Sequence[tuple[float, int]]
 """(seconds on a clock, images) of each batch of one pass."""
@@ -65,11 +65,6 @@ def rate_of(passes: Sequence[Arrivals]) -> float | None:
         images += sum(rows for _, rows in arrivals[skipped + 1 :])
         seconds += arrivals[-1][0] - arrivals[skipped][0]
     return images / seconds if images and seconds > 0 else None
-
-
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rate(counts: Generator[int, None, None], seconds: float) -> float:
@@ -122,11 +117,13 @@ def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, N
         decoder.pixels(examples, numbers, np.empty((len(numbers), *decoder.shape), np.uint8))
         return len(numbers)
 
-    with ThreadPoolExecutor(cores()) as pool:
+    threads = cores()
+    chunk = chunk_size(decoder.shape, threads)
+    with ThreadPoolExecutor(threads) as pool:
         every = range(len(examples.images))
-        chunks = itertools.cycle([every[at : at + CHUNK] for at in range(0, len(every), CHUNK)])
+        chunks = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
         while True:
-            yield from pool.map(decode, itertools.islice(chunks, 4 * cores()))
+            yield from pool.map(decode, itertools.islice(chunks, 4 * threads))
 
 
 def _wanted(origin: Origin) -> Any:
@@ -142,11 +139,13 @@ def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Records])
     import tensorflow as tf
 
     from shardfeed.decode import chunk_decoder
-    from shardfeed.graph import threads, with_options
+    from shardfeed.graph import chunk_size, threads, with_options
 
     decode = chunk_decoder(found.manifest.image, wanted)
     data = [bytes(record.data) for records in sample for record in records]
-    records = tf.data.Dataset.from_tensor_slices(data).batch(_CHUNK).cache().repeat()
+    records = (
+        tf.data.Dataset.from_tensor_slices(data).batch(chunk_size(wanted.output(found.manifest.image))).cache().repeat()
+    )
     decoded = records.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
         num_parallel_calls=threads(),

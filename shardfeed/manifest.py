@@ -172,7 +172,7 @@ def _plain(value: Any) -> dict[str, Any]:
 
 def _from_raw(raw: dict[str, Any]) -> Manifest:
     return Manifest(
-        fingerprint=_text(raw["fingerprint"]),
+        fingerprint=_fingerprint(raw["fingerprint"]),
         config=_object(raw["config"]),
         versions={name: _text(version) for name, version in _object(raw["versions"]).items()},
         classes=tuple(map(_text, _array(raw["classes"]))),
@@ -282,6 +282,12 @@ def _number(value: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
         raise TypeError(f"{clip(value)} where a finite number is expected")
     return float(value)
+
+
+def _fingerprint(value: Any) -> str:
+    if not naming.FINGERPRINT.fullmatch(_text(value)):  # the folder of copies (``cache=PATH``) has this name
+        raise ValueError(f"fingerprint {clip(value)} is not 32 lower-case hex digits")
+    return str(value)
 
 
 def _crc32c(value: Any) -> str:

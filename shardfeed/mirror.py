@@ -12,8 +12,10 @@ it ends, so the next to come here knows what nobody writes and deletes it: no gu
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,6 +31,7 @@ from shardfeed.storage.base import StorageError
 _RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
 _THREADS = 8
 _TEMPORARY = re.compile(r"\.tfrecord\.tmp-\d+-[0-9a-f]{16}$")  # never the end of a copy's own name
+_LOG = logging.getLogger("shardfeed")
 _read_here: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
 
 
@@ -38,7 +41,7 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     Raises:
         UsageError: ``folder`` is not local, or lies in the dataset.
         DatasetError: a shard's bytes are not the manifest's.
-        StorageError: ``folder`` cannot be written, or the store kept failing.
+        StorageError: ``folder`` cannot be written or has too little space, or the store kept failing.
     """
     if storage.is_remote(folder):
         raise UsageError(
@@ -59,9 +62,18 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     if absent:
         with _writing(folder, top):
             os.makedirs(top, exist_ok=True)
+            free = shutil.disk_usage(top).free
+        needed = sum(shard.bytes for shard, _ in absent)
+        if needed > free:
+            raise StorageError(
+                f"cache={clip(repr(folder))}: {needed:,} bytes are to be copied to {clip(top)}, where {free:,} bytes are free. "
+                "Free some space there, or choose another folder."
+            )
+        _LOG.info("Copying %d shards, %s bytes, to %s", len(absent), f"{needed:,}", clip(top))
         with ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(lambda one: _copy(info, folder, *one), absent):
-                pass
+            for done, _ in enumerate(pool.map(lambda one: _copy(info, folder, *one), absent), 1):
+                if done * 10 // len(absent) > (done - 1) * 10 // len(absent):  # each tenth
+                    _LOG.info("Copied %d of %d shards to %s", done, len(absent), clip(top))
     return paths
 
 

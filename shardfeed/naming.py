@@ -16,11 +16,12 @@ CLASS_LABELS = "class.labels.txt"
 PARTS = "_parts"
 CLAIM = "_parts/CLAIM"
 
+FINGERPRINT = re.compile("[0-9a-f]{32}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
 # The claim, outcomes, temporary files, and the folder of a fingerprint: nothing else below _parts/ is ever touched.
-_WORK = re.compile(r"_parts/(?:CLAIM|outcome-[^/]+\.json|tmp/[^/]+|[0-9a-f]{32}/.+)")
+_WORK = re.compile(rf"_parts/(?:CLAIM|outcome-[^/]+\.json|tmp/[^/]+|{FINGERPRINT.pattern}/.+)")
 _FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS})
 
 

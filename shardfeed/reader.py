@@ -21,6 +21,7 @@ from shardfeed.dataset_info import DatasetInfo, SplitInfo
 from shardfeed.decode import Columns, Decoder, Wanted, chunk_decoder
 from shardfeed.errors import UsageError
 from shardfeed.explain import explain_errors
+from shardfeed.gcs_tuning import check_tuned
 from shardfeed.hosts import Host
 from shardfeed.mirror import mirror
 from shardfeed.preflight import check_split
@@ -67,7 +68,8 @@ class Reader:
             stream = stream.take(steps * share)
         # A window is read while the one before it is used up, which also hides the end of an epoch.
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
-        batches = graph.batches(stream, decode, self._form, share, start=start, drop_remainder=True)
+        image = self.wanted.output(self.info.manifest.image)
+        batches = graph.batches(stream, decode, self._form, share, image=image, start=start, drop_remainder=True)
         return graph.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
 
     def evaluate(self, pad: bool) -> tf.data.Dataset:
@@ -92,7 +94,8 @@ class Reader:
             stream, decode = tf.data.Dataset.range(len(mine)), self._decoded(spans)
         else:
             stream, decode = self._records(spans), self._decoder(self.wanted)
-        batches = graph.batches(stream, decode, lambda found: found, share, drop_remainder=False)
+        image = self.wanted.output(self.info.manifest.image)
+        batches = graph.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
         weigh = padding.filled(share, rows / split.num_records) if pad else padding.weighed
         batches = batches.map(lambda found: self._form(weigh(found)))
         if missing := steps - -(-len(mine) // share):  # one record fewer than another host can be one batch fewer
@@ -114,12 +117,12 @@ class Reader:
     def _decoded(self, spans: list[order.Span]) -> Decoder:
         """Looks records up by their number in ``spans``, all of which are decoded here."""
         image, wanted = self.info.manifest.image, self.wanted
-        random = wanted.crop == "random_resized"
         stored = replace(wanted, size=None, crop=None, features={"size": tf.io.FixedLenFeature([2], tf.int64)})
-        decoded.check_memory(image, stored if random else wanted, sum(span.records for span in spans))
-        size = 1 if random and image.height is None else graph.CHUNK
-        decode = self._decoder(stored if random else wanted)
-        whole = graph.batches(self._records(spans), decode, lambda found: found, size, drop_remainder=False)
+        kept = stored if wanted.crop == "random_resized" else wanted
+        decoded.check_memory(image, kept, sum(span.records for span in spans))
+        records, decode, pixels = self._records(spans), self._decoder(kept), kept.output(image)
+        size = graph.chunk_size(pixels)
+        whole = graph.batches(records, decode, lambda found: found, size, image=pixels, drop_remainder=False)
         with explain_errors(self.info, self.split.name):  # load reads the records, so load says which one is damaged
             return decoded.lookup(graph.with_options(whole.prefetch(2)), image, wanted)
 
@@ -132,13 +135,15 @@ class Reader:
         shards = self.split.shards
         paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
         if self.cache is not None and self.cache != "decoded":
-            copies = mirror(self.info, [shards[index] for index in used], self.cache)
-            paths = [dict(zip(used, copies, strict=True)).get(index, path) for index, path in enumerate(paths)]
+            for index, copy in zip(used, mirror(self.info, [shards[index] for index in used], self.cache), strict=True):
+                paths[index] = copy
         return paths
 
     def _readers(self) -> int:
-        remote = storage.is_remote(self.info.url) and self.cache in (None, "decoded")
-        return _REMOTE_READERS if remote else _LOCAL_READERS
+        if not storage.is_remote(self.info.url) or self.cache not in (None, "decoded"):
+            return _LOCAL_READERS
+        check_tuned()
+        return _REMOTE_READERS
 
 
 def _many(count: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from shardfeed import naming
 from shardfeed._version import __version__
-from shardfeed.arguments import height_width, integer, positive
+from shardfeed.arguments import distinct_names, height_width, integer, positive
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.dataset_info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
@@ -65,13 +65,19 @@ def make_dataset(
     """
     height, width = height_width("image_size", image_size)
     shards, seed = positive("shards", shards), integer("seed", seed)
+    classes = distinct_names("classes", classes)
+    counts = {name: positive(f"splits[{name!r}]", count) for name, count in (splits or _SPLITS).items()}
+    for name in counts:
+        if not isinstance(name, str) or not naming.SPLIT_NAME.fullmatch(name):
+            raise UsageError(
+                f"splits[{clip(repr(name))}]: expected a name of a letter and up to 63 letters, digits and underscores."
+            )
     if channels not in (1, 3):
         raise UsageError(f"channels={clip(repr(channels))}: expected 1 or 3.")
     path = Path(folder)
     if (path / naming.MANIFEST).exists():
         raise UsageError(f"{clip(path)} holds a dataset already. Name another folder.")
     path.mkdir(parents=True, exist_ok=True)
-    counts = {name: positive(f"splits[{name!r}]", count) for name, count in (splits or _SPLITS).items()}
     config = {"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts}
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
     written = {}
@@ -90,10 +96,10 @@ def make_dataset(
         )
     total = sum(counts.values())
     manifest = Manifest(
-        fingerprint=f"{key_hash(repr((config, tuple(classes))).encode()):032x}",
+        fingerprint=f"{key_hash(repr((config, classes)).encode()):032x}",
         config=config,
         versions={"shardfeed": __version__},
-        classes=tuple(classes),
+        classes=classes,
         listing={},
         listed=total,
         written=total,

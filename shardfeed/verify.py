@@ -16,10 +16,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from shardfeed import naming, storage
+from shardfeed.arguments import thread_count
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.dataset_info import info
 from shardfeed.findings import Finding, Report, rebuild, restore
 from shardfeed.manifest import Manifest, sealed_json
+from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, Store
 
 __all__ = ["Finding", "Report", "verify"]
@@ -36,8 +38,9 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
 
     Raises:
         DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown version.
-        UsageError: ``deep`` without Pillow.
+        UsageError: ``deep`` without Pillow, or ``threads`` that cannot be.
     """
+    threads = min(_MAX_THREADS, cores()) if threads is None else thread_count(threads)
     dataset = info(directory)
     store, manifest = storage.open_store(dataset.url), dataset.manifest
     listed = dict(store.list())
@@ -47,7 +50,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     if deep:
         from shardfeed.verify_deep import verify_deep  # not at the top: most verifications are fast ones
 
-        with ThreadPoolExecutor(threads or min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             more, records = verify_deep(store, manifest, present, pool)
         findings += more
     return Report(

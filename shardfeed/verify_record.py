@@ -22,7 +22,7 @@ COLUMNS: dict[str, tuple[type, int]] = {
     "label": (bytes, 1),
     "size": (int, 2),
 }
-"""Columns of every record: type and number of values."""
+"""Columns of every record: type and number of values. A record may have others, which ``load(as_dict=True)`` hands out."""
 
 
 class RecordProblem(Exception):
@@ -135,14 +135,15 @@ def _columns(data: bytes) -> dict[str, Any]:
         columns = decode_example(data)
     except ValueError as error:
         raise RecordProblem("record", "a tf.train.Example", str(error)) from None
-    if columns.keys() != COLUMNS.keys():
+    if not columns.keys() >= COLUMNS.keys():
         raise RecordProblem("columns", ", ".join(COLUMNS), ", ".join(sorted(columns)))
     for name, (kind, count) in COLUMNS.items():
         values = columns[name]
         if len(values) != count or type(values[0]) is not kind:
             found = f"{len(values)} of {type(values[0]).__name__}" if values else "none"
             raise RecordProblem(f"column {name}", f"{count} of {kind.__name__}", found)
-    if encode_example(cast(dict[str, Value], columns)) != data:
+    # Of a column without values the type is not known, and so not its encoding.
+    if all(columns.values()) and encode_example(cast(dict[str, Value], columns)) != data:
         raise RecordProblem("record", "the canonical encoding of its columns", "another encoding")
     return columns
 

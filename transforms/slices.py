@@ -22,6 +22,7 @@ from shardfeed import storage, tfrecord
 from shardfeed.errors import clip
 from shardfeed.example import encode_feature, join_features
 from shardfeed.hashing import hash64, key_hash
+from shardfeed.runtime import cores
 from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, ChecksumError, Source
 from transforms.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
@@ -30,7 +31,7 @@ from transforms.images.limits import MAX_FILE_BYTES
 from transforms.images.process import PixelStats, check_size, process_image
 from transforms.images.rejects import Reason, RejectError
 from transforms.labels import FOLDERS, class_of
-from transforms.machine import cores, default_threads
+from transforms.machine import default_threads
 from transforms.options import BuildOptions
 from transforms.run_state import RUN
 from transforms.spent import Spent

@@ -29,6 +29,7 @@ from shardfeed.storage.retry import call_with_retries
 
 if TYPE_CHECKING:
     from obstore import GetOptions
+    from obstore.store import GCSStore as ObstoreBucket
 
 MAX_COMPOSE = 32  # sources a call; Google's limit
 
@@ -57,6 +58,11 @@ def parse_url(url: str) -> tuple[str, str]:
         raise UsageError(f"{clip(url)} names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER.")
     prefix = prefix.rstrip("/")
     return bucket, prefix + "/" if prefix else ""
+
+
+def obstore_for(bucket: str, name: str) -> ObstoreBucket | None:
+    """Obstore's client where it takes exactly this name; None where Google's has to."""
+    return None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(bucket)
 
 
 class Bucket:
@@ -161,7 +167,7 @@ class Bucket:
 
     def delete(self, name: str, generation: int | None) -> None:
         """Remove an object, or only that generation of it. Missing is fine."""
-        bucket = None if generation is not None or _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
+        bucket = None if generation is not None else obstore_for(self.name, name)
 
         def action() -> None:
             if bucket is not None:  # a fifth of the CPU, and sweeps delete every part
@@ -176,7 +182,7 @@ class Bucket:
         self._call("delete", name, action)
 
     def _read_unchecked(self, name: str, generation: int | None) -> bytes:
-        bucket = None if _NOT_FOR_OBSTORE.search(name) else obstore_bucket(self.name)
+        bucket = obstore_for(self.name, name)
         options: GetOptions = {} if generation is None else {"version": str(generation)}
 
         def action() -> bytes:

@@ -13,7 +13,7 @@ from google.cloud.storage.exceptions import DataCorruption
 
 from shardfeed.errors import ShardfeedError, UsageError, clip
 from shardfeed.storage.base import StorageError, UnreadableError
-from shardfeed.storage.retry import ATTEMPTS
+from shardfeed.storage.retry import attempts
 
 Action = Literal["list", "get", "create", "delete"]
 
@@ -94,7 +94,7 @@ def translated(error: Exception, action: Action, bucket: str, name: str) -> Shar
         found = _IN_BODY.search(str(error))  # which some errors quote, on several lines
         words = clip(found[1] or found[2] if found else _REQUEST.sub("", str(error).partition("\n")[0]), 300)
         return kind(f"Google refuses {url} (400: {words}). {_remedy(words, bucket)}")
-    times = f", {ATTEMPTS} times" if is_transient(error) else ""
+    times = f", {attempts()} times" if is_transient(error) else ""
     return StorageError(
         f"cannot {action} {url}: {said or type(error).__name__}{times}. Run the same command again later."
     )

@@ -1,48 +1,70 @@
 """Waiting and trying again, the one way all remote calls do it.
 
 The client libraries' own retries are switched off: three policies on top of each other cannot be counted, tested or
-explained. Ten attempts with doubling, jittered pauses ride out about a minute of «503» or «429», which is what a bucket
+explained. Ten attempts with doubling, jittered pauses ride out about a minute of "503" or "429", which is what a bucket
 that is being scaled up answers; longer trouble is the user's to know about, and the run can be carried on.
+
+A store that accepts requests and never answers costs a client's timeout at each attempt, so time is limited too, and a process
+that waits says so in its log.
 """
 
 from __future__ import annotations
 
+import itertools
+import logging
+import math
 import random
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from shardfeed.errors import clip
+
 ATTEMPTS = 10
 FIRST_PAUSE = 0.25  # seconds; doubles up to
 LONGEST_PAUSE = 16.0
+DEADLINE = 300.0  # seconds; after it no attempt begins, but for
+LEAST_ATTEMPTS = 3  # of a request that takes long when all is well: an upload over a slow line
+
+_NOTICED = 5.0  # seconds; who waits longer is told why
+_BETWEEN_LINES = 60.0  # seconds between two lines of the log: many threads fail together
 
 sleep = time.sleep  # looked up at every call, so that tests need not wait
+clock = time.monotonic
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger("shardfeed")
+_last_said = -math.inf  # on ``clock``
 
-class _Waits(threading.local):
-    count = 0
+
+class _Counts(threading.local):
+    waits = attempts = 0
 
 
-_WAITS = _Waits()
+_COUNTS = _Counts()
 
 
 def wait(pause: float) -> None:
     """Waits before another attempt."""
-    _WAITS.count += 1
+    _COUNTS.waits += 1
     sleep(pause)
 
 
 def waits() -> int:
     """How often this thread has waited so far: the caller's difference is what one call needed."""
-    return _WAITS.count
+    return _COUNTS.waits
 
 
 def add_waits(count: int) -> None:
     """Counts for this thread what others waited in its place."""
-    _WAITS.count += count
+    _COUNTS.waits += count
+
+
+def attempts() -> int:
+    """How many attempts this thread's last call made."""
+    return _COUNTS.attempts
 
 
 def pause_after(attempt: int) -> float:
@@ -52,11 +74,27 @@ def pause_after(attempt: int) -> float:
 
 def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
     """The result of ``action``, tried again after failures that ``is_transient``; the last failure passes."""
-    for attempt in range(1, ATTEMPTS):
+    began = clock()
+    for attempt in itertools.count(1):
+        _COUNTS.attempts = attempt
         try:
             return action()
         except Exception as error:
-            if not is_transient(error):
+            seconds = clock() - began
+            if not is_transient(error) or attempt == ATTEMPTS or (attempt >= LEAST_ATTEMPTS and seconds > DEADLINE):
                 raise
+            if seconds > _NOTICED:
+                _say(error, attempt, seconds)
         wait(pause_after(attempt))
-    return action()
+    raise AssertionError("counting has no end")
+
+
+def _say(error: Exception, attempt: int, seconds: float) -> None:
+    """One line a minute and process, whatever the threads."""
+    global _last_said
+    if clock() - _last_said >= _BETWEEN_LINES:
+        _last_said = clock()
+        _LOG.warning(
+            "A request failed %d time%s in %.0f s and is tried again, up to %d times or for %.0f s: %s",
+            attempt, "s" * (attempt > 1), seconds, ATTEMPTS, DEADLINE, clip(error),
+        )  # fmt: skip

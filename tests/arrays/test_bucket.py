@@ -37,7 +37,10 @@ def upload(path: Path, url: str) -> str:
     return url
 
 
-@pytest.mark.parametrize("folder", ["a/flowers", "", "a b/fl=owers/v1.2", "a//b"], ids=repr)
+FOLDERS = ["a/flowers", "", "a b/fl=owers/v1.2", "a//b", "a/./b", "a/../b", "..", "#1/50%25?", "blüten*[1]"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=repr)
 def test_batches_from_a_bucket_are_those_of_the_folder_that_was_copied(
     gcs_bucket: str, tmp_path: Path, folder: str
 ) -> None:

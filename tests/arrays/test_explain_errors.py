@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import warnings
@@ -14,10 +15,13 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
+from shardfeed import explain
+from shardfeed.array_blocks import BlockReader
 from shardfeed.checksums import crc32c, to_hex
 from shardfeed.tfrecord import frame
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
 from tests.datasets import write_dataset
+from tests.reader.test_columns import ROWS, with_columns
 
 
 def loop(path: Path) -> None:
@@ -206,6 +210,73 @@ def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path, image_
         list(shardfeed.load(tmp_path, "train", 37, epochs=1).map(refuse))
 
     assert warned[0].filename == __file__
+
+
+def test_an_error_behind_the_reader_passes_where_records_have_another_column(tmp_path: Path) -> None:
+    with_columns(tmp_path, ROWS)
+
+    with (
+        pytest.warns(UserWarning, match="all 6 records of validation at .* are in order now"),
+        pytest.raises(tf.errors.InvalidArgumentError),
+        shardfeed.explain_errors(tmp_path),
+    ):
+        raise tf.errors.InvalidArgumentError(None, None, "{{function_node IteratorGetNext}} assertion failed")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.UnavailableError,
+        tf.errors.ResourceExhaustedError,
+        tf.errors.PermissionDeniedError,
+        tf.errors.UnknownError,
+        tf.errors.CancelledError,
+        tf.errors.AbortedError,
+        tf.errors.InternalError,
+    ],
+)
+def test_what_damage_does_not_look_like_passes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[tf.errors.OpError]
+) -> None:
+    write_dataset(tmp_path)
+    monkeypatch.setattr(BlockReader, "read", lambda *_: pytest.fail("a shard was read"))
+
+    with pytest.raises(error), shardfeed.explain_errors(tmp_path):
+        raise error(None, None, "{{function_node __wrapped__IteratorGetNext}} 503: try again")
+
+
+def test_it_says_that_it_looks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_dataset(tmp_path)
+    data = bytearray((tmp_path / SHARD).read_bytes())
+    data[100] ^= 1
+    (tmp_path / SHARD).write_bytes(data)
+
+    explained(tmp_path, loop, "train")
+
+    assert [record.getMessage() for record in caplog.records if record.name == "shardfeed"] == [
+        f"Reading failed. Looking for the damaged record in 3 shards of {tmp_path}, for at most 300 s."
+    ]
+
+
+def test_it_looks_for_five_minutes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset(tmp_path)
+    data = bytearray((tmp_path / "train-00002-of-00003.tfrecord").read_bytes())
+    data[100] ^= 1
+    (tmp_path / "train-00002-of-00003.tfrecord").write_bytes(data)
+    now = itertools.count(0, 60)  # a minute passes at each look
+    monkeypatch.setattr(explain, "clock", lambda: next(now))
+
+    with (
+        pytest.warns(UserWarning) as warned,
+        pytest.raises(tf.errors.DataLossError),
+        shardfeed.explain_errors(tmp_path, "train"),
+    ):
+        loop(tmp_path)
+
+    assert str(warned[0].message) == (
+        f"reading failed, and no damage was found in the first 300 s of looking through train at {tmp_path}. "
+        f"shardfeed verify {tmp_path} --deep looks through all of it."
+    )
 
 
 def test_only_the_split_that_is_named_is_looked_into(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import shardfeed
+from shardfeed import storage
 from tests.arrays.google_over_tls import google_over_tls
 from tests.datasets import write_dataset
 from tests.fakes.strict_gcs import StrictGCS
@@ -67,6 +70,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pass]:
                 shard = [request for request in server.log if request.name.endswith(".tfrecord")]
                 headers = [{key.lower(): value for key, value in request.headers.items()} for request in shard]
                 bounds = [header["range"].removeprefix("bytes=").split("-") for header in headers if "range" in header]
+                assert ("shardfeed.tune_gcs()" in done.stderr) == (name == "default"), done.stderr
                 out[name] = Pass(
                     Counter(request.kind for request in shard),
                     {int(last) - int(first) + 1 for first, last in bounds},
@@ -87,6 +91,37 @@ def test_a_request_asks_for_2_mib_instead_of_64(passes: dict[str, Pass]) -> None
 def test_readers_hold_megabytes_instead_of_gigabytes(passes: dict[str, Pass]) -> None:
     assert passes["tuned"].memory < 200 << 20
     assert passes["default"].memory > passes["tuned"].memory + (100 << 20)
+
+
+UNTUNED = (
+    "TensorFlow was imported without shardfeed.tune_gcs(): for each block of about 1 MB that load wants it fetches up to 64 MiB "
+    "from gs://. Call it above `import tensorflow` and `import keras`, or start with: GCS_READ_CACHE_BLOCK_SIZE_MB=2 python "
+    "train.py"
+)
+
+
+@pytest.mark.parametrize(
+    ("cache", "variable", "expected"),
+    [(None, None, [UNTUNED]), (None, "64", []), ("copies", None, [])],
+    ids=["untuned", "set by the user", "a local copy"],
+)
+def test_load_warns_once_where_tensorflow_would_fetch_too_much(
+    gcs_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str | None, variable: str | None,
+    expected: list[str],
+) -> None:  # fmt: skip
+    store = storage.open_store(f"{gcs_bucket}/flowers")
+    for file in write_dataset(tmp_path / "dataset").path.iterdir():
+        store.create(file.name, file.read_bytes())
+    monkeypatch.setattr(sys, "argv", ["/home/me/train.py"])
+    monkeypatch.delenv("GCS_READ_CACHE_BLOCK_SIZE_MB", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("GCS_READ_CACHE_BLOCK_SIZE_MB", variable)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        shardfeed.load(store.url, "train", 8, cache=cache and tmp_path / cache)
+
+    assert [str(one.message) for one in caught] == expected
 
 
 def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import pytest
 
 import shardfeed
 from shardfeed import storage
+from shardfeed.array_blocks import Block, BlockReader, Records
+from shardfeed.array_reading import Decoder
 from shardfeed.storage.base import Store
 from tests.datasets import Written, write_dataset
 
@@ -113,3 +116,32 @@ def test_nothing_is_kept_when_the_stream_is_left(written: Written, store: Counti
     gc.collect()
 
     assert store.held == 0
+
+
+def test_an_interrupt_does_not_wait_for_a_read_that_gets_no_answer(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, waiting, reads = threading.Event(), threading.Event(), count()
+    given_up = threading.Timer(20, answer.set)  # else a stream that waits would wait for ever
+    read = BlockReader.read
+
+    def read_none(reader: BlockReader, block: Block) -> Records:
+        if next(reads) >= WINDOW:  # of the next window
+            waiting.set()
+            answer.wait()
+        return read(reader, block)
+
+    def interrupt(*args: Any) -> None:
+        waiting.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BlockReader, "read", read_none)
+    monkeypatch.setattr(Decoder, "examples", interrupt)
+    given_up.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        next(batches(written))
+
+    assert not answer.is_set()
+    given_up.cancel()
+    answer.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -334,3 +335,17 @@ def test_the_command_needs_neither_beam_nor_pillow(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\n[]\n")
+
+
+@pytest.mark.parametrize(("address", "expected"), [("gs://bucket/flowers", "2"), ("/flowers", "None")])
+def test_the_command_reads_from_a_bucket_in_pieces_of_2_mib(address: str, expected: str) -> None:
+    code = (
+        "import os, sys, shardfeed.benchmarking\n"
+        "from pipeline.cli import main\n"
+        "shardfeed.benchmarking.benchmark_reader = lambda *_, **__: os.environ.get('GCS_READ_CACHE_BLOCK_SIZE_MB')\n"
+        "sys.exit(main(['benchmark', sys.argv[1]]))"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "GCS_READ_CACHE_BLOCK_SIZE_MB"}
+    done = subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, env=env)
+
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")

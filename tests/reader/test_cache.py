@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import decoded
+from shardfeed import decoded, reader
 from shardfeed.checksums import crc32c_path, to_hex
 from shardfeed.decode import Wanted
+from shardfeed.mirror import mirror
 from tests.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -101,6 +104,22 @@ def test_copies_are_read_in_place_of_the_shards(tmp_path: Path) -> None:
         shard.unlink()
 
     assert len(list(dataset.take(20).as_numpy_iterator())) == 20
+
+
+def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset(tmp_path / "data", shards=9)
+    looks = 0
+
+    class Copies(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    monkeypatch.setattr(reader, "mirror", lambda *args: Copies(mirror(*args)))
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert looks == 1
 
 
 def test_a_copy_that_is_there_is_not_made_again(tmp_path: Path) -> None:
@@ -305,6 +324,51 @@ def test_copies_go_to_a_local_folder(tmp_path: Path) -> None:
     assert str(found.value) == (
         "cache='gs://bucket/copies': expected None, 'decoded' or a local folder for copies of the shards."
     )
+
+
+def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=size))
+
+
+def test_copies_that_do_not_fit_are_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = write_dataset(tmp_path / "data")
+    needed = written.manifest.splits["train"].bytes
+    free(monkeypatch, needed - 1)
+
+    with pytest.raises(shardfeed.StorageError) as found:
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert str(found.value) == (
+        f"cache={str(tmp_path / 'copies')!r}: {needed:,} bytes are to be copied to "
+        f"{tmp_path / 'copies' / written.manifest.fingerprint}, where {needed - 1:,} bytes are free. "
+        "Free some space there, or choose another folder."
+    )
+    assert copies(tmp_path / "copies") == {}
+
+
+def test_only_what_is_not_there_yet_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = write_dataset(tmp_path / "data")
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    next((tmp_path / "copies").rglob("*-train-00001*")).unlink()
+    free(monkeypatch, written.manifest.splits["train"].shards[1].bytes)
+
+    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+
+
+def test_copying_is_told_with_its_size_and_at_each_tenth(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = write_dataset(tmp_path / "data", splits={"train": 60}, shards=30)
+    folder = tmp_path / "copies" / written.manifest.fingerprint
+    caplog.set_level("INFO", "shardfeed")
+
+    for _ in range(2):  # the second time all are there
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert [record.getMessage() for record in caplog.records if record.name == "shardfeed"] == [
+        f"Copying 30 shards, {written.manifest.splits['train'].bytes:,} bytes, to {folder}",
+        *(f"Copied {done} of 30 shards to {folder}" for done in range(3, 31, 3)),
+    ]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

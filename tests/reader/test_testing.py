@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,3 +43,37 @@ def test_a_dataset_that_is_there_is_kept(tmp_path: Path) -> None:
         make_dataset(tmp_path)
 
     assert str(found.value) == f"{tmp_path} holds a dataset already. Name another folder."
+
+
+NAMES = "expected one text or more, each once."
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": ()}, f"classes=(): {NAMES}"),
+        ({"classes": ("a", "b", "a")}, f"classes=('a', 'b', 'a'): {NAMES}"),
+        ({"classes": ("a", 1)}, f"classes=('a', 1): {NAMES}"),
+        ({"classes": ("a", "")}, f"classes=('a', ''): {NAMES}"),
+        ({"classes": "abc"}, f"classes='abc': {NAMES}"),
+        ({"classes": 3}, f"classes=3: {NAMES}"),
+        (
+            {"splits": {"train": 4, "bad name": 4}},
+            "splits['bad name']: expected a name of a letter and up to 63 letters, digits and underscores.",
+        ),
+        (
+            {"splits": {3: 4}},
+            "splits[3]: expected a name of a letter and up to 63 letters, digits and underscores.",
+        ),
+        ({"splits": {"train": 0}}, "splits['train']=0: expected an integer of at least 1."),
+        ({"shards": 0}, "shards=0: expected an integer of at least 1."),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named_and_nothing_is_written(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(shardfeed.UsageError) as found:
+        make_dataset(tmp_path / "new", **options)
+
+    assert str(found.value) == message
+    assert not (tmp_path / "new").exists()

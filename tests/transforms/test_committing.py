@@ -38,7 +38,11 @@ from transforms.parts import Sidecar, commit_part
 ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
 PLAN = Plan(
-    "f", ("cat", "dög", "x\ny"), {"pillow": "12"}, 6, {"test": SplitPlan(16, None, 2), "train": SplitPlan(16, None, 4)}
+    "f" * 32,
+    ("cat", "dög", "x\ny"),
+    {"pillow": "12"},
+    6,
+    {"test": SplitPlan(16, None, 2), "train": SplitPlan(16, None, 4)},
 )
 TOTALS = Totals(
     {
@@ -68,9 +72,9 @@ def store(tmp_path: Path) -> Store:
 def _shard(store: Store, split: str, records: int) -> ShardResult:
     data = b"r" * 10 * records
     result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, (10,) * records, (), {}), io.BytesIO(data))
+    commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), io.BytesIO(data))
     plan = ShardPlan(split, 0, 1, (PartFile(0, len(data), records, crc32c(data)),))
-    return compose_shard(store, "f", plan)
+    return compose_shard(store, "f" * 32, plan)
 
 
 def _rejects(store: Store) -> FileResult:
@@ -103,7 +107,7 @@ def test_the_manifest_says_everything(store: Store) -> None:
     assert [file["file"] for file in files] == sorted([*SIDE_FILES, "rejects-00000-of-00001.jsonl", *indexes])
     assert raw == {
         "schema_version": 1,
-        "fingerprint": "f",
+        "fingerprint": "f" * 32,
         "config": OPTIONS.config(),
         "versions": {"pillow": "12"},
         "classes": ["cat", "dög", "x\ny"],

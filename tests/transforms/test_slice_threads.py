@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from shardfeed.errors import IncompleteError
+from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, StorageError
 from shardfeed.storage.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
@@ -18,10 +18,8 @@ from transforms.run_state import RUN
 
 
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
-    cores = len(os.sched_getaffinity(0))
-
-    assert machine.default_threads(["/in", "/more"]) == cores
-    assert machine.default_threads(["/in", "gs://b"]) == max(cores, 8)
+    assert machine.default_threads(["/in", "/more"]) == cores()
+    assert machine.default_threads(["/in", "gs://b"]) == max(cores(), 8)
 
 
 def test_images_are_read_in_parallel(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +66,7 @@ def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
     passed, lock = threading.Event(), threading.Lock()
     monkeypatch.setattr(LocalSource, "read", read)
     monkeypatch.setattr(slices, "process_image", process_image)
-    assert folder.encode(refs, threads=8, processes=machine.cores()).records == 96
+    assert folder.encode(refs, threads=8, processes=cores()).records == 96
     assert most == 1
 
 

@@ -52,10 +52,16 @@ def raw(data: bytes) -> Callable[[dict[str, Any]], dict[str, Any]]:
         (lambda row: row | {"class": [2, 2]}, "column class", "1 of int", "2 of int"),
         (lambda row: row | {"size": [8]}, "column size", "2 of int", "1 of int"),
         (lambda row: row | {"label": [b"tulip", b"rose"]}, "column label", "1 of bytes", "2 of bytes"),
-        (lambda row: row | {"extra": 1}, "columns", "class, image, key, label, size", "class, extra, image, key, label, size"),
+        (lambda row: row | {"extra": 1}, None, "", ""),
+        (lambda row: row | {"boxes": [0.1, 2.0, 1e30], "text": [b"a", b""], "Extra": [-1, 2**40]}, None, "", ""),
+        (lambda row: row | {"extra": 1, "class": 3}, "class", "0 to 2", "3"),
         (
             lambda row: {name: value for name, value in row.items() if name != "key"},
             "columns", "class, image, key, label, size", "class, image, label, size",
+        ),
+        (
+            lambda row: {("name" if name == "key" else name): value for name, value in row.items()},
+            "columns", "class, image, key, label, size", "class, image, label, name, size",
         ),
         (lambda row: row | {"size": [12, 8]}, "size", "8 x 12 pixels", "12 x 8 pixels"),
         (lambda row: row | {"size": [8, 13]}, "size", "8 x 12 pixels", "8 x 13 pixels"),
@@ -70,8 +76,10 @@ def raw(data: bytes) -> Callable[[dict[str, Any]], dict[str, Any]]:
     ],
     ids=[
         "class above the range", "class below the range", "label of another class", "empty key", "class as a float",
-        "two classes", "one size", "two labels", "a column too many", "a column missing", "size turned round", "another width",
-        "size zero", "image of another size", "a gray JPEG is fine", "not an Example", "an empty record",
+        "two classes", "one size", "two labels", "another column is fine", "other columns are fine",
+        "a class above the range beside another column", "a column missing", "a column of another name",
+        "size turned round", "another width", "size zero", "image of another size", "a gray JPEG is fine",
+        "not an Example", "an empty record",
     ],
 )  # fmt: skip
 def test_a_wrong_record_is_found_with_its_byte(
@@ -94,6 +102,16 @@ def test_an_image_that_does_not_decode_is_found(tmp_path: Path, image: bytes) ->
     (finding,) = verify(tmp_path / "out", deep=True).findings
     assert (finding.file, finding.offset, finding.what) == (SHARD, offset, "record 3: image")
     assert finding.expected == "a jpeg image that decodes"
+
+
+def test_another_column_without_values_is_fine(tmp_path: Path) -> None:
+    row = columns(8)
+    body = encode_example(row)
+    empty = b"\n\x0b\n\x05zzzzz\x12\x02\n\x00"  # a feature of this name with an empty list of bytes
+    length = len(body) - 3 + len(empty)
+    with_row(raw(b"\x0a" + bytes([length & 0x7F | 0x80, length >> 7]) + body[3:] + empty)).write(tmp_path / "out")
+
+    assert not verify(tmp_path / "out", deep=True).findings
 
 
 def test_an_example_in_another_encoding_than_ours_is_found(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -333,3 +334,20 @@ def test_an_empty_string_is_no_folder() -> None:
     assert str(raised.value) == (
         "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
     )
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [
+        (0, "threads=0: expected an integer of at least 1."),
+        (-1, "threads=-1: expected an integer of at least 1."),
+        (1025, "threads=1025: expected an integer of at most 1024."),
+        ("two", "threads='two': expected an integer, found str."),
+    ],
+)
+def test_a_number_of_threads_that_cannot_be_is_refused(tmp_path: Path, deep: bool, threads: Any, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        verify(tmp_path, deep=deep, threads=threads)
+
+    assert str(caught.value) == message

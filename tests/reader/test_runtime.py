@@ -1,0 +1,121 @@
+"""How many cores and how much memory this process may use: its container's limits, read from made-up control groups."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from shardfeed import runtime
+
+ALLOWED = 16  # cores of the affinity
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with ``ALLOWED`` cores for this process and 64 GiB of memory."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(ALLOWED)), raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 16 << 20, "SC_PAGE_SIZE": 4096}.__getitem__)
+
+
+def tree(root: Path, groups: str, files: dict[str, str]) -> Path:
+    """A root folder with ``groups`` as the process's control groups, and ``files`` below /sys/fs/cgroup."""
+    for path, text in {
+        "proc/self/cgroup": groups,
+        **{f"sys/fs/cgroup/{name}": text for name, text in files.items()},
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text + "\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "200000 100000"}, 2),
+        ("0::/", {"cpu.max": "250000 100000"}, 3),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        ("0::/", {"cpu.max": "max 100000"}, ALLOWED),
+        ("0::/", {"cpu.max": "6400000 100000"}, ALLOWED),
+        ("0::/", {}, ALLOWED),
+        ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "400000 100000"}, 2),
+        ("0::/a/b", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "max 100000"}, 4),
+        ("0::/a:b", {"a:b/cpu.max": "200000 100000"}, 2),
+        ("0::/of/the/host", {"cpu.max": "300000 100000"}, 3),
+        ("0::/a", {"b/cpu.max": "200000 100000"}, ALLOWED),
+        ("0::/", {"cpu.max": "who knows"}, ALLOWED),
+        ("0::/", {"cpu.max": "200000 0"}, ALLOWED),
+        ("0::/", {"cpu.max": ""}, ALLOWED),
+        ("not a control group", {"cpu.max": "200000 100000"}, ALLOWED),
+        (
+            "4:memory:/m\n3:cpu,cpuacct:/a\n1:name=systemd:/s",
+            {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"},
+            2,
+        ),
+        ("3:cpu:/a", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, ALLOWED),
+        ("3:cpu:/docker/7", {"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ("3:cpuset:/a", {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}, ALLOWED),
+        (
+            "3:cpu:/a\n0::/u",
+            {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000", "unified/u/cpu.max": "max 100000"},
+            2,
+        ),
+    ],
+    ids=[
+        "two cores", "two and a half", "half a core", "no quota", "more than the affinity", "no files",
+        "the parent's is less", "the parent's alone", "a colon in the name", "the host's path inside a container",
+        "another group's", "text", "a period of zero", "an empty file", "lines that are none", "version 1",
+        "version 1 without a quota", "version 1 inside a container", "version 1, another controller", "both versions",
+    ],
+)  # fmt: skip
+def test_cores_are_those_of_the_smallest_quota_on_the_path_up(
+    tmp_path: Path, groups: str, files: dict[str, str], cores: int
+) -> None:
+    assert runtime.cores(tree(tmp_path, groups, files)) == cores
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "memory"),
+    [
+        ("0::/", {"memory.max": f"{2 * GIB}"}, 2 * GIB),
+        ("0::/", {"memory.max": "max"}, 64 * GIB),
+        ("0::/a/b", {"a/memory.max": f"{GIB}", "a/b/memory.max": f"{2 * GIB}"}, GIB),
+        ("0::/", {}, 64 * GIB),
+        ("4:memory:/m", {"memory/m/memory.limit_in_bytes": f"{3 * GIB}"}, 3 * GIB),
+        ("4:memory:/m", {"memory/m/memory.limit_in_bytes": "9223372036854771712"}, 64 * GIB),
+    ],
+    ids=["a limit", "no limit", "the parent's is less", "no files", "version 1", "version 1 without a limit"],
+)
+def test_memory_is_that_of_the_smallest_limit_on_the_path_up(
+    tmp_path: Path, groups: str, files: dict[str, str], memory: int
+) -> None:
+    assert runtime.memory(tree(tmp_path, groups, files)) == memory
+
+
+def test_without_proc_the_affinity_and_the_machines_memory_count(tmp_path: Path) -> None:
+    assert (runtime.cores(tmp_path), runtime.memory(tmp_path)) == (ALLOWED, 64 * GIB)
+
+
+def test_without_an_affinity_the_machines_cores_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert runtime.cores(tmp_path) == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert runtime.cores(tmp_path) == 1
+
+
+def test_memory_that_is_not_known_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sysconf")
+
+    assert runtime.memory(tmp_path) is None
+
+
+def test_nothing_else_asks_for_cores_or_memory() -> None:
+    root = Path(runtime.__file__).parents[1]
+    sources = [path for package in ("shardfeed", "transforms", "pipeline") for path in (root / package).rglob("*.py")]
+
+    asking = [path for path in sources if re.search("cpu_count|sched_getaffinity|SC_PHYS_PAGES", path.read_text())]
+    assert asking == [Path(runtime.__file__)]

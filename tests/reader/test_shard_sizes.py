@@ -1,0 +1,89 @@
+"""How a split's shards are compared with the manifest on gs://: requests, and what is said of a shard that is not right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed import preflight
+from shardfeed.preflight import check_split
+from tests.datasets import write_dataset
+from tests.fakes.strict_gcs import StrictGCS
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    with StrictGCS() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        yield server
+
+
+def dataset(server: StrictGCS, path: Path, shards: int) -> shardfeed.DatasetInfo:
+    """A dataset on ``server`` with a shard for each of its records; the requests so far are forgotten."""
+    for file in write_dataset(path, splits={"train": shards, "training": 3}, shards=shards).path.iterdir():
+        server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
+    info = shardfeed.info("gs://bucket/flowers")
+    server.log.clear()
+    return info
+
+
+def test_up_to_a_hundred_shards_are_asked_for_one_by_one(server: StrictGCS, tmp_path: Path) -> None:
+    info = dataset(server, tmp_path, 100)
+
+    check_split(info, info.splits["train"])
+
+    assert server.counts() == {"stat": 100}
+
+
+def test_more_shards_are_listed_with_their_indexes_and_no_other_split(server: StrictGCS, tmp_path: Path) -> None:
+    info = dataset(server, tmp_path, 101)
+    server.page_size = 50
+
+    check_split(info, info.splits["train"])
+
+    assert server.counts() == {"list": 5}  # 202 names
+
+
+def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
+    server: StrictGCS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "_MOST_STATS", 5)
+    info = dataset(server, tmp_path, 101)
+
+    check_split(info, info.splits["train"], info.splits["train"].shards[7:17])
+    assert server.counts() == {"stat": 10}
+    check_split(info, info.splits["train"], info.splits["train"].shards[7:18])
+
+    assert server.counts() == {"stat": 10, "list": 1}
+
+
+@pytest.mark.parametrize("shards", [9, 101], ids=["asked for", "listed"])
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "cut"])
+def test_a_shard_that_is_not_right_is_named(server: StrictGCS, tmp_path: Path, shards: int, gone: bool) -> None:
+    info = dataset(server, tmp_path, shards)
+    for shard in (seventh := info.splits["train"].shards[7]), info.splits["train"].shards[8]:
+        if gone:
+            del server.objects.buckets["bucket"][f"flowers/{shard.file}"]
+        else:
+            server.objects.put("bucket", f"flowers/{shard.file}", b"cut")
+
+    with pytest.raises(shardfeed.DatasetError) as found:
+        check_split(info, info.splits["train"])
+
+    assert str(found.value) == (
+        f"gs://bucket/flowers/{seventh.file} is damaged: expected {seventh.bytes} bytes, "
+        f"found {'no such file' if gone else '3 bytes'}. 2 of {shards} shards are wrong. "
+        "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+    )
+
+
+def test_who_may_read_but_not_list_has_shards_asked_for_one_by_one(server: StrictGCS, tmp_path: Path) -> None:
+    info = dataset(server, tmp_path, 101)
+    server.inject("status", "list", status=403, times=None)
+
+    check_split(info, info.splits["train"])
+
+    assert server.counts() == {"list": 1, "stat": 101}
