@@ -12,7 +12,7 @@ import re
 from shardfeed.errors import clip
 
 NO_PACKAGE = r"No module named '(transforms|pipeline|shardfeed)\b"
-NO_DEPENDENCY = r"No module named '(obstore|cykooz_resizer|PIL|google_crc32c|google)\b"
+NO_DEPENDENCY = r"No module named '(obstore|simplejpeg|cykooz_resizer|PIL|numpy|google_crc32c|google)\b"
 
 _SHOWN = 600  # characters of a text that is not ours
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (?!Traceback).+", re.MULTILINE)

@@ -79,7 +79,7 @@ def test_packages_are_installed_by_hash_only() -> None:
     assert [line for line in installs if "--require-hashes" not in line and "--no-deps" not in line] == []
 
 
-@pytest.mark.parametrize("name", ["pillow", "cykooz-resizer", "obstore"])
+@pytest.mark.parametrize("name", ["pillow", "simplejpeg", "cykooz-resizer", "obstore"])
 def test_what_decides_the_bytes_is_the_launchers(name: str) -> None:
     requirement, _ = locked()[name]
     assert str(requirement.specifier) == pinned()[name]
