@@ -100,8 +100,9 @@ def _may_be_damage(error: Exception) -> bool:
     if isinstance(error, UnicodeDecodeError):
         # TensorFlow quotes a record that is no Example, and Python cannot read its message.
         return b"Could not parse example input" in error.object
-    # Of framing, of an image or class, of a shard that is gone.
-    damaged = (tensorflow.errors.DataLossError, tensorflow.errors.InvalidArgumentError, tensorflow.errors.NotFoundError)
+    # Of framing, of an image or class, of a shard that is gone, of one that ends between two records.
+    names = ("DataLossError", "InvalidArgumentError", "NotFoundError", "FailedPreconditionError")
+    damaged = tuple(getattr(tensorflow.errors, name) for name in names)
     return isinstance(error, damaged) and "IteratorGetNext" in str(error)
 
 

@@ -95,8 +95,12 @@ def permutation(count: int, seed: Any) -> Any:
 
 
 def _read(spans: Any, readers: int) -> tf.data.Dataset:
+    def records(path: Any, offset: Any, skip: Any, take: Any) -> tf.data.Dataset:
+        # A shard that was cut between two records meanwhile would only end, and later records fill the gap.
+        return _records_from(path, offset).skip(skip).take(take).apply(tf.data.experimental.assert_cardinality(take))
+
     return tf.data.Dataset.from_tensor_slices(spans).interleave(
-        lambda path, offset, skip, take: _records_from(path, offset).skip(skip).take(take),
+        records,
         cycle_length=readers,
         block_length=_UNBOUNDED,
         num_parallel_calls=readers if readers > 1 else None,

@@ -194,3 +194,19 @@ def test_a_dataset_that_was_moved_opens_where_it_is_now(tmp_path: Path) -> None:
     shutil.move(tmp_path / "old", tmp_path / "new [1] *")  # no file name is ever taken for a pattern
 
     assert len(list(shardfeed.load(tmp_path / "new [1] *", "train", 37, epochs=1))) == 1
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("left", [0, 1], ids=["nothing", "one block"])
+def test_a_shard_that_is_cut_between_two_records_while_it_is_read_is_no_shorter_pass(
+    tmp_path: Path, left: int, training: bool
+) -> None:
+    written = write_dataset(tmp_path, image_format="raw")
+    shard = written.manifest.splits["train"].shards[1]
+    batches = shardfeed.load(tmp_path, "train", 4, training=training)
+    with open(tmp_path / SHARD, "r+b") as file:
+        file.truncate(left * (shard.bytes // shard.records))
+
+    with pytest.raises(DatasetError, match=SHARD), shardfeed.explain_errors(shardfeed.info(tmp_path), "train"):
+        for _ in batches.take(2 * written.manifest.splits["train"].records // 4):
+            pass
