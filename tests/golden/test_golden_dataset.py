@@ -1,0 +1,78 @@
+"""A dataset stored whole: the format itself, exact on every machine, and the witness that later readers still read it.
+
+Its images are bitmaps of the stored size, kept as raw pixels, and the versions of codecs are fixed words. So nothing in it
+depends on a codec: framing, hashes, packing, blocks, indexes, rejects and the manifest alone decide its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardfeed
+from pipeline.cli import main
+from tests.corpus import makers as m
+from transforms.composing import blocks_of
+from transforms.elements import PartFile
+from transforms.packing import pack
+
+HERE = Path(__file__).parent
+DATASET = HERE / "v1"
+REMEDY = (
+    "The format changed. If that is meant, raise schema_version or ENCODER_REVISION, keep the old folder as a witness, and store "
+    "a new one: python -m tests.golden.test_golden_dataset FOLDER"
+)
+
+
+def write_photos(folder: Path) -> None:
+    for number in range(60):
+        path = folder / ("a b", "daisy", "größe")[number % 3] / f"{number:02}.bmp"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = bytes((number * 7 + place * (number + 3)) % 251 for place in range(8 * 12 * 3))
+        path.write_bytes(m.bmp(12, 8, 24, 0, b"", pixels) if number != 41 else b"BM" + bytes(9))
+        os.utime(path, ns=(0, 1_700_000_000_000_000_000 + number))
+
+
+def build(folder: Path, out: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("transforms.images.versions._versions", lambda: (("cykooz_resizer", "fixed"), ("zlib", "fixed")))
+    flags = ["--image_size", "8x12", "--image_format", "raw", "--num_shards", "3", "--threads", "1"]
+    flags += ["--splits", "train=0.75,validation=0.25"]
+    write_photos(folder)
+    assert main(["build", "--input", str(folder), "--output", str(out), *flags]) == 0
+    (out / "run.json").unlink()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_build_writes_the_stored_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "photos", tmp_path / "out", monkeypatch)
+    assert contents(tmp_path / "out") == contents(DATASET), REMEDY
+
+
+def test_the_stored_dataset_is_in_order_and_each_reader_reads_it() -> None:
+    assert shardfeed.verify(DATASET, deep=True).records == 59
+    for split in ("train", "validation"):
+        ours = shardfeed.array_batches(DATASET, split, 1, training=False)
+        theirs = shardfeed.load(DATASET, split, 1, training=False)
+        for one, other in zip(ours, theirs.as_numpy_iterator(), strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_parts_are_packed_and_blocks_close_as_they_did() -> None:
+    """Parts of 0.1 to 6 MB, some of the same size, into shards, and the blocks in which readers shuffle and seek."""
+    sizes = [100_000 * (1 + number * number % 59) for number in range(100)]
+    parts = [PartFile(number, size, size // 1000, number) for number, size in enumerate(sizes)]
+    packed = [{"parts": [part.part for part in shard], "blocks": blocks_of(shard)} for shard in pack(parts, 7)]
+    assert json.loads(json.dumps(packed)) == json.loads((HERE / "packing.json").read_text()), REMEDY
+
+
+if __name__ == "__main__":
+    with pytest.MonkeyPatch.context() as patch:
+        build(Path(sys.argv[1], "photos"), Path(sys.argv[1], "out"), patch)
