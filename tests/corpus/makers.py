@@ -126,6 +126,14 @@ def odd_scan(data: bytes) -> bytes:
     return patched(data, start + length, b"\x00")
 
 
+def with_adobe(data: bytes, transform: int) -> bytes:
+    """A JPEG whose only APP segment in front is Adobe's, with that colour transform."""
+    start = 2
+    while data[start + 1] in (0xE0, 0xEE):
+        start += 2 + int(struct.unpack_from(">H", data, start + 2)[0])
+    return data[:2] + b"\xff\xee\x00\x0eAdobe\0\x64\0\0\0\0" + bytes([transform]) + data[start:]
+
+
 def with_rare_sampling() -> bytes:
     """``photo()`` with three pixels of luma per pixel of chroma: libjpeg-turbo's ``cjpeg -sample 3x1`` made it, Pillow cannot."""
     return Path(__file__).with_name("rare-sampling.jpg").read_bytes()

@@ -65,6 +65,18 @@ def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: 
     assert "jpeg_warning" not in process_image(kept, options).fixes
 
 
+@pytest.mark.parametrize("transform", [0, 1, 2, 3])
+@pytest.mark.parametrize("mode", ["RGB", "CMYK"])
+def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_it(mode: str, transform: int) -> None:
+    data = m.with_adobe(m.saved(m.photo(mode=mode), "JPEG"), transform)
+    theirs = decode.open_jpeg(data)
+
+    ours, fix = decode.load_jpeg(data, decode.open_jpeg(data), 1, mode)
+
+    assert fix == (None if transform in (0, 1 if mode == "RGB" else 2) else "jpeg_warning")
+    assert np.array_equal(np.asarray(ours), np.asarray(theirs))
+
+
 @pytest.mark.parametrize("factor", [1, 2, 4, 8])
 @pytest.mark.parametrize(
     ("mode", "options"),
