@@ -139,6 +139,18 @@ def with_rare_sampling() -> bytes:
     return Path(__file__).with_name("rare-sampling.jpg").read_bytes()
 
 
+def with_a_scan_per_component(size: tuple[int, int] = SIZE) -> bytes:
+    """A baseline JPEG, gray stored as RGB, in three scans."""
+    gray = saved(photo(size, "L"), "JPEG")
+    frame, scan = at_marker(gray, 0xC0), at_marker(gray, 0xDA)
+    components = [bytes([name]) for name in b"RGB"]
+    header = gray[frame + 4 : frame + 9] + b"\3" + b"".join(name + b"\x11\0" for name in components)
+    scans = (b"\xff\xda\0\x08\1" + name + b"\0\0\x3f\0" + gray[scan + 10 : -2] for name in components)
+    return b"".join(
+        [b"\xff\xd8", gray[20:frame], b"\xff\xc0\0\x11", header, gray[frame + 13 : scan], *scans, END_OF_JPEG]
+    )
+
+
 def many_scans(count: int) -> bytes:
     """A progressive JPEG of ``count`` scans: the last one is repeated, of which libjpeg warns."""
     data = saved(photo(), "JPEG", progressive=True)
