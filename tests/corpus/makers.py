@@ -126,6 +126,14 @@ def odd_scan(data: bytes) -> bytes:
     return patched(data, start + length, b"\x00")
 
 
+def without_huffman_table(data: bytes, which: int) -> bytes:
+    """A JPEG whose Huffman table of that number has become zeros; there are four, or two if it is gray."""
+    start = -1
+    for _ in range(which + 1):
+        start = data.index(b"\xff\xc4", start + 1)
+    return patched(data, start, bytes(2 + int(struct.unpack_from(">H", data, start + 2)[0])))
+
+
 def with_adobe(data: bytes, transform: int) -> bytes:
     """A JPEG whose only APP segment in front is Adobe's, with that colour transform."""
     start = 2

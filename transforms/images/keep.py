@@ -63,19 +63,24 @@ def stripped_jpeg(data: bytes) -> bytes | None:
 
 
 def with_plain_header(data: bytes) -> bytes | None:
-    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None without a scan.
+    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None
+    without a scan, or with other bytes behind a table: one may be lost, and libjpeg takes the usual one in its place.
 
     Gone are bytes between segments, profiles, an unknown JFIF revision or colour transform, and a wrong range of coefficients in
     a baseline scan.
     """
     kept = [b"\xff\xd8"]
     position, sequential, transform = 2, False, b"\x01"
+    may_be_a_table = False
     while match := _SEGMENT.search(data, position):
         marker = match[1][0]
         start, end = match.start(), match.end()
         if marker != 0x01 and not 0xD0 <= marker <= 0xD8:  # markers without a segment
             end += int.from_bytes(data[end : end + 2], "big")
         segment = data[start:end]
+        if may_be_a_table and data[position:start].strip(b"\xff"):
+            return None
+        may_be_a_table = marker in _TABLES or marker in _BASELINE or marker in _OTHER_FRAMES
         if marker == _SCAN:
             if sequential:
                 segment = segment[:-3] + b"\x00\x3f\x00"

@@ -65,6 +65,29 @@ def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: 
     assert "jpeg_warning" not in process_image(kept, options).fixes
 
 
+@pytest.mark.parametrize("which", [0, 2])
+def test_bytes_where_a_table_may_have_been_are_damage(which: int) -> None:
+    """libjpeg has tables of its own for those that are not there."""
+    tiny = m.saved(m.photo((8, 8)), "JPEG", quality=50, optimize=True)
+
+    with pytest.raises(RejectError, match="bytes before marker"):
+        process_image(m.without_huffman_table(tiny, which), ImageOptions())
+
+
+def test_a_table_that_lost_its_end_is_damage() -> None:
+    photo = next(path for path in PHOTOS if path.name.startswith("80915bfe"))
+    data = photo.read_bytes()
+
+    with pytest.raises(RejectError, match="bytes before marker"):
+        process_image(data[:379] + data[405:], ImageOptions())
+
+
+def test_bytes_before_the_tables_are_harmless() -> None:
+    data = m.saved(m.photo(), "JPEG")
+
+    assert process_image(data[:20] + b"junk" + data[20:], ImageOptions()).fixes == ("jpeg_warning", "upscaled")
+
+
 @pytest.mark.parametrize("transform", [0, 1, 2, 3])
 @pytest.mark.parametrize("mode", ["RGB", "CMYK"])
 def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_it(mode: str, transform: int) -> None:
