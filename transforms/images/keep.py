@@ -52,7 +52,7 @@ def stripped_jpeg(data: bytes) -> bytes | None:
             return None
         elif marker in _TABLES:
             kept.append(segment)
-        elif marker == _ADOBE and segment[4:9] == b"Adobe":
+        elif marker == _ADOBE and segment[4:9] == b"Adobe" and len(segment) >= 16:
             kept.append(segment[:2] + b"\x00\x0e" + segment[4:16])
         elif marker == _JFIF and segment[4:9] == b"JFIF\0":
             kept.append(_JFIF_HEADER)

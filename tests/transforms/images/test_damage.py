@@ -44,10 +44,15 @@ def test_damaged_photos_are_not_kept(kind: str) -> None:
     ("data", "reason", "detail"),
     [
         (m.saved(m.photo(), "JPEG")[:-2], Reason.TRUNCATED, "Premature end of JPEG file"),
+        (
+            m.saved(m.photo(), "JPEG", exif=b"Exif\0\0" + m.saved(m.photo((8, 8)), "JPEG"))[:-2],
+            Reason.TRUNCATED,
+            "Premature end of JPEG file",
+        ),
         (m.many_scans(100), Reason.CORRUPT, "Inconsistent progression sequence"),
         (m.many_scans(101), Reason.CORRUPT, "progressive JPEG of 101 scans; at most 100"),
     ],
-    ids=["no end marker", "repeated scan", "too many scans"],
+    ids=["no end marker", "no end marker but its preview's", "repeated scan", "too many scans"],
 )
 def test_a_reject_says_what_libjpeg_found(data: bytes, reason: Reason, detail: str) -> None:
     with pytest.raises(RejectError, match=detail) as found:
@@ -63,6 +68,13 @@ def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: 
 
     kept = process_image(make(whole), replace(options, format="jpeg", keep_original=True)).data
     assert "jpeg_warning" not in process_image(kept, options).fixes
+
+
+def test_a_kept_photo_loses_an_adobe_segment_that_is_too_short_to_say_anything() -> None:
+    data = m.with_segments(m.saved(m.photo(), "JPEG"), b"\xff\xee\x00\x09Adobe\0\x64")
+    options = ImageOptions(height=64, width=96, keep_original=True)
+
+    assert process_image(data, options).fixes == ("kept_original",)
 
 
 @pytest.mark.parametrize("which", [0, 2])
