@@ -126,9 +126,37 @@ def odd_scan(data: bytes) -> bytes:
     return patched(data, start + length, b"\x00")
 
 
+def without_huffman_table(data: bytes, which: int) -> bytes:
+    """A JPEG whose Huffman table of that number has become zeros; there are four, or two if it is gray."""
+    start = -1
+    for _ in range(which + 1):
+        start = data.index(b"\xff\xc4", start + 1)
+    return patched(data, start, bytes(2 + int(struct.unpack_from(">H", data, start + 2)[0])))
+
+
+def with_adobe(data: bytes, transform: int) -> bytes:
+    """A JPEG whose only APP segment in front is Adobe's, with that colour transform."""
+    start = 2
+    while data[start + 1] in (0xE0, 0xEE):
+        start += 2 + int(struct.unpack_from(">H", data, start + 2)[0])
+    return data[:2] + b"\xff\xee\x00\x0eAdobe\0\x64\0\0\0\0" + bytes([transform]) + data[start:]
+
+
 def with_rare_sampling() -> bytes:
     """``photo()`` with three pixels of luma per pixel of chroma: libjpeg-turbo's ``cjpeg -sample 3x1`` made it, Pillow cannot."""
     return Path(__file__).with_name("rare-sampling.jpg").read_bytes()
+
+
+def with_a_scan_per_component(size: tuple[int, int] = SIZE) -> bytes:
+    """A baseline JPEG, gray stored as RGB, in three scans."""
+    gray = saved(photo(size, "L"), "JPEG")
+    frame, scan = at_marker(gray, 0xC0), at_marker(gray, 0xDA)
+    components = [bytes([name]) for name in b"RGB"]
+    header = gray[frame + 4 : frame + 9] + b"\3" + b"".join(name + b"\x11\0" for name in components)
+    scans = (b"\xff\xda\0\x08\1" + name + b"\0\0\x3f\0" + gray[scan + 10 : -2] for name in components)
+    return b"".join(
+        [b"\xff\xd8", gray[20:frame], b"\xff\xc0\0\x11", header, gray[frame + 13 : scan], *scans, END_OF_JPEG]
+    )
 
 
 def many_scans(count: int) -> bytes:

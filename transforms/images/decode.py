@@ -46,6 +46,8 @@ _PEAK_BYTES: dict[Kind, int] = {"JPEG": 5, "PNG": 14, "GIF": 10, "BMP": 10, "WEB
 class Jpeg(JpegImagePlugin.JpegImageFile):
     """Pillow's JPEG reader without its search for a resolution in EXIF, which parses and warns about all of it."""
 
+    several_scans = False  # then the decoder holds the coefficients of the full size until it has read all of them
+
     def _read_dpi_from_exif(self) -> None:
         pass
 
@@ -67,6 +69,8 @@ def open_jpeg(data: bytes) -> Jpeg:
     stream = io.BytesIO(data)
     with _closed_reasons("JPEG", stream, len(data)):
         image = Jpeg(stream)
+    scan = stream.tell() - 8 - 2 * image.layers  # where it begins if it is one of all components
+    image.several_scans = "progressive" in image.info or not data.startswith(START_OF_SCAN, max(0, scan))
     if "progressive" in image.info and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
         raise RejectError(Reason.CORRUPT, f"progressive JPEG of {scans} scans; at most {MAX_SCANS}")
     return image
@@ -86,12 +90,12 @@ def jpeg_mode(image: Jpeg, channels: str) -> str:
 
 
 def jpeg_peak(image: Jpeg, factor: int, mode: str) -> int:
-    """Bytes that loading takes: pixels, and for progressive files the coefficients of the full size."""
+    """Bytes that loading takes: pixels, and for files of several scans the coefficients of the full size."""
     width, height = (-(-side // factor) for side in image.size)
     size = width * height * (1 if mode == "L" else _PEAK_BYTES["JPEG"])
     if mode == "CMYK":
         size *= 2
-    if "progressive" in image.info:
+    if image.several_scans:
         size += 2 * image.layers * image.width * image.height
     return size
 

@@ -52,7 +52,7 @@ def stripped_jpeg(data: bytes) -> bytes | None:
             return None
         elif marker in _TABLES:
             kept.append(segment)
-        elif marker == _ADOBE and segment[4:9] == b"Adobe":
+        elif marker == _ADOBE and segment[4:9] == b"Adobe" and len(segment) >= 16:
             kept.append(segment[:2] + b"\x00\x0e" + segment[4:16])
         elif marker == _JFIF and segment[4:9] == b"JFIF\0":
             kept.append(_JFIF_HEADER)
@@ -63,23 +63,32 @@ def stripped_jpeg(data: bytes) -> bytes | None:
 
 
 def with_plain_header(data: bytes) -> bytes | None:
-    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None without a scan.
+    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None
+    without a scan, or with other bytes behind a table: one may be lost, and libjpeg takes the usual one in its place.
 
-    Gone are bytes between segments, profiles, an unknown JFIF revision, and a wrong range of coefficients in a baseline scan.
+    Gone are bytes between segments, profiles, an unknown JFIF revision or colour transform, and a wrong range of coefficients in
+    a baseline scan.
     """
     kept = [b"\xff\xd8"]
-    position, sequential = 2, False
+    position, sequential, transform = 2, False, b"\x01"
+    may_be_a_table = False
     while match := _SEGMENT.search(data, position):
         marker = match[1][0]
         start, end = match.start(), match.end()
         if marker != 0x01 and not 0xD0 <= marker <= 0xD8:  # markers without a segment
             end += int.from_bytes(data[end : end + 2], "big")
         segment = data[start:end]
+        if may_be_a_table and data[position:start].strip(b"\xff"):
+            return None
+        may_be_a_table = marker in _TABLES or marker in _BASELINE or marker in _OTHER_FRAMES
         if marker == _SCAN:
             if sequential:
                 segment = segment[:-3] + b"\x00\x3f\x00"
+            kept = [_with_known_transform(each, transform) for each in kept]
             return b"".join(kept) + segment + data[end:]
         sequential |= marker in _BASELINE
+        if segment[9:10] == b"\x04" and (marker in _BASELINE or marker in _OTHER_FRAMES):
+            transform = b"\x02"  # of four components, YCCK
         if (
             marker in _TABLES
             or marker in _BASELINE
@@ -91,3 +100,9 @@ def with_plain_header(data: bytes) -> bytes | None:
             kept.append(_JFIF_HEADER)
         position = end
     return None
+
+
+def _with_known_transform(segment: bytes, usual: bytes) -> bytes:
+    """Adobe's segment with the colour transform that libjpeg takes an unknown one for; other segments as they are."""
+    is_adobe = segment[1:2] == bytes([_ADOBE]) and len(segment) >= 16
+    return segment[:15] + usual + segment[16:] if is_adobe and segment[15:16] not in (b"\0", usual) else segment

@@ -44,10 +44,15 @@ def test_damaged_photos_are_not_kept(kind: str) -> None:
     ("data", "reason", "detail"),
     [
         (m.saved(m.photo(), "JPEG")[:-2], Reason.TRUNCATED, "Premature end of JPEG file"),
+        (
+            m.saved(m.photo(), "JPEG", exif=b"Exif\0\0" + m.saved(m.photo((8, 8)), "JPEG"))[:-2],
+            Reason.TRUNCATED,
+            "Premature end of JPEG file",
+        ),
         (m.many_scans(100), Reason.CORRUPT, "Inconsistent progression sequence"),
         (m.many_scans(101), Reason.CORRUPT, "progressive JPEG of 101 scans; at most 100"),
     ],
-    ids=["no end marker", "repeated scan", "too many scans"],
+    ids=["no end marker", "no end marker but its preview's", "repeated scan", "too many scans"],
 )
 def test_a_reject_says_what_libjpeg_found(data: bytes, reason: Reason, detail: str) -> None:
     with pytest.raises(RejectError, match=detail) as found:
@@ -63,6 +68,48 @@ def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: 
 
     kept = process_image(make(whole), replace(options, format="jpeg", keep_original=True)).data
     assert "jpeg_warning" not in process_image(kept, options).fixes
+
+
+def test_a_kept_photo_loses_an_adobe_segment_that_is_too_short_to_say_anything() -> None:
+    data = m.with_segments(m.saved(m.photo(), "JPEG"), b"\xff\xee\x00\x09Adobe\0\x64")
+    options = ImageOptions(height=64, width=96, keep_original=True)
+
+    assert process_image(data, options).fixes == ("kept_original",)
+
+
+@pytest.mark.parametrize("which", [0, 2])
+def test_bytes_where_a_table_may_have_been_are_damage(which: int) -> None:
+    """libjpeg has tables of its own for those that are not there."""
+    tiny = m.saved(m.photo((8, 8)), "JPEG", quality=50, optimize=True)
+
+    with pytest.raises(RejectError, match="bytes before marker"):
+        process_image(m.without_huffman_table(tiny, which), ImageOptions())
+
+
+def test_a_table_that_lost_its_end_is_damage() -> None:
+    photo = next(path for path in PHOTOS if path.name.startswith("80915bfe"))
+    data = photo.read_bytes()
+
+    with pytest.raises(RejectError, match="bytes before marker"):
+        process_image(data[:379] + data[405:], ImageOptions())
+
+
+def test_bytes_before_the_tables_are_harmless() -> None:
+    data = m.saved(m.photo(), "JPEG")
+
+    assert process_image(data[:20] + b"junk" + data[20:], ImageOptions()).fixes == ("jpeg_warning", "upscaled")
+
+
+@pytest.mark.parametrize("transform", [0, 1, 2, 3])
+@pytest.mark.parametrize("mode", ["RGB", "CMYK"])
+def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_it(mode: str, transform: int) -> None:
+    data = m.with_adobe(m.saved(m.photo(mode=mode), "JPEG"), transform)
+    theirs = decode.open_jpeg(data)
+
+    ours, fix = decode.load_jpeg(data, decode.open_jpeg(data), 1, mode)
+
+    assert fix == (None if transform in (0, 1 if mode == "RGB" else 2) else "jpeg_warning")
+    assert np.array_equal(np.asarray(ours), np.asarray(theirs))
 
 
 @pytest.mark.parametrize("factor", [1, 2, 4, 8])

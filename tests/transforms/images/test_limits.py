@@ -66,12 +66,13 @@ def test_tolerating_truncation_anywhere_in_the_process_is_refused(monkeypatch: p
         (m.saved(m.photo((100, 100), "L"), "JPEG"), 100 * 100),
         (m.saved(m.photo((100, 100), "CMYK"), "JPEG"), 2 * 5 * 100 * 100),
         (m.saved(m.photo((448, 448)), "JPEG", progressive=True), 5 * 224 * 224 + 2 * 3 * 448 * 448),
+        (m.with_a_scan_per_component((448, 448)), 5 * 224 * 224 + 2 * 3 * 448 * 448),
         (m.saved(m.photo((100, 100)), "PNG"), 14 * 100 * 100),
         (m.saved(m.photo((100, 100)), "GIF"), 10 * 100 * 100),
         (m.saved(m.photo((100, 100)), "BMP"), 10 * 100 * 100),
         (m.saved(m.photo((100, 100)), "WEBP"), 20 * 100 * 100),
     ],
-    ids=["jpeg-scaled", "jpeg-gray", "jpeg-cmyk", "jpeg-progressive", "png", "gif", "bmp", "webp"],
+    ids=["jpeg-scaled", "jpeg-gray", "jpeg-cmyk", "jpeg-progressive", "jpeg-three-scans", "png", "gif", "bmp", "webp"],
 )
 def test_memory_is_reserved_once_and_given_back(data: bytes, expected: int) -> None:
     held: list[str] = []
