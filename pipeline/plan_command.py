@@ -20,7 +20,7 @@ from pipeline.output_folder import check_folder
 from pipeline.plan_notes import Note, about_classes, about_output, about_rejects, holds_dataset
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
-from shardfeed.errors import ShardfeedError
+from shardfeed.errors import ShardfeedError, UsageError
 from transforms.claim import refuse_foreign
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from transforms.encoding import PartEncoder
@@ -60,6 +60,10 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
     sampler = Sampler(splits, sample)
     began = time.perf_counter()
+    if list_at_most is not None and list_at_most < 1:
+        raise UsageError(
+            f"--list_at_most {list_at_most}: give a number of files from 1 on, or leave it out to list all."
+        )
     totals = add_totals(_counted(config, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
     plan = make_plan(totals, options, codec_versions(options.image))

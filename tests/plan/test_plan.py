@@ -170,6 +170,8 @@ def test_a_listing_ends_where_it_is_longer_than_the_caller_waits_for(
     )
     assert main([*flags, "9"]) == 0
     assert "9 images" in capsys.readouterr().out
+    assert main([*flags, "0"]) == 2
+    assert "--list_at_most 0: give a number of files from 1 on" in capsys.readouterr().err
 
 
 def test_more_shards_than_parts_that_hold_an_image_are_not_promised(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ _OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8}  # progressive, loss
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 _SCAN, _ADOBE, _JFIF = 0xDA, 0xEE, 0xE0
 _JFIF_HEADER = b"\xff\xe0\x00\x10JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00"
-_SEGMENT = re.compile(
-    rb"\xff([^\x00\xff])"
-)  # a marker, wherever it stands: libjpeg skips what lies between two segments
+# A marker, wherever it stands: libjpeg skips what lies between two segments.
+_SEGMENT = re.compile(rb"\xff([^\x00\xff])")
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # ends entropy-coded data: stuffing and restarts do not
 
 
