@@ -59,13 +59,14 @@ def thread_count(value: object) -> int:
 
 
 def distinct_names(name: str, value: object) -> tuple[str, ...]:
-    """A sequence of different texts, at least one, none of them empty.
+    """A sequence of different texts, at least one, none of them empty and all of them UTF-8.
 
     Raises:
         UsageError: naming the argument ``name``.
     """
     names = tuple(value) if isinstance(value, (tuple, list)) else ()
-    if not names or not all(isinstance(one, str) and one for one in names) or len(set(names)) < len(names):
+    texts = all(isinstance(one, str) and one.encode(errors="ignore").decode() == one != "" for one in names)
+    if not names or not texts or len(set(names)) < len(names):
         raise UsageError(f"{name}={clip(repr(value))}: expected one text or more, each once.")
     return names
 

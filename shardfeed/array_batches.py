@@ -28,7 +28,7 @@ from shardfeed.array_reading import Decoder, batches
 from shardfeed.cut import host_batch, host_range, training_steps
 from shardfeed.dataset_info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
-from shardfeed.hosts import find_host
+from shardfeed.hosts import check_same_worker, dataloader_worker, find_host
 from shardfeed.origin import Origin, marked
 from shardfeed.preflight import check_split
 from shardfeed.repeats import Repeats
@@ -56,6 +56,7 @@ class ArrayBatches:
         self.batch_size, self.image_shape = batch_size, decoder.shape
         self._again, self._decoder, self._steps, self._windows, self._weight = again, decoder, steps, windows, weight
         self._watch, self._pad, self._readers, self._threads = watch, pad, readers, threads
+        self._made_in = dataloader_worker()
 
     def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()]]:  # another process opens the dataset anew
         return self._again, ()
@@ -74,6 +75,7 @@ class ArrayBatches:
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
+        check_same_worker(self._made_in)
         found = batches(self._windows, self._decoder, self.batch_size, readers=self._readers, threads=self._threads)
         step = 0
         try:

@@ -75,13 +75,8 @@ def running_host() -> Host:
 
 def one_of_several() -> str:
     """Why this process may be one of several although no framework says so, with the remedy; "" if nothing points to it."""
-    data = sys.modules.get("torch.utils.data")
-    worker = data.get_worker_info() if data is not None else None
-    if worker is not None and worker.num_workers > 1:
-        return (
-            f"this is worker {worker.id} of {worker.num_workers} of a DataLoader, each of which would read the same records. "
-            "Use num_workers=0, because threads decode on all cores already, or pass host=(index, count)."
-        )
+    if worker := dataloader_worker():
+        return _same_records(worker)
     answers, task = _answers(), _tf_config_task()
     if any(host.count > 1 for host in answers.values()):
         return ""
@@ -103,6 +98,26 @@ def one_of_several() -> str:
     return (
         f"{found}, so that each process would read the whole split. {remedy}; or pass host=({index}, {count}) for this process's "
         "share, host=(0, 1) for the whole split."
+    )
+
+
+def dataloader_worker() -> tuple[int, int] | None:
+    """Number of this worker process of PyTorch's DataLoader, and of how many; None if it has no others beside it."""
+    data = sys.modules.get("torch.utils.data")
+    worker = data.get_worker_info() if data is not None else None
+    return (worker.id, worker.num_workers) if worker is not None and worker.num_workers > 1 else None
+
+
+def check_same_worker(made_in: tuple[int, int] | None) -> None:
+    """Raises UsageError in a worker of a DataLoader that reads what another process made, ``made_in`` another worker or none."""
+    if (worker := dataloader_worker()) and worker != made_in:
+        raise UsageError(_same_records(worker))
+
+
+def _same_records(worker: tuple[int, int]) -> str:
+    return (
+        f"this is worker {worker[0]} of {worker[1]} of a DataLoader, each of which would read the same records. Use "
+        "num_workers=0, because threads decode on all cores already, or pass host=(index, count) in each worker."
     )
 
 

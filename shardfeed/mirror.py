@@ -12,6 +12,7 @@ it ends, so the next to come here knows what nobody writes and deletes it: no gu
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -153,9 +154,10 @@ def _writing(folder: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "Free some space there, or choose another folder." if full else "Choose a folder that can be written."
         raise StorageError(
-            f"cache={clip(repr(folder))}: {clip(path)} cannot be written ({error.strerror}). "
-            "Free some space there, or choose another folder."
+            f"cache={clip(repr(folder))}: {clip(path)} cannot be written ({error.strerror}). {remedy}"
         ) from error
 
 

@@ -18,11 +18,14 @@ class Repeats:
     def __init__(self, split: str, epochs: int) -> None:
         self._split, self._epochs = split, epochs
         self._file, self._line = users_line()
-        self._ended = self._warned = False
+        self._ends, self._warned = 0, False
 
     def __call__(self, first: bool, last: bool) -> None:
-        """A batch is handed out. Only readings to the end count: Keras on JAX takes one batch to build a model."""
-        if first and self._ended and not self._warned:
+        """A batch is handed out. Only readings to the end count: Keras on JAX takes one batch to build a model.
+
+        Where one batch is all there is, the first such reading may be that one, and the third is warned of.
+        """
+        if first and self._ends > last and not self._warned:
             self._warned = True
             warnings.warn_explicit(
                 f"{self._split}: this stream of epochs={self._epochs} was read to its end and is read again. It repeats "
@@ -32,8 +35,8 @@ class Repeats:
                 self._file,
                 self._line,
             )
-        self._ended = self._ended or last
+        self._ends += bool(last)
 
     def forget(self) -> None:
         """Take what was read as not read: nobody was trained with it."""
-        self._ended = False
+        self._ends = 0

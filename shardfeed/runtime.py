@@ -51,7 +51,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
     Inside a container the path may be the host's, of which only the uppermost folder, the container's own, is there.
     """
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines()
     except OSError:
         return
     for line in lines:
@@ -69,7 +69,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 def _numbers(file: Path) -> list[int]:
     """The numbers in ``file``; none where it says that there is no limit ("max", -1), or is not there."""
     try:
-        words = file.read_text().split()
+        words = os.fsdecode(file.read_bytes()).split()
     except OSError:
         return []
     return [int(word) for word in words] if all(word.isdecimal() for word in words) else []

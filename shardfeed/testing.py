@@ -66,13 +66,15 @@ def make_dataset(
     height, width = height_width("image_size", image_size)
     shards, seed = positive("shards", shards), integer("seed", seed)
     classes = distinct_names("classes", classes)
+    if splits is not None and not isinstance(splits, Mapping):
+        raise UsageError(f"splits={clip(repr(splits))}: expected a dict of names and numbers of records.")
     counts = {name: positive(f"splits[{name!r}]", count) for name, count in (splits or _SPLITS).items()}
     for name in counts:
         if not isinstance(name, str) or not naming.SPLIT_NAME.fullmatch(name):
             raise UsageError(
                 f"splits[{clip(repr(name))}]: expected a name of a letter and up to 63 letters, digits and underscores."
             )
-    if channels not in (1, 3):
+    if type(channels) is not int or channels not in (1, 3):  # True is 1, and no channel
         raise UsageError(f"channels={clip(repr(channels))}: expected 1 or 3.")
     path = Path(folder)
     if (path / naming.MANIFEST).exists():

@@ -381,8 +381,24 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(found.value) == (
         f"cache={str(tmp_path / 'file' / 'folder')!r}: {tmp_path / 'file' / 'folder' / written.manifest.fingerprint} cannot "
         "be written "
-        "(Not a directory). Free some space there, or choose another folder."
+        "(Not a directory). Choose a folder that can be written."
     )
+
+
+def test_a_disk_that_fills_up_while_shards_are_copied_needs_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dataset(tmp_path / "data")
+
+    def fill(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fill)
+
+    with pytest.raises(shardfeed.StorageError) as found:
+        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+
+    assert str(found.value).endswith("(No space left on device). Free some space there, or choose another folder.")
 
 
 @pytest.mark.parametrize("cache", ["memory", "ram", "true", "Decoded", "decoded "])

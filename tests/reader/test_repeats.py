@@ -68,6 +68,17 @@ def test_the_first_reading_is_quiet_though_one_began_before(folder: Path, reader
 
 
 @READERS
+def test_a_stream_of_one_batch_may_be_read_twice_because_keras_on_jax_takes_one_to_build(
+    folder: Path, reader: Any
+) -> None:
+    one = shardfeed.info(folder).splits["train"].num_records
+    batches = reader(folder, "train", one, epochs=1)
+
+    assert warned(lambda: read(batches, 2)) == []
+    assert warned(lambda: read(batches, 2)) == [REPEATED]
+
+
+@READERS
 @pytest.mark.parametrize(
     ("split", "options"),
     [("train", {"training": False}), ("validation", {})],

@@ -227,8 +227,34 @@ def test_worker_processes_of_a_dataloader_are_refused(
 
     assert refusal(reader, written) == (
         "this is worker 1 of 4 of a DataLoader, each of which would read the same records. Use num_workers=0, because threads "
-        "decode on all cores already, or pass host=(index, count)."
+        "decode on all cores already, or pass host=(index, count) in each worker."
     )
+
+
+@pytest.mark.parametrize("host", [None, (0, 2)], ids=["asked", "said"])
+def test_batches_made_before_the_workers_of_a_dataloader_are_refused_in_them(
+    written: Written, torch: Callable[..., None], host: tuple[int, int] | None
+) -> None:
+    torch()
+    batches = shardfeed.array_batches(written.path, "train", 4, host=host)
+    torch(worker=SimpleNamespace(id=1, num_workers=4))
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        next(iter(batches))
+
+    assert str(found.value).startswith(
+        "this is worker 1 of 4 of a DataLoader, each of which would read the same records."
+    )
+
+
+def test_batches_that_each_worker_of_a_dataloader_makes_for_itself_are_read(
+    written: Written, torch: Callable[..., None]
+) -> None:
+    torch(worker=SimpleNamespace(id=1, num_workers=4))
+
+    images, _ = next(iter(shardfeed.array_batches(written.path, "train", 4, host=(1, 4))))
+
+    assert len(images) == 1
 
 
 def test_one_worker_process_of_a_dataloader_reads_for_its_rank(torch: Callable[..., None]) -> None:

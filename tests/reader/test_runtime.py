@@ -119,3 +119,13 @@ def test_nothing_else_asks_for_cores_or_memory() -> None:
 
     asking = [path for path in sources if re.search("cpu_count|sched_getaffinity|SC_PHYS_PAGES", path.read_text())]
     assert asking == [Path(runtime.__file__)]
+
+
+def test_a_control_group_with_a_name_that_is_not_utf8_counts(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup" / os.fsdecode(b"\xff")
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("4096")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_bytes(b"0::/\xff\n")
+
+    assert runtime.memory(tmp_path) == 4096

@@ -56,6 +56,7 @@ NAMES = "expected one text or more, each once."
         ({"classes": ("a", 1)}, f"classes=('a', 1): {NAMES}"),
         ({"classes": ("a", "")}, f"classes=('a', ''): {NAMES}"),
         ({"classes": "abc"}, f"classes='abc': {NAMES}"),
+        ({"classes": ("a", "\udcff")}, f"classes=('a', '\\udcff'): {NAMES}"),
         ({"classes": 3}, f"classes=3: {NAMES}"),
         (
             {"splits": {"train": 4, "bad name": 4}},
@@ -66,6 +67,9 @@ NAMES = "expected one text or more, each once."
             "splits[3]: expected a name of a letter and up to 63 letters, digits and underscores.",
         ),
         ({"splits": {"train": 0}}, "splits['train']=0: expected an integer of at least 1."),
+        ({"splits": [("train", 4)]}, "splits=[('train', 4)]: expected a dict of names and numbers of records."),
+        ({"channels": True}, "channels=True: expected 1 or 3."),
+        ({"channels": 3.0}, "channels=3.0: expected 1 or 3."),
         ({"shards": 0}, "shards=0: expected an integer of at least 1."),
     ],
 )
