@@ -24,6 +24,14 @@ from shardfeed.accelerator import check_keras, jax_replicas, keras_backend, tpu_
 from shardfeed.arguments import host_pair
 from shardfeed.errors import UsageError, clip
 
+# Number of processes: number of this one. Of torchrun, of Open MPI's mpirun, of srun. SLURM_NTASKS is not here, because a batch
+# script, one process, has it too.
+_LAUNCHERS = {
+    "WORLD_SIZE": "RANK",
+    "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
+    "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
+}
+
 
 @dataclass(frozen=True)
 class Host:
@@ -85,10 +93,10 @@ def one_of_several() -> str:
         pair = task
         found = f"TF_CONFIG names {task[1]} workers, but no strategy is in scope"
         remedy = "Call this inside the scope() of a MultiWorkerMirroredStrategy"
-    elif "PyTorch" not in answers and (world := os.environ.get("WORLD_SIZE", "")).isdecimal() and int(world) > 1:
-        pair = os.environ.get("RANK", "index"), world
-        found = f"WORLD_SIZE={world} is in the environment, but torch.distributed is not initialised"
-        remedy = "Call torch.distributed.init_process_group() first"
+    elif "PyTorch" not in answers and (variable := _launcher()):
+        pair = os.environ.get(_LAUNCHERS[variable], "index"), os.environ[variable]
+        found = f"{variable}={clip(pair[1], 20)} is in the environment, but no framework has found the other processes"
+        remedy = "Call torch.distributed.init_process_group() or jax.distributed.initialize() first"
     elif not answers and tpu_chips() and not _tensorflow_for_tpu():
         found = "this machine has TPU chips and may be one of several hosts, but JAX has not started"
         remedy = "Call jax.distributed.initialize() first, or set KERAS_BACKEND=jax for Keras"
@@ -98,6 +106,13 @@ def one_of_several() -> str:
     return (
         f"{found}, so that each process would read the whole split. {remedy}; or pass host=({index}, {count}) for this process's "
         "share, host=(0, 1) for the whole split."
+    )
+
+
+def _launcher() -> str | None:
+    """The variable by which a launcher says that it started this process as one of several."""
+    return next(
+        (name for name in _LAUNCHERS if (count := os.environ.get(name, "")).isdecimal() and int(count) > 1), None
     )
 
 

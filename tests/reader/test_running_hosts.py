@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from jax._src import xla_bridge
 
 import shardfeed
 from shardfeed import accelerator, hosts
-from shardfeed.hosts import Host, find_host
+from shardfeed.hosts import _LAUNCHERS, Host, find_host
 from tests.datasets import Written
 from tests.reader.streams import lossless
 
@@ -36,7 +37,7 @@ def idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine without TPU chips, where no framework has been set up yet."""
     monkeypatch.setattr(xla_bridge, "backends_are_initialized", lambda: False)
     monkeypatch.setattr(accelerator, "_PCI", tmp_path / "pci")
-    for name in ("TF_CONFIG", "RANK", "WORLD_SIZE"):
+    for name in ("TF_CONFIG", *_LAUNCHERS, *_LAUNCHERS.values()):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -192,10 +193,20 @@ def test_a_process_of_torchrun_without_its_process_group_must_name_its_host(
         monkeypatch.setenv(name, value)
 
     assert refusal(reader, written) == (
-        "WORLD_SIZE=4 is in the environment, but torch.distributed is not initialised, so that each process would read the whole "
-        f"split. Call torch.distributed.init_process_group() first; or pass host={pair} for this process's share, host=(0, 1) "
-        "for the whole split."
+        "WORLD_SIZE=4 is in the environment, but no framework has found the other processes, so that each process would read "
+        "the whole split. Call torch.distributed.init_process_group() or jax.distributed.initialize() first; or pass "
+        f"host={pair} for this process's share, host=(0, 1) for the whole split."
     )
+
+
+@pytest.mark.parametrize(("count", "number"), _LAUNCHERS.items())
+def test_a_process_of_any_launcher_must_name_its_host(
+    written: Written, monkeypatch: pytest.MonkeyPatch, count: str, number: str
+) -> None:
+    monkeypatch.setenv(count, "8")
+    monkeypatch.setenv(number, "5")
+
+    assert re.match(rf"{count}=8 is in the environment.* host=\(5, 8\) for this", refusal(shardfeed.load, written))
 
 
 @pytest.mark.parametrize("world", ["1", "", "many"])
