@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import simplejpeg
 from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
@@ -149,10 +150,12 @@ _LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("
 def _jpeg_pixels(data: bytes, image: Jpeg, factor: int, mode: str) -> Image.Image:
     colours, shared, layout = _LAYOUTS[mode]
     width, height = (-(-side // factor) for side in image.size)
-    array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width)
+    # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then waits for each of them.
+    memory = np.empty(height * width * len(shared) + 8, np.uint8)[8:]
+    array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width, buffer=memory)
     if array.shape[:2] != (height, width):
         raise ValueError(f"decodes to {array.shape[1]} x {array.shape[0]} pixels, not {width} x {height}")
-    pixels = Image.frombuffer(shared, (width, height), array, "raw", layout, 0, 1)
+    pixels = Image.frombuffer(shared, (width, height), memory, "raw", layout, 0, 1)
     if mode == "RGB":
         pixels.im.setmode(mode)
         pixels._mode = mode
