@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shardfeed import naming, storage
 from shardfeed.arguments import EVALUATED, positive
@@ -54,6 +54,8 @@ class DatasetInfo:
 
     url: str
     manifest: Manifest
+    # Batch sizes that load was given to train with, by split; fit_args is given them once more, and compares.
+    trained_with: dict[str, set[int]] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -126,6 +126,7 @@ def load(
     watch = None if epochs is None else Repeats(split, epochs)
     origin = Origin(found, chosen, reader.wanted, reader.cache, watch)
     if training:
+        found.trained_with.setdefault(split, set()).add(batch_size)
         return marked(reader.train(epochs, seed, window_bytes, start_step, watch), origin)
     for name, value in (("epochs", epochs), ("start_step", start_step or None)):
         if value is not None:
