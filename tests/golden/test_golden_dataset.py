@@ -6,6 +6,7 @@ depends on a codec: framing, hashes, packing, blocks, indexes, rejects and the m
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -17,12 +18,16 @@ import pytest
 import shardfeed
 from pipeline.cli import main
 from tests.corpus import makers as m
+from tests.packaging.sources import ROOT
+from tests.transforms.images.golden import codecs
 from transforms.composing import blocks_of
 from transforms.elements import PartFile
+from transforms.options import ENCODER_REVISION
 from transforms.packing import pack
 
 HERE = Path(__file__).parent
 DATASET = HERE / "v1"
+PHOTOS = HERE / "photos.json"
 REMEDY = (
     "The format changed. If that is meant, raise schema_version or ENCODER_REVISION, keep the old folder as a witness, and store "
     "a new one: python -m tests.golden.test_golden_dataset FOLDER"
@@ -71,6 +76,30 @@ def test_parts_are_packed_and_blocks_close_as_they_did() -> None:
     parts = [PartFile(number, size, size // 1000, number) for number, size in enumerate(sizes)]
     packed = [{"parts": [part.part for part in shard], "blocks": blocks_of(shard)} for shard in pack(parts, 7)]
     assert json.loads(json.dumps(packed)) == json.loads((HERE / "packing.json").read_text()), REMEDY
+
+
+def test_a_build_of_photos_writes_the_bytes_that_it_wrote_with_these_codecs(tmp_path: Path) -> None:
+    """Every file of a build of JPEGs, by digest; the table has a row per encoder revision and set of codecs."""
+    key, found = f"revision {ENCODER_REVISION}: {codecs()}", digests_of_photos(tmp_path)
+    table = json.loads(PHOTOS.read_text())
+    assert key in table, (
+        f"No digests for {key}. If revision or codecs are new, add to {PHOTOS.name}: {json.dumps(found)}"
+    )
+    assert found == table[key], REMEDY
+
+
+def digests_of_photos(folder: Path) -> dict[str, str]:
+    for number, photo in enumerate(sorted((ROOT / "examples" / "sample_photos").rglob("*.jpg"))[::5]):
+        path = folder / "photos" / photo.parent.name / photo.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photo.read_bytes())
+        os.utime(path, ns=(0, 1_700_000_000_000_000_000 + number))
+    out = folder / "out"
+    flags = ["--image_size", "96", "--num_shards", "2", "--splits", "train=0.8,validation=0.2"]
+    assert main(["build", "--input", str(folder / "photos"), "--output", str(out), *flags]) == 0
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir() if path.name != "run.json"
+    }
 
 
 if __name__ == "__main__":
