@@ -20,6 +20,7 @@ from pipeline.detaching import waits_for_end
 from pipeline.submitted import Submitted
 from pipeline.waiting import cancelled_or_left
 from shardfeed.errors import UsageError
+from transforms.run_state import Run
 
 
 def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
@@ -54,7 +55,9 @@ def _require_package(options: Any) -> None:
         )
 
 
-def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: TextIO | None) -> Submitted | None:
+def run_on_dataflow(
+    pipeline: Any, options: Any, config: BuildConfig, run: Run, stream: TextIO | None
+) -> Submitted | None:
     """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
 
     Raises:
@@ -75,7 +78,7 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
 
     def wait() -> None:
         follow(result, pipeline.runner.dataflow_client, stream)
-        note_counted(result)
+        note_counted(result, run)
 
     with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow", wait_again=wait):
         wait()

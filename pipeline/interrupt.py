@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from pipeline.wake_up import wait_ended_by
 from shardfeed.errors import IncompleteError
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What is not shown of Beam's log in the launcher. What every worker says when it starts, that no session was pickled for it (ours
@@ -53,8 +53,8 @@ class StopSignals:
     thread is, since what follows (a question, a request to the engine) must not happen inside a handler.
     """
 
-    def __init__(self, *, in_process: bool, detached: bool = False) -> None:
-        self.received = False
+    def __init__(self, run: Run, *, in_process: bool, detached: bool = False) -> None:
+        self._run, self.received = run, False
         self._in_process, self._detached, self._raised = in_process, detached, False
         self._before: dict[int, object] = {}
         self._waits = contextlib.ExitStack()
@@ -84,7 +84,7 @@ class StopSignals:
         if self.received or not self._in_process:
             leave("stopped; rerun the same command to carry on.")
         self.received = True
-        RUN.stop.set()
+        self._run.stop.set()
         with contextlib.suppress(OSError):
             os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
 

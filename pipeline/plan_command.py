@@ -23,13 +23,14 @@ from shardfeed import naming, storage
 from shardfeed.errors import ShardfeedError, UsageError
 from transforms.claim import refuse_foreign
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
 from transforms.input_roots import check_root
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import list_all
 from transforms.machine import REMOTE_THREADS, default_threads
 from transforms.plan import make_plan, shards_for_bytes
+from transforms.run_state import Run
+from transforms.slices import SliceEncoder
 from transforms.totals import add_totals, count_batch, label_batch
 
 START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -69,7 +70,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    encoder = PartEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
+    encoder = SliceEncoder(sources=urls, plan=plan, options=options, run=Run("plan", config.output), threads=threads)
     try:
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:

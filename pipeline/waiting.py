@@ -23,6 +23,7 @@ from pipeline.silent_workers import SilentWorkers
 from pipeline.submitted import Submitted
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, UsageError, clip
+from transforms.run_state import Run
 
 _READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
 _LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
@@ -33,7 +34,7 @@ class CancelledError(IncompleteError):
     """The job was cancelled because the user wished it."""
 
 
-def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = None) -> Submitted | None:
+def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
     """Runs a constructed graph to its end, where waiting was not forbidden: else gives what was submitted.
 
     Says on ``stream`` where no worker begins.
@@ -50,7 +51,7 @@ def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = Non
             return Submitted(config.output, result._job_id)
         with cancelled_or_left(result, config), workers.told(result):
             result.wait_until_finish()
-            note_counted(result)
+            note_counted(result, run)
     return None
 
 

@@ -125,7 +125,7 @@ def test_an_engine_by_another_name_does_not_outlive_its_launcher(
     assert not any(word in str(program) for word in ("prism", "beam"))
     args = builds.build_args(photos, tmp_path / "out", "--runner", "PrismRunner", "--prism_location", str(program))
     with subprocess.Popen(
-        [sys.executable, gated.__file__, "graph", *args],
+        [sys.executable, gated.__file__, *args],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     ) as launcher:  # fmt: skip
         try:
