@@ -152,6 +152,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         parse_num_shards,
         read_class_list,
     )
+    from pipeline.engine import Engine
     from transforms.images.options import ImageOptions
     from transforms.options import BuildOptions
     from transforms.reconciling import parse_limit
@@ -186,8 +187,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         options=options,
         max_rejected=parse_limit(args.max_rejected),
         threads=args.threads,
-        runner=args.runner,
-        beam_args=tuple(rest),
+        engine=Engine(args.runner, tuple(rest)),
         keep_parts=args.keep_parts,
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,

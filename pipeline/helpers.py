@@ -67,7 +67,7 @@ class Helpers:
         self._config = config
         urls = [root.url for root in config.roots]
         threads = config.threads or default_threads(urls)
-        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.encodes_here or in_worker else 0
+        count = min(threads, cores(), MOST_HELPERS + 1) - 1 if config.engine.encodes_here or in_worker else 0
         self._begin_early = not in_worker
         self._lists = self._begin_early and any(map(storage.is_remote, urls))
         self._each = threads // (count + 1)

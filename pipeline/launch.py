@@ -19,7 +19,6 @@ from typing import Any, TextIO
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
-from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
@@ -82,10 +81,10 @@ def _build(
     output, submitted = Output(config.output, run.run_id), None
     with (
         no_empty_folders(config.output),
-        StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
+        StopSignals(in_process=config.engine.in_process, detached=config.engine.outlives_launcher) as signals,
     ):
         try:
-            with ProgressLine(progress if config.encodes_here else None), helpers.at_work():
+            with ProgressLine(progress if config.engine.encodes_here else None), helpers.at_work():
                 submitted = _run_graph(config, run, progress)
         except Exception as error:
             _raise_outcome(config, output, error, stopped=signals.received)
@@ -105,7 +104,7 @@ def _build(
 def _record(config: BuildConfig) -> RunRecord:
     now = datetime.datetime.now(datetime.timezone.utc)
     run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.runner or "DirectRunner")
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
 
 
 def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> Submitted | None:
@@ -116,36 +115,37 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.build import build
         from pipeline.dataflow import prepare, run_on_dataflow
-        from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
         from pipeline.worker_package import codecs_pinned
 
-    if config.in_process or config.engine == "PrismRunner":
+    if config.engine.in_process or config.engine.kind == "prism":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     leave_failures_to_launcher()  # some engines' workers are threads of this process
-    options = EngineOptions(list(config.beam_args), save_main_session=False)
+    options = EngineOptions(list(config.engine.args), save_main_session=False)
     setup = options.view_as(SetupOptions)
     if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
         setup.setup_file = os.path.abspath(setup.setup_file)
-    if is_dataflow(config.engine):
+    if config.engine.is_dataflow:
         prepare(config, options, run.run_id, progress)
-    engine: Any = config.engine
-    if config.engine == "FnApiRunner" and not config.in_process:
+    runner: Any = (
+        "FnApiRunner" if config.engine.is_local else config.engine.name
+    )  # until a local build runs without Beam
+    if config.engine.kind == "direct" and not config.engine.in_process:
         from pipeline.deaf_workers import DeafWorkersRunner
 
-        engine = DeafWorkersRunner()
-    elif config.engine == "PrismRunner":
+        runner = DeafWorkersRunner()
+    elif config.engine.kind == "prism":
         from pipeline.patient_prism import PatientPrismRunner
 
-        engine = PatientPrismRunner()
+        runner = PatientPrismRunner()
     try:
-        pipeline = beam.Pipeline(runner=engine, options=options)
+        pipeline = beam.Pipeline(runner=runner, options=options)
     except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-        raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
+        raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
     build(pipeline, config, run)
     with codecs_pinned(config):
-        if is_dataflow(config.engine):
+        if config.engine.is_dataflow:
             return run_on_dataflow(pipeline, options, config, progress)
         return run_and_wait(pipeline, config, progress)
 
@@ -161,9 +161,9 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         raise error
     outcome = _outcome_of(output)
     if outcome is None:
-        if not config.in_process and _published_meanwhile(config):
+        if not config.engine.in_process and _published_meanwhile(config):
             return
-        if config.in_process or isinstance(error, ShardfeedError):
+        if config.engine.in_process or isinstance(error, ShardfeedError):
             raise error
         raise explain_engine_failure(error, config) from error
     if outcome.code == AlreadyBuiltError.code:

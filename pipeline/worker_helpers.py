@@ -14,7 +14,6 @@ import threading
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from pipeline.config import BuildConfig
-from pipeline.dataflow_workers import is_dataflow
 from pipeline.helpers import Helpers
 from transforms.elements import Plan
 
@@ -84,8 +83,8 @@ _SHARED = _Shared()
 
 def helpers_of_workers(config: BuildConfig) -> WorkerHelpers | None:
     """None where workers have none: this process encodes and has its own, or there are as many workers as cores by plan."""
-    several = config.engine == "FnApiRunner" or is_dataflow(config.engine)
-    return None if config.encodes_here or several else WorkerHelpers(config)
+    several = config.engine.kind in ("direct", "dataflow")
+    return None if config.engine.encodes_here or several else WorkerHelpers(config)
 
 
 def _take_machine() -> AbstractContextManager[object] | None:

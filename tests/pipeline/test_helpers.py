@@ -19,6 +19,7 @@ import pytest
 
 from pipeline import helpers
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.helpers import Helpers
 from shardfeed import naming
 from shardfeed.storage.local import LocalStore
@@ -250,7 +251,8 @@ def test_there_is_one_helper_a_further_core(
     monkeypatch.setattr(helpers, "default_threads", lambda _: cores)
     monkeypatch.setattr(helpers, "_Helper", lambda order: FakeHelper())
     output, runner = ("gs://bucket/out", None) if runner == "bucket" else (str(tmp_path.parent / "out"), runner)
-    config = BuildConfig((str(tmp_path),), output, threads=threads, runner=runner, beam_args=("--job_endpoint=host:1",))
+    engine = Engine(runner, ("--job_endpoint=host:1",) if runner else ())
+    config = BuildConfig((str(tmp_path),), output, threads=threads, engine=engine)
     with Helpers(config) as some:
         assert (some.count, some.threads) == expected
 

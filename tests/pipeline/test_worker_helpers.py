@@ -13,6 +13,7 @@ import pytest
 
 from pipeline import helpers, worker_helpers
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.interrupt import descendants
 from pipeline.worker_helpers import WorkerHelpers, helpers_of_workers
 from shardfeed.storage.base import Stat
@@ -27,9 +28,7 @@ EXTERNAL = (*SERVICE, "--environment_type", "EXTERNAL", "--environment_config", 
 
 def config_of(folder: Path, *beam_args: str, runner: str | None = None) -> BuildConfig:
     options = BuildOptions(image=ImageOptions(height=8, width=8))
-    return BuildConfig(
-        (str(folder / "in"),), str(folder / "out"), options, threads=3, runner=runner, beam_args=beam_args
-    )
+    return BuildConfig((str(folder / "in"),), str(folder / "out"), options, threads=3, engine=Engine(runner, beam_args))
 
 
 @pytest.mark.parametrize(
