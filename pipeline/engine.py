@@ -91,12 +91,12 @@ class Engine:
     @property
     def in_process(self) -> bool:
         """Whether this process itself runs every step of the build."""
-        return self.kind in ("local", "direct") and self.arg("direct_running_mode") != "multi_processing"
+        return self.kind in ("local", "direct")
 
     @property
     def encodes_here(self) -> bool:
         """Whether this process encodes images: it runs the steps, or a worker is a thread of it."""
-        if self.kind in ("local", "direct", "dataflow"):
+        if self.in_process or self.is_dataflow:
             return self.in_process
         if any("use_loopback_process_worker" in arg for arg in self.args):
             return False
@@ -109,9 +109,9 @@ class Engine:
 
         It does if neither its engine nor its workers are threads or children of this process.
         """
-        if self.kind in ("local", "direct"):
+        if self.in_process:
             return False
-        if self.kind == "dataflow" or _UBER_JARS.intersection(self.args):
+        if self.is_dataflow or _UBER_JARS.intersection(self.args):
             return True
         if self._starts_engine:
             return False
@@ -146,8 +146,8 @@ class Engine:
         """
         if self.runner is not None:
             _check_runner(self.runner)
-        if self.is_dataflow:
-            _check_dataflow(self)
+        _check_direct(self)
+        _check_dataflow(self)
         _check_prism(self)
         _check_job_service(self)
         _check_environment(self)
@@ -164,7 +164,7 @@ class Engine:
         """
         if self.outlives_launcher:
             return
-        if self.kind in ("local", "direct"):
+        if self.in_process:
             why = "the work is done in this process and its children"
         elif self._starts_engine:
             why = f"--runner {self.runner} without a --job_endpoint elsewhere starts its engine here"
@@ -200,8 +200,19 @@ def _check_runner(runner: str) -> None:
         )
 
 
+def _check_direct(engine: Engine) -> None:
+    if engine.kind == "direct" and engine.arg("direct_running_mode") == "multi_processing":
+        raise UsageError(
+            "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes dies. "
+            f"Leave out --runner {engine.runner} and Beam's flags: a build without --runner uses all cores by itself. Or keep "
+            f"--runner {engine.runner} without this flag."
+        )
+
+
 def _check_dataflow(engine: Engine) -> None:
     """Beam would ask for each of these alone, after its import and the listing."""
+    if not engine.is_dataflow:
+        return
     region = os.environ.get("CLOUDSDK_COMPUTE_REGION")  # Beam takes it too
     missing = [
         f"--{name} {example}"

@@ -17,8 +17,7 @@ examples:
   shardfeed build --input photos/ --output out/ --image_size 224
   shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
 
-Flags may be spelled with hyphens. Any other option of Apache Beam is passed on, such as
-  --runner FnApiRunner --direct_running_mode multi_processing --direct_num_workers 2
+Flags may be spelled with hyphens. Any other option of Apache Beam is passed on.
 
 exit codes: 0 published and complete, 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command),
 5 conflicting output, 1 a bug."""

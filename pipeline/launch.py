@@ -128,14 +128,9 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
         setup.setup_file = os.path.abspath(setup.setup_file)
     if config.engine.is_dataflow:
         prepare(config, options, run.run_id, progress)
-    runner: Any = (
-        "FnApiRunner" if config.engine.is_local else config.engine.name
-    )  # until a local build runs without Beam
-    if config.engine.kind == "direct" and not config.engine.in_process:
-        from pipeline.deaf_workers import DeafWorkersRunner
-
-        runner = DeafWorkersRunner()
-    elif config.engine.kind == "prism":
+    # Until a local build runs without Beam, Beam's engine in this process does its work.
+    runner: Any = "FnApiRunner" if config.engine.is_local else config.engine.name
+    if config.engine.kind == "prism":
         from pipeline.patient_prism import PatientPrismRunner
 
         runner = PatientPrismRunner()

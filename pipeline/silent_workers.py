@@ -28,8 +28,7 @@ class SilentWorkers:
     """
 
     def __init__(self, config: BuildConfig, stream: TextIO | None) -> None:
-        engine = config.engine
-        self._stream = None if engine.encodes_here or engine.kind in ("direct", "dataflow") else stream
+        self._stream = None if config.engine.encodes_here or config.engine.is_dataflow else stream
         self._config = config
         self._before = 0 if self._stream is None else self._state()
 

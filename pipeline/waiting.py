@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
-from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
+from pipeline.interrupt import InterruptedWaitError, leave
 from pipeline.silent_workers import SilentWorkers
 from pipeline.submitted import Submitted
 from shardfeed import naming
@@ -42,10 +42,7 @@ def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = Non
         IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
         Exception: whatever an engine makes of a failure in a step.
     """
-    with (
-        _engine_trouble(config),
-        watch_workers(enabled=not config.engine.in_process and config.engine.kind == "direct"),
-    ):
+    with _engine_trouble(config):
         workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
         if not config.engine.waits_for_end:

@@ -83,8 +83,7 @@ _SHARED = _Shared()
 
 def helpers_of_workers(config: BuildConfig) -> WorkerHelpers | None:
     """None where workers have none: this process encodes and has its own, or there are as many workers as cores by plan."""
-    several = config.engine.kind in ("direct", "dataflow")
-    return None if config.engine.encodes_here or several else WorkerHelpers(config)
+    return None if config.engine.encodes_here or config.engine.is_dataflow else WorkerHelpers(config)
 
 
 def _take_machine() -> AbstractContextManager[object] | None:

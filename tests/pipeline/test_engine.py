@@ -26,7 +26,6 @@ MEMBERS = ("in_process", "encodes_here", "outlives_launcher", "is_local", "is_da
         ("apache_beam.runners.direct.direct_runner.DirectRunner", (), "direct", ALL_HERE),
         ("FnApiRunner", (), "direct", ALL_HERE),
         ("FnApiRunner", ("--direct_running_mode=multi_threading",), "direct", ALL_HERE),
-        ("FnApiRunner", ("--direct_running_mode=multi_processing",), "direct", set()),
         ("FnApiRunner", ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "direct", ALL_HERE),
         ("DirectRunner", ELSEWHERE, "direct", ALL_HERE),
         ("DirectRunner", ("--flink_submit_uber_jar",), "direct", ALL_HERE),
@@ -130,6 +129,16 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
                 "TestDirectRunner",
                 "apache_beam.runners.direct.test_direct_runner.TestDirectRunner",
             )
+        ),
+        *(
+            (
+                runner,
+                ("--direct_num_workers=2", "--direct_running_mode", "multi_processing"),
+                "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes "
+                f"dies. Leave out --runner {runner} and Beam's flags: a build without --runner uses all cores by itself. Or keep "
+                f"--runner {runner} without this flag.",
+            )
+            for runner in ("DirectRunner", "fnapirunner")
         ),
         (
             "PrismRunner",

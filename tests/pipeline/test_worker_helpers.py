@@ -21,7 +21,6 @@ from transforms.elements import ImageRef, Plan, pack_ref
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 
-MULTI = ("--direct_running_mode", "multi_processing")
 SERVICE = ("--job_endpoint", "localhost:2")
 EXTERNAL = (*SERVICE, "--environment_type", "EXTERNAL", "--environment_config", "localhost:1")
 
@@ -35,7 +34,7 @@ def config_of(folder: Path, *beam_args: str, runner: str | None = None) -> Build
     ("runner", "beam_args", "have"),
     [
         (None, (), False),
-        ("FnApiRunner", MULTI, False),
+        ("FnApiRunner", (), False),
         ("PrismRunner", (), False),
         ("PrismRunner", EXTERNAL, True),
         ("PortableRunner", EXTERNAL, True),
