@@ -16,7 +16,6 @@ from pipeline.counted import note_counted
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
-from pipeline.detaching import waits_for_end
 from pipeline.submitted import Submitted
 from pipeline.waiting import cancelled_or_left
 from shardfeed.errors import UsageError
@@ -66,11 +65,11 @@ def run_on_dataflow(
     """
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
-    result = submit(pipeline, options, named=config.beam_arg("job_name") is not None)
+    result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
     if not result.has_job:
         return Submitted(config.output, None)
     link = job_link(result, options)
-    if not waits_for_end(config):
+    if not config.engine.waits_for_end:
         return Submitted(config.output, str(result.job_id()), link)
     if stream is not None:
         stream.write(f"{link}\n")

@@ -4,7 +4,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from pipeline.config import BuildConfig
-from pipeline.dataflow_workers import encode_threads, is_dataflow
+from pipeline.dataflow_workers import encode_threads
 from transforms.assign_parts import AssignParts
 from transforms.claim_output import ClaimOutput
 from transforms.commit import Commit, Sweep
@@ -35,7 +35,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
 
     grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
     threads = encode_threads(config.engine, config.threads)
-    encoders = 1 if is_dataflow(config.engine) else 0
+    encoders = 1 if config.engine.is_dataflow else 0
     parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, run)
 
     verdict = parts | "Reconcile" >> Reconcile(totals, plan, config.max_rejected, run)

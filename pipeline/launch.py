@@ -18,7 +18,6 @@ from typing import Any, TextIO
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
-from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.interrupt import StopSignals, children, end_children
@@ -55,7 +54,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     Raises:
         ShardfeedError: with the exit code and the message for the user.
     """
-    if config.runner is not None:
+    if not config.engine.is_local:
         require_beam()  # before the input is listed, which may take minutes
     began = time.monotonic()
     manifest, record = find_existing(config), _record(config)
@@ -79,11 +78,11 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     before = children()
     with (
         no_empty_folders(config.output),
-        StopSignals(run, in_process=config.in_process, detached=not needs_us(config)) as signals,
+        StopSignals(run, in_process=config.engine.in_process, detached=config.engine.outlives_launcher) as signals,
     ):
         try:
-            with ProgressLine(progress if config.encodes_here else None, run):
-                if config.runner is None:
+            with ProgressLine(progress if config.engine.encodes_here else None, run):
+                if config.engine.is_local:
                     build_here(config, record, run)
                 else:
                     submitted = _run_graph(config, record, run, progress)
@@ -106,7 +105,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
 def _record(config: BuildConfig) -> RunRecord:
     now = datetime.datetime.now(datetime.timezone.utc)
     run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.runner or "local")
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
 
 
 def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None) -> Submitted | None:
@@ -116,37 +115,32 @@ def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextI
 
         from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.dataflow import prepare, run_on_dataflow
-        from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
         from pipeline.graph import build
         from pipeline.worker_package import codecs_pinned
 
-    if config.in_process or config.engine == "PrismRunner":
+    if config.engine.in_process or config.engine.kind == "prism":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     leave_failures_to_launcher()  # some engines' workers are threads of this process
-    options = EngineOptions(list(config.beam_args), save_main_session=False)
+    options = EngineOptions(list(config.engine.args), save_main_session=False)
     setup = options.view_as(SetupOptions)
     if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
         setup.setup_file = os.path.abspath(setup.setup_file)
-    if is_dataflow(config.engine):
+    if config.engine.is_dataflow:
         prepare(config, options, run.run_id, progress)
-    engine: Any = config.engine
-    if config.engine == "FnApiRunner" and not config.in_process:
-        from pipeline.deaf_workers import DeafWorkersRunner
-
-        engine = DeafWorkersRunner()
-    elif config.engine == "PrismRunner":
+    runner: Any = config.engine.name
+    if config.engine.kind == "prism":
         from pipeline.patient_prism import PatientPrismRunner
 
-        engine = PatientPrismRunner()
+        runner = PatientPrismRunner()
     try:
-        pipeline = beam.Pipeline(runner=engine, options=options)
+        pipeline = beam.Pipeline(runner=runner, options=options)
     except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-        raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
+        raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
     build(pipeline, config, record, run)
     with codecs_pinned(config):
-        if is_dataflow(config.engine):
+        if config.engine.is_dataflow:
             return run_on_dataflow(pipeline, options, config, run, progress)
         return run_and_wait(pipeline, config, run, progress)
 
@@ -162,9 +156,9 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, *, stopped: 
         raise error
     outcome = _outcome_of(run)
     if outcome is None:
-        if not config.in_process and _published_meanwhile(config):
+        if not config.engine.in_process and _published_meanwhile(config):
             return
-        if config.in_process or isinstance(error, ShardfeedError):
+        if config.engine.in_process or isinstance(error, ShardfeedError):
             raise error
         raise explain_engine_failure(error, config) from error
     if outcome.code == AlreadyBuiltError.code:

@@ -115,14 +115,6 @@ def test_a_fresh_interpreter_in_another_environment_has_the_same_bytes(
     assert disk.digests(tmp_path / "out") == reference
 
 
-def test_workers_in_other_processes_have_the_same_bytes(
-    photos: Path, reference: dict[str, str], tmp_path: Path
-) -> None:
-    engine = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
-    builds.built(photos, tmp_path / "out", *_FLAGS, *engine, env={"PYTHONPATH": str(builds.ROOT)})
-    assert disk.digests(tmp_path / "out") == reference
-
-
 def test_the_same_files_at_another_path_have_the_same_bytes(
     photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
