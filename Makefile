@@ -1,4 +1,4 @@
-# make demo     build a dataset from the photos in examples/, verify it, read a batch back, draw it
+# make demo     build a dataset from the photos in examples/, also as a Beam pipeline, verify it, read a batch back, draw it
 # make test     lint, then every test: what CI runs
 # make lint     ruff, mypy --strict, shellcheck
 # make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
@@ -56,6 +56,12 @@ demo: $(VENV)/.demo
 	  '--splits train=0.8,validation=0.2'
 	@$(BIN)/shardfeed build --input examples/sample_photos --output demo-out/dataset --image_size 224 --num_shards 4 \
 	  --splits train=0.8,validation=0.2
+	@echo
+	@echo '$$ shardfeed build … --output demo-out/by_beam --runner DirectRunner    # the same build as an Apache Beam pipeline'
+	@$(BIN)/shardfeed build --input examples/sample_photos --output demo-out/by_beam --image_size 224 --num_shards 4 \
+	  --splits train=0.8,validation=0.2 --runner DirectRunner > /dev/null
+	@diff --recursive --brief --exclude run.json demo-out/dataset demo-out/by_beam
+	@echo "Each of its $$(find demo-out/by_beam -type f ! -name run.json | wc -l) files equals the first build's."
 	@echo
 	@echo '$$ shardfeed verify demo-out/dataset --deep'
 	@$(BIN)/shardfeed verify demo-out/dataset --deep

@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, nargs="+", default=[12_000, 50_000, 200_000])
     parser.add_argument("--folder_images", type=int, help=f"images a class folder (default: {_FOLDERS} folders)")
-    parser.add_argument("--photos", help="not used: the images are made; taken so that all benchmarks are called alike")
+    parser.add_argument("--runner", help="of Beam (default: the local build)")
     parser.add_argument("--work", type=Path, help="where to write (default: a new temporary folder)")
     args = parser.parse_args()
     print(where())
@@ -50,7 +50,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=args.work) as work:
             folders = images // args.folder_images if args.folder_images else _FOLDERS
             photos = make_photos(Path(work) / "photos", images, folders)
-            ran = build(photos, Path(work) / "out", "--image_size", "16")
+            runner = ["--runner", args.runner] if args.runner else []
+            ran = build(photos, Path(work) / "out", "--image_size", "16", *runner)
         peaks[images] = ran.peak_mb
         print(f"{images:,} images: peak {ran.peak_mb:.0f} MB, {ran.seconds:.1f} s", flush=True)
     low, high = min(peaks), max(peaks)

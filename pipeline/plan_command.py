@@ -16,7 +16,7 @@ from pipeline.dataflow_checks import check_job
 from pipeline.forecast import Forecast, SplitForecast
 from pipeline.found_claim import FoundClaim, read_claim
 from pipeline.output_folder import check_folder
-from pipeline.plan_notes import Note, about_classes, about_output, about_rejects, holds_dataset
+from pipeline.plan_notes import Note, about_classes, about_memory, about_output, about_rejects, holds_dataset
 from pipeline.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed import naming, storage
 from shardfeed.errors import ShardfeedError, UsageError
@@ -32,7 +32,8 @@ from transforms.run_state import Run
 from transforms.slices import SliceEncoder
 from transforms.totals import add_totals, count_batch, label_batch
 
-START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
+LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
+BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
 BUILD_RATE = 0.9  # of the bare encoding rate that a whole build reaches (benchmarks/results.md)
 
 
@@ -75,6 +76,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     finally:
         encoder.close()
     notes = [*about_output(config, claim, plan, totals.digest)]
+    if config.engine.is_local:
+        notes += about_memory(totals.candidates)
     if not holds_dataset(config):
         notes += [
             *about_rejects(config, plan, found),
@@ -153,7 +156,9 @@ def _forecast(
         rejected=found.rejected,
         threads=threads,
         rate=found.rate,
-        seconds=START_SECONDS + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
+        seconds=(LOCAL_START_SECONDS if config.engine.is_local else BEAM_START_SECONDS)
+        + listing_seconds
+        + totals.candidates / found.rate / BUILD_RATE,
         cloud=cloud,
         notes=[*(note.text for note in notes), *about_machine(machine_type), *there],
         code=max((note.code for note in notes), default=0),  # a conflict's is the largest, and what a build meets first

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 
 from pipeline.config import BuildConfig
 from pipeline.found_claim import FoundClaim
+from pipeline.progress import human_bytes
 from pipeline.sample import Calibration
 from shardfeed import naming, storage
 from shardfeed.errors import ConflictError, TooManyRejectsError, clip
+from shardfeed.runtime import memory
 from transforms.claim import REMEDY_CLAIM, describe_conflict
 from transforms.elements import Plan, Totals, add_counts
 from transforms.labels import class_of
 
+BASE_BYTES = 200_000_000  # of a local build, whatever it lists
+IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
 SEVERAL = 3  # images of a class that were read, of which none can be used, before that is worth a note
 _SHOWN = 10  # classes, as in the build's own message
 
@@ -42,6 +46,17 @@ def about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterat
     if expected > allowed:
         rejects = f"about {expected:,} images would be rejected and --max_rejected allows {allowed:,}:"
         yield _nothing_published(rejects, sure=surely > allowed)
+
+
+def about_memory(images: int) -> Iterator[Note]:
+    """A local build keeps a reference of every image; one that does not fit is for an engine with several machines."""
+    needed, here = BASE_BYTES + images * IMAGE_BYTES, memory()
+    if here is not None and needed > here:
+        yield Note(
+            f"a build on this machine would need about {human_bytes(needed)} of memory for {images:,} images, and it may use "
+            f"{human_bytes(here)}. Use an engine whose workers share the listing: run_dataflow.sh, or another --runner "
+            "(docs/engines.md)"
+        )
 
 
 def about_classes(found: Calibration, totals: Totals, *, by_folders: bool) -> Iterator[Note]:

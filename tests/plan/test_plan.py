@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline import plan_notes
 from pipeline.cli import main
 from pipeline.config import BuildConfig
 from pipeline.launch import run_build
@@ -375,3 +376,19 @@ def test_no_beam_is_needed_and_its_flags_are_taken_all_the_same(tmp_path: Path) 
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads(ended.stdout)["dataflow"]["vcpus"] == 8
+
+
+def test_a_build_that_does_not_fit_into_this_machines_memory_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = BuildConfig((str(write_photos(tmp_path / "photos", cat=5)),), str(tmp_path / "out"))
+    monkeypatch.setattr(plan_notes, "memory", lambda: 200_001_000)  # five images at 200 bytes each fit
+    assert plan_build(config).notes == []
+    monkeypatch.setattr(plan_notes, "memory", lambda: 200_000_999)
+    assert plan_build(config).notes == [
+        "a build on this machine would need about 200.0 MB of memory for 5 images, and it may use 200.0 MB. Use an engine whose "
+        "workers share the listing: run_dataflow.sh, or another --runner (docs/engines.md)"
+    ]
+    assert plan_build(replace(config, runner="DirectRunner")).notes == []
+    monkeypatch.setattr(plan_notes, "memory", lambda: None)  # not known
+    assert plan_build(config).notes == []
