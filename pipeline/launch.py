@@ -199,7 +199,7 @@ def _published(config: BuildConfig) -> Manifest:
     where = f"{config.output}/{naming.MANIFEST}"
     if store.stat(naming.MANIFEST) is None:
         raise IncompleteError(
-            f"{where} is not there although the build ended without an error. Rerun the same command."
+            f"{where} is not there although the engine reported success. Rerun the same command."
         )
     return parse_manifest(store.read(naming.MANIFEST), where)
 

@@ -169,6 +169,14 @@ def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str
     assert run(worker, "-c", code, tmp_path).strip() == expected
 
 
+def test_a_build_needs_no_extra(worker: Path, tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3, dog=3)
+    command = [worker.with_name("shardfeed"), "build", "--input", photos, "--output", "out", "--image_size", "8"]
+    done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert info(tmp_path / "out").splits["train"].num_records == 6
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -178,7 +186,7 @@ def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str
             "Without TensorFlow, measure the NumPy reader: --reader arrays",
         ),
         (
-            ("build", "--input", "FOLDER", "--output", "out"),
+            ("build", "--input", "FOLDER", "--output", "out", "--runner", "DirectRunner"),
             "build: Apache Beam is not installed here. Install it with: pip install 'shardfeed[beam]'",
         ),
     ],

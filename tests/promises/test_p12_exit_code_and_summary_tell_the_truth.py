@@ -188,4 +188,4 @@ def test_success_is_only_told_when_the_manifest_can_be_read_back(tmp_path: Path)
     photos, out = make_input(tmp_path), tmp_path / "out"
     ended = builds.build(photos, out, hooks=[hooks.skip_build])
     assert (ended.code, ended.out) == (4, "")
-    assert "manifest.json is not there although the build ended without an error" in ended.err
+    assert "manifest.json is not there although the engine reported success" in ended.err
