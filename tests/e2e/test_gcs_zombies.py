@@ -23,7 +23,7 @@ from tests.fakes.gcs_requests import Request
 from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import hooks
 
-REPEAT = "--direct_runner_bundle_repeat=2"
+REPEAT = ("--runner", "DirectRunner", "--direct_runner_bundle_repeat=2")
 WRITES = ("upload", "compose", "delete")
 
 
@@ -68,12 +68,12 @@ def counted(tmp_path: Path) -> Counted:
 def test_bundles_that_run_three_times_write_the_same_bytes(
     server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
-    cloud.built(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    cloud.built(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
     assert counted.runs == {3}
     assert (published(server), left(server)) == (undisturbed.digests, set())
 
 
-@pytest.mark.parametrize(("flags", "runs"), [((), 1), ((REPEAT,), 3)], ids=["", "and every bundle runs three times"])
+@pytest.mark.parametrize(("flags", "runs"), [((), 1), (REPEAT, 3)], ids=["", "and every bundle runs three times"])
 def test_every_write_arrives_twice(
     flags: tuple[str, ...], runs: int, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
@@ -99,7 +99,7 @@ def test_writes_that_fail_after_they_were_done_while_every_bundle_runs_three_tim
     fault = server.inject(
         "lost_answer", matches=lambda r: is_write(r) and r.kind == kind, times=6 if kind == "upload" else 1
     )
-    cloud.built(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    cloud.built(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
     assert counted.runs == {3}
     assert (fault.times, published(server), left(server)) == (0, undisturbed.digests, set())
 
@@ -113,12 +113,12 @@ def test_a_slow_attempt_is_overtaken_by_a_whole_build(
         cloud.built(IN, OUT, hooks=[few_parts])
 
     server.inject("call", matches=lambda r: is_write(r) and "/train/" in r.name, action=overtake)
-    slow = cloud.build(IN, OUT, REPEAT, hooks=[few_parts, counted.hook])
+    slow = cloud.build(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
     assert (slow.code, slow.err, counted.runs) == (0, "", {3})
     assert (published(server), left(server)) == (undisturbed.digests, set())
 
 
-@pytest.mark.parametrize(("flags", "runs"), [((), 1), ((REPEAT,), 3)], ids=["", "whose every bundle runs three times"])
+@pytest.mark.parametrize(("flags", "runs"), [((), 1), (REPEAT, 3)], ids=["", "whose every bundle runs three times"])
 @pytest.mark.parametrize("moment", ["before the manifest", "after the end"])
 def test_all_writes_of_a_build_arrive_again(
     moment: str, flags: tuple[str, ...], runs: int, server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed,

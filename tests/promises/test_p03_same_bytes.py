@@ -73,7 +73,7 @@ def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
     helpers: int, photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     counted = partial(hooks.count_bundles, tmp_path / "steps")
-    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
+    flags = (*_FLAGS, "--runner", "DirectRunner", "--direct_runner_bundle_repeat=2")
     builds.built(photos, tmp_path / "out", *flags, hooks=[counted, partial(hooks.helpers, helpers)])
     runs = hooks.runs_by_step(tmp_path / "steps")
     assert set(runs.values()) == {3}
@@ -84,7 +84,7 @@ def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
 def test_what_a_build_killed_between_two_runs_of_a_bundle_leaves_is_swept_by_the_next_one(
     photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
+    flags = (*_FLAGS, "--runner", "DirectRunner", "--direct_runner_bundle_repeat=2")
     killed = builds.build(photos, tmp_path / "out", *flags, hooks=[hooks.kill_between_two_manifests])
     left = {Path(name).name for name in disk.files(tmp_path / "out") if name.startswith("_parts/")}
     assert (killed.code, left >= {"CLAIM", "00000.json"}) == (-9, True)
