@@ -1,8 +1,8 @@
 """Keeps Beam's workers in this process quiet about failures.
 
-A worker prints a traceback for whatever leaves a step, and logs it twice. The error itself goes to the engine all the same. The
-launcher knows its reason (``transforms.outcome``) or shows one traceback of it (``pipeline.engine_failures``), so that the
-message is not buried.
+A worker prints a traceback for whatever leaves a step, and logs it twice. The error itself goes to
+the engine all the same. The launcher knows its reason (``transforms.outcome``) or shows one
+traceback of it (``pipeline.engine_failures``), so that the message is not buried.
 """
 
 import logging

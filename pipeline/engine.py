@@ -17,7 +17,7 @@ from shardfeed.errors import UsageError, clip
 
 Kind = Literal["local", "direct", "prism", "portable", "dataflow", "other"]
 
-# Beam's runners that builds may use. Of the others some look for Prism on the network by themselves (TestDirectRunner).
+# Beam's runners that builds may use. Some of the others look for Prism on the network, as TestDirectRunner does.
 _RUNNERS: dict[str, Kind] = {
     "DirectRunner": "direct",
     "FnApiRunner": "direct",
@@ -74,7 +74,9 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """The runner as Beam takes it. Beam's "DirectRunner" would look for a Go program on the network first.
+        """The runner as Beam takes it.
+
+        Beam's own "DirectRunner" would first look for a Go program on the network.
 
         Raises:
             ValueError: the build runs without Beam.
@@ -115,7 +117,7 @@ class Engine:
             return True
         if self._starts_engine:
             return False
-        # Beam's default: threads of the launcher for the engines that Beam can start, containers for the others.
+        # By default workers are threads of the launcher if Beam can start the engine, else containers.
         default = "DOCKER" if self.kind == "portable" else "LOOPBACK"
         return (self.arg("environment_type") or default) != "LOOPBACK"
 
@@ -144,8 +146,10 @@ class Engine:
         Raises:
             UsageError: the first thing that is wrong.
         """
-        if self.runner is not None:
-            _check_runner(self.runner)
+        if self.runner is None:
+            _check_no_arguments(self.args)
+            return
+        _check_runner(self.runner)
         _check_direct(self)
         _check_dataflow(self)
         _check_prism(self)
@@ -155,7 +159,7 @@ class Engine:
             self.check_leaving(_NO_WAIT)
 
     def check_leaving(self, option: str) -> None:
-        """Refuses an ``option`` that leaves the job running, if the job cannot outlive this process.
+        """Refuses an ``option`` that leaves the job running, if the job ends with this process.
 
         Were the option ignored, the user would find later that the job ended with the terminal.
 
@@ -182,6 +186,20 @@ def _class_name(runner: str) -> str:
 
 def _is_of_beam(runner: str) -> bool:
     return runner.rpartition(".")[0].partition(".")[0] in ("", "apache_beam")
+
+
+def _check_no_arguments(args: tuple[str, ...]) -> None:
+    if not args:
+        return
+    flag = args[0].partition("=")[0]
+    if flag in ("--direct_num_workers", "--direct_running_mode"):
+        raise UsageError(
+            f"{flag} is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by itself."
+        )
+    raise UsageError(
+        f"unknown argument {clip(flag)}. If it is an option of Apache Beam, it needs --runner (for example --runner "
+        "DirectRunner). For shardfeed's own flags see `shardfeed build --help`."
+    )
 
 
 def _check_runner(runner: str) -> None:
@@ -256,7 +274,7 @@ def _check_job_service(engine: Engine) -> None:
 
 
 def _check_environment(engine: Engine) -> None:
-    """An engine whose workers cannot start looks like one that was lost, and no rerun would help."""
+    """Checks how workers start: an engine without workers looks lost, and no rerun would help."""
     environment = engine.arg("environment_type")
     if environment and environment not in _ENVIRONMENTS and not environment.startswith("beam:env:"):
         raise UsageError(

@@ -11,13 +11,15 @@ from shardfeed.errors import UsageError, clip
 
 if TYPE_CHECKING:  # the config's imports cost more than --help may
     from pipeline.config import BuildConfig
+    from pipeline.engine import Engine
 
 BUILD_EPILOG = """\
 examples:
   shardfeed build --input photos/ --output out/ --image_size 224
   shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
 
-Flags may be spelled with hyphens. Any other option of Apache Beam is passed on.
+Flags may be spelled with hyphens. With --runner, options of Apache Beam are taken too, such as
+  --runner PortableRunner --job_endpoint localhost:8099
 
 exit codes: 0 published and complete, 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command),
 5 conflicting output, 1 a bug."""
@@ -133,12 +135,18 @@ def _run(group: argparse._ArgumentGroup) -> None:
         help="what Ctrl-C does to a job on an engine elsewhere (default: asks on a terminal, else detach); "
         "a job that ends with this command cannot be detached from",
     )
-    add("--runner", metavar="R", help="Beam runner (default: in this process, which is also what DirectRunner means)")
+    add(
+        "--runner",
+        metavar="R",
+        help="without it the build runs on this machine, without Apache Beam. DirectRunner: Beam's engine in this process. "
+        "PrismRunner, PortableRunner, FlinkRunner, SparkRunner: engines beside or outside of this process (docs/engines.md). "
+        "DataflowRunner: Google Cloud (run_dataflow.sh gives its options)",
+    )
     add("--json", action="store_true", help="print the summary as JSON")
 
 
 def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
-    """The config of parsed flags of ``build`` or ``plan``; ``rest`` are the arguments that are not ours, and must be Beam's.
+    """The config of parsed flags of ``build`` or ``plan``; ``rest`` holds the other arguments.
 
     Raises:
         UsageError: whatever the arguments alone can show.
@@ -156,7 +164,8 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
     from transforms.options import BuildOptions
     from transforms.reconciling import parse_limit
 
-    _refuse_misspelt(args, rest)
+    engine = Engine(args.runner, tuple(rest))
+    _refuse_unknown(args, engine)
     for name in ("input", "output"):
         if getattr(args, name) is None:
             raise UsageError(f"{args.command}: --{name} is required. See `shardfeed {args.command} --help`.")
@@ -186,7 +195,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         options=options,
         max_rejected=parse_limit(args.max_rejected),
         threads=args.threads,
-        engine=Engine(args.runner, tuple(rest)),
+        engine=engine,
         keep_parts=args.keep_parts,
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,
@@ -195,19 +204,19 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
     )
 
 
-def _refuse_misspelt(args: argparse.Namespace, rest: list[str]) -> None:
-    """A flag that neither we nor Beam know is an error; one that is nearly ours is named before Beam is imported."""
-    if not rest:
+def _refuse_unknown(args: argparse.Namespace, engine: Engine) -> None:
+    """Refuses an argument that nobody knows. Only with ``--runner`` is Beam imported, to ask it."""
+    if not engine.args:
         return
-    flag = rest[0].partition("=")[0]
-    near = difflib.get_close_matches(flag, [f"--{name}" for name in vars(args)], n=1, cutoff=0.8)
-    if near:
-        what = args.command
-        raise UsageError(
-            f"{what}: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed {what} --help`."
-        )
-    if args.command == "plan" and importlib.util.find_spec("apache_beam") is None:
-        return  # a plan needs no Beam; the build will look at Beam's flags
-    from pipeline.beam_options import refuse_unknown
+    what, ours = args.command, [f"--{name}" for name in vars(args) if name not in ("command", "run")]
+    for flag in (arg.partition("=")[0] for arg in engine.args if arg.startswith("--")):
+        if near := difflib.get_close_matches(flag, ours, n=1, cutoff=0.8):
+            raise UsageError(
+                f"{what}: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed {what} --help`."
+            )
+    if engine.is_local:
+        engine.check()
+    elif what == "build" or importlib.util.find_spec("apache_beam") is not None:  # a plan needs no Beam
+        from pipeline.beam_options import refuse_unknown
 
-    refuse_unknown(rest, args.command)
+        refuse_unknown(engine.args, what)

@@ -198,9 +198,7 @@ def _published(config: BuildConfig) -> Manifest:
     store = storage.open_store(config.output)
     where = f"{config.output}/{naming.MANIFEST}"
     if store.stat(naming.MANIFEST) is None:
-        raise IncompleteError(
-            f"{where} is not there although the engine reported success. Rerun the same command."
-        )
+        raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")
     return parse_manifest(store.read(naming.MANIFEST), where)
 
 

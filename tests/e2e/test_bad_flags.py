@@ -20,6 +20,15 @@ def test_an_unknown_flag(case: Case) -> None:
     )
 
 
+def test_an_option_of_beam_without_a_runner(case: Case) -> None:
+    case.fails(
+        2,
+        "unknown argument --experiments. If it is an option of Apache Beam, it needs --runner (for example --runner "
+        "DirectRunner). For shardfeed's own flags see `shardfeed build --help`.",
+        *("--experiments", "use_runner_v2"),
+    )
+
+
 @pytest.mark.parametrize("size", ["0", "100000"])
 def test_a_size_that_cannot_be(case: Case, size: str) -> None:
     case.fails(
@@ -144,7 +153,7 @@ def test_a_cloud_without_project_region_and_a_place_for_files(case: Case) -> Non
 
 
 def test_a_value_that_beam_refuses(case: Case) -> None:
-    ended = case.run("--direct_running_mode", "bogus")
+    ended = case.run("--runner", "DirectRunner", "--direct_running_mode", "bogus")
     assert (ended.returncode, ended.stdout, ended.stderr.replace("'", "")) == (
         2,
         "",

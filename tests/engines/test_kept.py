@@ -18,7 +18,7 @@ from tests.promises import builds, disk
 
 ENGINES = {
     "in process": (),
-    "threads": ("--direct_running_mode", "multi_threading", "--direct_num_workers", "2"),
+    "threads": ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2"),
     "Prism, a worker in a thread of the launcher": ("--runner", "PrismRunner", "--prism_location", "{prism}"),
     "Prism, a worker of a pool": None,
     "Beam's job service, two workers of a pool": None,

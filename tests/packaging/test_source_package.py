@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed import info
 from tests.datasets import write_dataset
 from tests.fetched import offline
 from tests.packaging import sources
+from tests.pipeline.photos import write_photos
 
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}

@@ -99,6 +99,12 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == f"shardfeed {__version__}\n"
 
 
+UNKNOWN = (
+    "unknown argument {}. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). For "
+    "shardfeed's own flags see `shardfeed build --help`."
+)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -131,17 +137,25 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
             "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
         ),
         (
-            ["--input", "i", "--output", "o", "--metadata", "t.csv"],
-            "build: unknown argument --metadata. It is neither a flag of "
-            "shardfeed nor of Apache Beam. See `shardfeed build --help`.",
+            ["--input", "i", "--output", "o", "--zzz", "1", "--runer=DirectRunner"],
+            "build: unknown argument --runer; did you mean --runner? See `shardfeed build --help`.",
+        ),
+        (["--input", "i", "--output", "o", "--metadata", "t.csv"], UNKNOWN.format("--metadata")),
+        (["--input", "i", "--output", "o", "--comand=x"], UNKNOWN.format("--comand")),
+        (["--zzz"], UNKNOWN.format("--zzz")),
+        (["--input", "i", "--output", "o", "more"], UNKNOWN.format("more")),
+        (
+            ["--input", "i", "--output", "o", "--direct-num-workers", "2"],
+            "--direct_num_workers is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by "
+            "itself.",
         ),
         (
-            ["--input", "i", "--output", "o", "--zzz"],
+            ["--input", "i", "--output", "o", "--runner", "DirectRunner", "--zzz"],
             "build: unknown argument --zzz. It is neither a flag of shardfeed nor of "
             "Apache Beam. See `shardfeed build --help`.",
         ),
         (
-            ["--input", "i", "--output", "o", "more"],
+            ["--input", "i", "--output", "o", "--runner", "DirectRunner", "more"],
             "build: unknown argument more. It is neither a flag of shardfeed nor of "
             "Apache Beam. See `shardfeed build --help`.",
         ),
@@ -185,10 +199,11 @@ def test_flags_may_be_spelled_with_hyphens_and_beams_are_passed_on(
     out = photos.parent / "my-out"
     code = _run(
         *("build", "--input", photos, f"--output={out}", "--image-size", "16", "--num-shards=2", "--keep-parts"),
-        *("--direct-num-workers", "1", "--direct_running_mode=in_memory"),
+        *("--runner", "DirectRunner", "--direct-num-workers", "1", "--direct_running_mode=in_memory"),
     )
 
     assert (code, said(capsys.readouterr().err)) == (0, "")
+    assert json.loads((out / "run.json").read_bytes())["runner"] == "DirectRunner"
     manifest = parse_manifest((out / "manifest.json").read_bytes(), "m")
     assert (manifest.image.height, len(manifest.splits["train"].shards)) == (16, 2)
     assert (out / "_parts").is_dir()
@@ -209,6 +224,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "in" / "cat" / "notes.txt").touch()
     assert _run("build", "--input", folder / "in", "--output", folder / "out", "--image_size", "16") == 0
     yield folder
+
+
+def test_the_record_of_a_run_names_its_engine(built: Path) -> None:
+    assert json.loads((built / "out" / "run.json").read_bytes())["runner"] == "local"
 
 
 def test_a_build_prints_its_summary_and_nothing_else(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,26 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
 @pytest.mark.parametrize(
     ("runner", "args", "message"),
     [
+        *(
+            (
+                None,
+                (flag, "2"),
+                f"unknown argument {flag}. If it is an option of Apache Beam, it needs --runner (for example --runner "
+                "DirectRunner). For shardfeed's own flags see `shardfeed build --help`.",
+            )
+            for flag in ("--experiments", "--direct_runner_bundle_repeat")
+        ),
+        *(
+            (
+                None,
+                (flag,),
+                f"{name} is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by itself.",
+            )
+            for name, flag in (
+                ("--direct_num_workers", "--direct_num_workers=2"),
+                ("--direct_running_mode", "--direct_running_mode"),
+            )
+        ),
         (
             "DaskRunner",
             (),
@@ -189,7 +209,7 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
     ],
 )
 def test_what_an_engine_cannot_run_is_refused_before_it_is_started(
-    runner: str, args: tuple[str, ...], message: str
+    runner: str | None, args: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(UsageError) as found:
         Engine(runner, args).check()

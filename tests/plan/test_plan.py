@@ -346,8 +346,14 @@ def test_what_the_build_would_refuse_is_refused(tmp_path: Path, capsys: pytest.C
     ("flags", "message"),
     [
         (["--num_shrads", "2"], "unknown argument --num_shrads; did you mean --num_shards?"),
-        (["--paralelism", "3"], "unknown argument --paralelism. It is neither a flag of shardfeed nor of Apache Beam."),
-        (["--parallelism", "a"], "Beam does not take this: argument --parallelism: invalid int value: 'a'."),
+        (
+            ["--runner", "DirectRunner", "--paralelism", "3"],
+            "unknown argument --paralelism. It is neither a flag of shardfeed nor of Apache Beam.",
+        ),
+        (
+            ["--runner", "DirectRunner", "--parallelism", "a"],
+            "Beam does not take this: argument --parallelism: invalid int value: 'a'.",
+        ),
         ([], "--input is required."),
     ],
     ids=["a misspelt flag", "a misspelt flag of Beam's", "a value that Beam refuses", "no input"],
@@ -357,22 +363,40 @@ def test_messages_name_the_command(flags: list[str], message: str, capsys: pytes
     assert capsys.readouterr().err.splitlines() == [f"shardfeed: plan: {message} See `shardfeed plan --help`."]
 
 
-def test_no_beam_is_needed_and_its_flags_are_taken_all_the_same(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
-    hide = (
-        "import importlib.util, sys\n"
-        "find = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name, *more: None if name == 'apache_beam' else find(name, *more)\n"
-        "sys.modules['apache_beam'] = None\n"
-        "from pipeline.cli import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
-    args = ["plan", "--input", str(photos), "--output", str(tmp_path / "out"), "--worker_machine_type", "n2-standard-8"]
+WITHOUT_BEAM = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "apache_beam" else find(name, *more)
+sys.modules["apache_beam"] = None
+from pipeline.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
 
-    ended = subprocess.run(
-        [sys.executable, "-c", hide, *args, "--json"],
+
+def _without_beam(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_BEAM, *args],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, timeout=60, check=False,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["build", "plan"])
+def test_without_a_runner_flags_are_checked_without_beam(command: str, tmp_path: Path) -> None:
+    ended = _without_beam(command, "--input", tmp_path, "--output", tmp_path / "out", "--max_num_workers", "3")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        2,
+        "",
+        "shardfeed: unknown argument --max_num_workers. If it is an option of Apache Beam, it needs --runner (for example "
+        "--runner DirectRunner). For shardfeed's own flags see `shardfeed build --help`.\n",
+    )
+
+
+def test_a_plan_takes_the_flags_of_beam_where_beam_is_not_installed(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    args = ("plan", "--input", photos, "--output", tmp_path / "out", "--runner", "DirectRunner")
+
+    ended = _without_beam(*args, "--worker_machine_type", "n2-standard-8", "--json")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads(ended.stdout)["dataflow"]["vcpus"] == 8

@@ -300,8 +300,8 @@ def test_only_an_estimate_far_above_the_limit_is_sure(limit: str, word: str, cod
 def test_a_machine_type_of_unknown_size_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     photos, out = write_photos(tmp_path / "photos", cat=3), tmp_path / "out"
 
-    flags = ["--input", str(photos), "--output", str(out), "--worker_machine_type", "e2-micro", "--json"]
-    assert main(["plan", *flags]) == 0
+    flags = ["--runner", "DirectRunner", "--worker_machine_type", "e2-micro", "--json"]
+    assert main(["plan", "--input", str(photos), "--output", str(out), *flags]) == 0
     raw = json.loads(capsys.readouterr().out)
     assert raw["dataflow"]["vcpus"] == 4
     assert raw["notes"] == [
