@@ -25,7 +25,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from common import where  # this repository is found from here on
 
-import pipeline.build as graph
+import pipeline.graph as graph
 import shardfeed
 from pipeline.config import BuildConfig
 from shardfeed import naming, storage
@@ -41,9 +41,11 @@ from transforms.elements import (
     ImageRef,
     PartFile,
     PartResult,
+    Plan,
     RefBatch,
     ShardPlan,
     ShardResult,
+    SplitPlan,
     pack_ref,
     unpack_refs,
 )
@@ -51,8 +53,9 @@ from transforms.encode_parts import EncodeParts
 from transforms.labels import class_of
 from transforms.list_images import ListImages
 from transforms.listing import BATCH_REFS
-from transforms.packing import shard_plans
+from transforms.packing import plan_shards
 from transforms.reconciling import counts_of, sum_counts
+from transforms.run_state import Run
 
 CLASSES = 1_000
 RECORD_BYTES = 22_000
@@ -128,7 +131,7 @@ class MadeUpShards(ComposeShards):
     """Shard plans to results, without a record."""
 
     def expand(self, plans: Any) -> beam.pvalue.PCollection[ShardResult]:
-        return plans | "Compose" >> beam.Map(_publish_empty, self.output.url).with_output_types(ShardResult)
+        return plans | "Compose" >> beam.Map(_publish_empty, self.run.output).with_output_types(ShardResult)
 
 
 def _publish_empty(plan: ShardPlan, url: str) -> ShardResult:
@@ -203,7 +206,7 @@ def run_graph(images: int, batch: int, out: Path) -> None:
     began, cpu, base = time.perf_counter(), time.process_time(), _memory("VmRSS")
     with mock.patch.multiple(graph, **made_up), _measured():
         built = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
-        graph.build(built, config, RunRecord("run", "now", config.inputs, "DirectRunner"))
+        graph.build(built, config, RunRecord("run", "now", config.inputs, "DirectRunner"), Run("run", config.output))
         built.run().wait_until_finish()
     seconds = time.perf_counter() - began
     print(f"{images:,} references in batches of {batch:,}: {seconds:.1f} s, {time.process_time() - cpu:.1f} s of CPU")
@@ -238,7 +241,8 @@ def one_process(parts: int, shards: int) -> None:
     _forget_peak()
     base = _memory("VmRSS")
     began, cpu = time.perf_counter(), time.process_time()
-    plans = shard_plans("train", [PartFile.from_bytes(data) for data in coded], shards)
+    plan = Plan("f", ("cat",), {}, 1, {"train": SplitPlan(parts, shards, 1)})
+    plans = plan_shards("train", [PartFile.from_bytes(data) for data in coded], plan, 1)
     sizes = [len(plan.to_bytes()) for plan in plans]
     wall, spent = time.perf_counter() - began, time.process_time() - cpu
     print(

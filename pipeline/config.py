@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import get_args
 
-from pipeline.detaching import check_detaching
+from pipeline.engine import Engine
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from transforms.images.limits import MAX_OUTPUT_PIXELS
@@ -26,24 +25,6 @@ from transforms.reconciling import RejectLimit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_IN_PROCESS = frozenset({"directrunner", "switchingdirectrunner", "fnapirunner"})
-_RUNNERS = (
-    "DirectRunner",
-    "FnApiRunner",
-    "PrismRunner",
-    "PortableRunner",
-    "FlinkRunner",
-    "SparkRunner",
-    "DataflowRunner",
-)
-
-# Where an engine may run the workers' code, and the configuration that it cannot do without.
-_ENVIRONMENTS = {
-    "DOCKER": "",
-    "PROCESS": '\'{"command": "/opt/beam/boot"}\', the program that starts a worker',
-    "EXTERNAL": "HOST:PORT, where the worker pool listens",
-    "LOOPBACK": "",
-}
 
 
 @dataclass(frozen=True)
@@ -55,8 +36,7 @@ class BuildConfig:
     options: BuildOptions = field(default_factory=BuildOptions)
     max_rejected: RejectLimit = field(default_factory=RejectLimit)
     threads: int | None = None  # None leaves it to the machine that encodes
-    runner: str | None = None
-    beam_args: tuple[str, ...] = ()
+    engine: Engine = field(default_factory=Engine)
     keep_parts: bool = False
     discard_incomplete: bool = False
     trust_manifest: bool = False
@@ -79,48 +59,9 @@ class BuildConfig:
             _check_utf8(url, use)
         _check_apart(self.roots, self.output)
         _check_options(self.options)
-        _check_runner(self.runner)
-        _check_cloud(self)
-        _check_engine(self)
-        check_detaching(self)
-
-    @property
-    def engine(self) -> str:
-        """The runner as Beam shall know it: Beam's "DirectRunner" would look for a Go binary on the network first."""
-        if self.runner is None:
-            return "FnApiRunner"
-        package, name = _cut(self.runner)
-        if package not in ("", "apache_beam"):
-            return self.runner
-        if name in _IN_PROCESS:
-            return "FnApiRunner"
-        return "PrismRunner" if name == "prismrunner" else self.runner
-
-    @property
-    def in_process(self) -> bool:
-        """Whether the graph runs in this very process."""
-        return self.engine == "FnApiRunner" and self.beam_arg("direct_running_mode") != "multi_processing"
-
-    @property
-    def encodes_here(self) -> bool:
-        """Whether images are encoded in this very process: the graph runs in it, or an engine's worker is a thread of it."""
-        engine = self.engine.rpartition(".")[2].lower()
-        if engine in ("fnapirunner", "dataflowrunner"):
-            return self.in_process
-        if any("use_loopback_process_worker" in arg for arg in self.beam_args):
-            return False
-        default = "LOOPBACK" if engine == "prismrunner" else ""  # other engines' depends on where they run
-        return (self.beam_arg("environment_type") or default) == "LOOPBACK"
-
-    def beam_arg(self, name: str) -> str | None:
-        """The last value of one of Beam's flags among ``beam_args``; None where it is not given."""
-        flag, value = f"--{name}", None
-        for arg, after in itertools.zip_longest(self.beam_args, self.beam_args[1:]):
-            if arg == flag:
-                value = after
-            elif arg.startswith(flag + "="):
-                value = arg[len(flag) + 1 :]
-        return value
+        self.engine.check()
+        if self.on_interrupt == "detach":
+            self.engine.check_leaving("--on_interrupt detach")
 
 
 def _check_output(output: str) -> str:
@@ -159,93 +100,6 @@ def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
                 f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "
                 "input is never written to. Give an --output outside of it."
             )
-
-
-def _check_runner(runner: str | None) -> None:
-    """Of Beam's runners these alone: some look for Prism on the network by themselves, as its runner for tests does.
-
-    Nor Beam's short forms (``dataflow``): everything here that looks at an engine's name would take them for another.
-    """
-    if runner is None:
-        return
-    instead = f"Use {', '.join(_RUNNERS[:-1])} or {_RUNNERS[-1]}"
-    if "dask" in runner.lower():
-        raise UsageError(
-            f"--runner {clip(runner)}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
-            f"last one, and exits 0). {instead}."
-        )
-    package, name = _cut(runner)
-    known = _IN_PROCESS.union(map(str.lower, _RUNNERS))
-    if package in ("", "apache_beam") and name not in known:
-        raise UsageError(
-            f"--runner {clip(runner)}: Beam has no such runner, or none for builds. {instead}; or another package's, by its full "
-            "name (my_package.MyRunner)."
-        )
-
-
-def _cut(runner: str) -> tuple[str, str]:
-    """(top package or empty, name of the class in small letters: Beam ignores their size)."""
-    package, _, name = runner.rpartition(".")
-    return package.partition(".")[0], name.lower()
-
-
-def _check_engine(config: BuildConfig) -> None:
-    """What would look like an engine that was lost, and no rerun would help."""
-    engine = config.engine.rpartition(".")[2].lower()
-    prism = config.beam_arg("prism_location")
-    if engine == "prismrunner" and prism is not None and "://" not in prism and not os.path.isfile(prism):
-        wrong = "is not a file" if os.path.exists(prism) else "does not exist"
-        raise UsageError(
-            f"--prism_location {clip(prism)} {wrong}. Build Prism with make engines (.engines/), or name where it is."
-        )
-    endpoint = config.beam_arg("job_endpoint")
-    if engine == "portablerunner" and endpoint is None:
-        raise UsageError(
-            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
-            "(docs/engines.md has examples)."
-        )
-    if endpoint not in (None, "embed") and not re.search(r":\d+$", endpoint):
-        raise UsageError(
-            f"--job_endpoint {clip(endpoint)} names no port. Give HOST:PORT, where the engine's job service listens, such as "
-            "localhost:8099."
-        )
-    environment = config.beam_arg("environment_type")
-    if environment and environment not in _ENVIRONMENTS and not environment.startswith("beam:env:"):
-        raise UsageError(
-            f"--environment_type {clip(environment)}: allowed are {', '.join(_ENVIRONMENTS)}, in capitals, and Beam's own "
-            "identifiers (beam:env:…); docs/engines.md has examples."
-        )
-    if engine == "prismrunner" and environment == "PROCESS":  # tried with 2.77
-        raise UsageError(
-            "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
-            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples)."
-        )
-    wanted = _ENVIRONMENTS.get(environment or "")
-    if wanted and not (config.beam_arg("environment_config") or config.beam_arg("environment_options")):
-        raise UsageError(
-            f"--environment_type {environment} also needs --environment_config {wanted} (docs/engines.md has examples)."
-        )
-
-
-def _check_cloud(config: BuildConfig) -> None:
-    """What Dataflow cannot do without; Beam would say so after its import and the listing, one at a time."""
-    if "dataflow" not in (config.runner or "").lower():
-        return
-    region = os.environ.get("CLOUDSDK_COMPUTE_REGION")  # Beam takes it too
-    missing = [
-        f"--{name} {example}"
-        for name, example, otherwise in (
-            ("project", "my-project", None),
-            ("region", "us-central1", region),
-            ("temp_location", "gs://bucket/folder", config.beam_arg("staging_location")),
-        )
-        if not (config.beam_arg(name) or otherwise)
-    ]
-    if missing:
-        raise UsageError(
-            f"--runner {config.runner} also needs {', '.join(missing)}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
-            "./run_dataflow.sh INPUT OUTPUT"
-        )
 
 
 def _check_options(options: BuildOptions) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardfeed.manifest import Manifest
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 
 def counted(result: Any) -> dict[str, int]:
@@ -26,19 +26,19 @@ def counted(result: Any) -> dict[str, int]:
     return counts
 
 
-def note_counted(result: Any) -> None:
-    """Keeps what the workers of a job that has ended counted, in ``RUN``, where the engine can tell it."""
+def note_counted(result: Any, run: Run) -> None:
+    """Keeps what the workers of a job that has ended counted, in ``run``, where the engine can tell it."""
     with contextlib.suppress(Exception):  # whatever an engine's client raises: only a number of the summary is missing
-        RUN.counted = counted(result)
+        run.counted = counted(result)
 
 
-def images_kept(manifest: Manifest) -> int | None:
+def images_kept(manifest: Manifest, run: Run) -> int | None:
     """Images of parts that an earlier run had finished; None where neither this process nor the engine has seen all parts."""
     total = manifest.written + sum(manifest.rejected.values())
-    if total == RUN.done:
-        return RUN.kept
-    if total == _images(RUN.counted):
-        return RUN.counted.get("images_kept", 0)
+    if total == run.done:
+        return run.kept
+    if total == _images(run.counted):
+        return run.counted.get("images_kept", 0)
     return None
 
 

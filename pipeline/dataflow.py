@@ -16,10 +16,10 @@ from pipeline.counted import note_counted
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
-from pipeline.detaching import waits_for_end
 from pipeline.submitted import Submitted
 from pipeline.waiting import cancelled_or_left
 from shardfeed.errors import UsageError
+from transforms.run_state import Run
 
 
 def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
@@ -54,7 +54,9 @@ def _require_package(options: Any) -> None:
         )
 
 
-def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: TextIO | None) -> Submitted | None:
+def run_on_dataflow(
+    pipeline: Any, options: Any, config: BuildConfig, run: Run, stream: TextIO | None
+) -> Submitted | None:
     """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
 
     Raises:
@@ -63,11 +65,11 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
     """
     # It logs a refusal, traceback and all, before it raises it.
     logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
-    result = submit(pipeline, options, named=config.beam_arg("job_name") is not None)
+    result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
     if not result.has_job:
         return Submitted(config.output, None)
     link = job_link(result, options)
-    if not waits_for_end(config):
+    if not config.engine.waits_for_end:
         return Submitted(config.output, str(result.job_id()), link)
     if stream is not None:
         stream.write(f"{link}\n")
@@ -75,7 +77,7 @@ def run_on_dataflow(pipeline: Any, options: Any, config: BuildConfig, stream: Te
 
     def wait() -> None:
         follow(result, pipeline.runner.dataflow_client, stream)
-        note_counted(result)
+        note_counted(result, run)
 
     with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow", wait_again=wait):
         wait()

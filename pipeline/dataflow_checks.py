@@ -71,9 +71,9 @@ def check_job(config: BuildConfig) -> None:
     Raises:
         UsageError: the job could not run.
     """
-    region = config.beam_arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
-    staged = {name: config.beam_arg(name) for name in STAGED_FLAGS}
-    check_options(config, project=config.beam_arg("project") or "", region=region, temp=staged)
+    region = config.engine.arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
+    staged = {name: config.engine.arg(name) for name in STAGED_FLAGS}
+    check_options(config, project=config.engine.arg("project") or "", region=region, temp=staged)
     check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
 
 
@@ -141,7 +141,7 @@ def _require_region(flag: str, region: str) -> None:
 
 def _workplace(config: BuildConfig, region: str) -> Workplace:
     """Where the workers of a job in ``region`` run: there, unless one of Beam's flags says otherwise."""
-    given = [(flag, value) for flag in ("worker_region", "worker_zone", "zone") if (value := config.beam_arg(flag))]
+    given = [(flag, value) for flag in ("worker_region", "worker_zone", "zone") if (value := config.engine.arg(flag))]
     if not given:
         return Workplace(region)
     if len(given) > 1:
@@ -161,22 +161,22 @@ def _workplace(config: BuildConfig, region: str) -> Workplace:
 
 def _check_workers(config: BuildConfig) -> None:
     """What Beam would pass on, or run without a job."""
-    if "--streaming" in config.beam_args:
+    if "--streaming" in config.engine.args:
         raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")
-    dry = config.beam_arg("dry_run")
+    dry = config.engine.arg("dry_run")
     if dry is not None:  # any value is true to Beam
         raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
     counts = {}
     for flag, what in _COUNTED.items():
-        if (value := config.beam_arg(flag)) is None:
+        if (value := config.engine.arg(flag)) is None:
             continue
         if not re.fullmatch(r"0*[1-9][0-9]{0,8}", value):
             raise UsageError(f"--{flag} {clip(value)} is not a number of {what}. Give 1 or more, or leave it out.")
         counts[flag] = int(value)
     for flag in ("worker_machine_type", "machine_type"):
-        if config.beam_arg(flag) == "":
+        if config.engine.arg(flag) == "":
             raise UsageError(f"--{flag} is empty. Give a type, such as n2-standard-4, or leave it out.")
-    image = config.beam_arg("sdk_container_image")
+    image = config.engine.arg("sdk_container_image")
     if image and not re.fullmatch(_IMAGE, image):  # workers would start, and try to fetch it for an hour
         raise UsageError(
             f"--sdk_container_image {clip(image)} is not an image's address. Give one such as "

@@ -196,8 +196,8 @@ def progress_text(result: Any) -> str:
     text = f"encoded {done:,} of {counts.get('images_listed', 0):,} images, {human_bytes(counts.get('bytes_out', 0))}"
     if counts.get("images_rejected"):
         text += f", {counts['images_rejected']:,} rejected"
-    if again := sum(count for name, count in counts.items() if name.endswith("_retries")):
-        text += f", {again:,} requests tried again"
+    if counts.get("retries"):
+        text += f", {counts['retries']:,} requests tried again"
     return text
 
 

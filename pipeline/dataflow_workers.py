@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.engine import Engine
 from shardfeed._version import __version__
 from transforms.budget import PIXEL_BUDGET, SOURCE_BUDGET
 from transforms.encoding import REMOTE_PARTS
@@ -50,14 +51,9 @@ def parse_machine_type(name: str) -> Machine | None:
     return None
 
 
-def is_dataflow(engine: str) -> bool:
-    """Whether the runner is Dataflow's; Beam ignores case and takes full names of classes."""
-    return engine.rpartition(".")[2].lower() == "dataflowrunner"
-
-
-def encode_threads(engine: str, asked: int | None) -> int:
+def encode_threads(engine: Engine, asked: int | None) -> int:
     """``--threads``, or what suits the engine; 0 leaves it to the machine that encodes."""
-    return asked or (REMOTE_THREADS if is_dataflow(engine) else 0)
+    return asked or (REMOTE_THREADS if engine.is_dataflow else 0)
 
 
 def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:

@@ -55,12 +55,12 @@ def explain_engine_failure(error: Exception, config: BuildConfig) -> ShardfeedEr
 
 
 def _install(config: BuildConfig) -> str:
-    if config.beam_arg("environment_type") != "EXTERNAL":
+    if config.engine.arg("environment_type") != "EXTERNAL":
         return (
             "Install the package for the workers' Python (pip install . in this repository), or give an image that holds it "
             "(--environment_config)."
         )
     return (
-        f"The pool at {clip(config.beam_arg('environment_config'))} starts the first python of its PATH: install the package for "
-        "that one (pip install . in this repository), or start the pool where it is."
+        f"The pool at {clip(config.engine.arg('environment_config'))} starts the first python of its PATH: install the package "
+        "for that one (pip install . in this repository), or start the pool where it is."
     )

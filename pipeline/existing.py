@@ -46,7 +46,7 @@ def find_existing(config: BuildConfig) -> Manifest | None:
             make_plan(relist(config), config.options, {})
         discard_incomplete(store)
     if not complete:
-        if not config.in_process:
+        if not config.engine.in_process:
             refuse_unclaimable(store, config.options)
         return None
     manifest = read_manifest(store)

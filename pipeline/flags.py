@@ -17,8 +17,7 @@ examples:
   shardfeed build --input photos/ --output out/ --image_size 224
   shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
 
-Flags may be spelled with hyphens. Any other option of Apache Beam is passed on, such as
-  --runner FnApiRunner --direct_running_mode multi_processing --direct_num_workers 2
+Flags may be spelled with hyphens. Any other option of Apache Beam is passed on.
 
 exit codes: 0 published and complete, 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command),
 5 conflicting output, 1 a bug."""
@@ -152,6 +151,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         parse_num_shards,
         read_class_list,
     )
+    from pipeline.engine import Engine
     from transforms.images.options import ImageOptions
     from transforms.options import BuildOptions
     from transforms.reconciling import parse_limit
@@ -186,8 +186,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         options=options,
         max_rejected=parse_limit(args.max_rejected),
         threads=args.threads,
-        runner=args.runner,
-        beam_args=tuple(rest),
+        engine=Engine(args.runner, tuple(rest)),
         keep_parts=args.keep_parts,
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,

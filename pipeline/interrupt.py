@@ -9,29 +9,20 @@ process goes on without it, unless it is cancelled (``pipeline.waiting``).
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from types import FrameType, TracebackType
 from typing import NoReturn
 
 from pipeline.wake_up import wait_ended_by
 from shardfeed.errors import IncompleteError
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# What is not shown of Beam's log in the launcher. What every worker says when it starts, that no session was pickled for it (ours
-# needs none); and, of a worker that was lost, that its stream of elements broke off and that it could not be told to end.
-_NO_NEWS = {
-    "apache_beam.runners.portability.local_job_service": "No semi_persistent_directory found",
-    "apache_beam.runners.worker.data_plane": "Failed to read inputs in the data plane",
-    "apache_beam.runners.portability.fn_api_runner.worker_handlers": "Error closing worker_handler",
-}
-_OF_WORKERS = "beam_control_read"  # the thread of an engine in the launcher that hears a worker's answers
 _DEATH_SECONDS = 5.0  # for what was killed to be gone; at the lowest priority on a busy machine it takes some 0.1 s
 _LOOK_SECONDS = 0.005  # between two looks whether it is
 _COMMANDS: set[bytes] = set()  # what builds of this process start, by the end of each command line as /proc shows it
@@ -53,8 +44,8 @@ class StopSignals:
     thread is, since what follows (a question, a request to the engine) must not happen inside a handler.
     """
 
-    def __init__(self, *, in_process: bool, detached: bool = False) -> None:
-        self.received = False
+    def __init__(self, run: Run, *, in_process: bool, detached: bool = False) -> None:
+        self._run, self.received = run, False
         self._in_process, self._detached, self._raised = in_process, detached, False
         self._before: dict[int, object] = {}
         self._waits = contextlib.ExitStack()
@@ -84,42 +75,9 @@ class StopSignals:
         if self.received or not self._in_process:
             leave("stopped; rerun the same command to carry on.")
         self.received = True
-        RUN.stop.set()
+        self._run.stop.set()
         with contextlib.suppress(OSError):
             os.write(2, b"\nstopping after the images in hand (again to stop at once) ...\n")
-
-
-@contextlib.contextmanager
-def watch_workers(*, enabled: bool) -> Iterator[None]:
-    """Worker processes of Beam's multi_processing mode, for the length of the block.
-
-    One that dies ends the run with exit 4: Beam itself would wait for ever. A warning of theirs that is none is not shown, nor
-    what Beam says of a lost worker beside that.
-    """
-    before = threading.excepthook
-
-    def hook(args: threading.ExceptHookArgs) -> None:
-        if isinstance(args.exc_value, RuntimeError) and "Worker subprocess exited" in str(args.exc_value):
-            leave(f"a worker process died ({args.exc_value}). Rerun the same command to carry on.")
-        if args.thread is None or args.thread.name != _OF_WORKERS:
-            before(args)
-
-    if not enabled:
-        yield
-        return
-    threading.excepthook = hook
-    for name in _NO_NEWS:
-        logging.getLogger(name).addFilter(_is_news)
-    try:
-        yield
-    finally:
-        for name in _NO_NEWS:
-            logging.getLogger(name).removeFilter(_is_news)
-        threading.excepthook = before
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    return _NO_NEWS[record.name] not in record.getMessage()
 
 
 def children() -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Runs one build in this process or hands it to an engine, and turns its end into an exit code.
+"""Runs one build, here or on an engine of Beam's, and turns its end into an exit code.
 
 The exit code tells the truth: 0 only after the manifest of this very build has been read back. An engine's exceptions are not
 trusted for the reason (their class and text change on the way); the outcome that the graph wrote is.
@@ -13,17 +13,15 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Container
 from typing import Any, TextIO
 
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
-from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
-from pipeline.helpers import Helpers
 from pipeline.interrupt import StopSignals, children, end_children
+from pipeline.local import build_here
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
 from pipeline.submitted import Submitted
@@ -42,8 +40,8 @@ from shardfeed.errors import (
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.verify import FOREIGN, verify
 from transforms.committing import RunRecord, finish
-from transforms.outcome import AlreadyBuiltError, Outcome, Output, read_outcome
-from transforms.run_state import RUN
+from transforms.outcome import AlreadyBuiltError, read_outcome
+from transforms.run_state import Outcome, Run
 
 _EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
 
@@ -56,15 +54,14 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     Raises:
         ShardfeedError: with the exit code and the message for the user.
     """
-    require_beam()  # before the input is listed, which may take minutes
-    began, before = time.monotonic(), children()
-    RUN.reset()
-    with Helpers(config) as helpers:  # they start while this process looks whether there is anything to do
-        manifest, run = find_existing(config), _record(config)
-        if manifest is None:
-            return _build(config, run, progress, helpers, began, before)
+    if not config.engine.is_local:
+        require_beam()  # before the input is listed, which may take minutes
+    began = time.monotonic()
+    manifest, record = find_existing(config), _record(config)
+    if manifest is None:
+        return _build(config, record, progress, began)
     _refuse_damaged(config.output)
-    finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
+    finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
 
 
@@ -76,81 +73,79 @@ def _refuse_damaged(url: str) -> None:
         raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
 
 
-def _build(
-    config: BuildConfig, run: RunRecord, progress: TextIO | None, helpers: Helpers, began: float, before: Container[int]
-) -> Summary | Submitted:
-    output, submitted = Output(config.output, run.run_id), None
+def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:
+    run, submitted = Run(record.run_id, config.output), None
+    before = children()
     with (
         no_empty_folders(config.output),
-        StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
+        StopSignals(run, in_process=config.engine.in_process, detached=config.engine.outlives_launcher) as signals,
     ):
         try:
-            with ProgressLine(progress if config.encodes_here else None), helpers.at_work():
-                submitted = _run_graph(config, run, progress)
+            with ProgressLine(progress if config.engine.encodes_here else None, run):
+                if config.engine.is_local:
+                    build_here(config, record, run)
+                else:
+                    submitted = _run_graph(config, record, run, progress)
         except Exception as error:
-            _raise_outcome(config, output, error, stopped=signals.received)
+            _raise_outcome(config, run, error, stopped=signals.received)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
-            finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
+            finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
         finally:
+            run.stop.set()  # whatever still works for it in this process ends
             if submitted is None:  # else the job still writes there
-                _tidy(config.output, output)
+                _tidy(run)
             end_children(but=before)
     if submitted is not None:
         return submitted
     manifest = _published(config)
-    seconds, kept = time.monotonic() - began, images_kept(manifest)
+    seconds, kept = time.monotonic() - began, images_kept(manifest, run)
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
 
 
 def _record(config: BuildConfig) -> RunRecord:
     now = datetime.datetime.now(datetime.timezone.utc)
     run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.runner or "DirectRunner")
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
 
 
-def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> Submitted | None:
+def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None) -> Submitted | None:
     with uncollected():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
         import apache_beam as beam
         from apache_beam.options.pipeline_options import SetupOptions
 
         from pipeline.beam_worker import leave_failures_to_launcher
-        from pipeline.build import build
         from pipeline.dataflow import prepare, run_on_dataflow
-        from pipeline.dataflow_workers import is_dataflow
         from pipeline.engine_options import EngineOptions
+        from pipeline.graph import build
         from pipeline.worker_package import codecs_pinned
 
-    if config.in_process or config.engine == "PrismRunner":
+    if config.engine.in_process or config.engine.kind == "prism":
         # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     leave_failures_to_launcher()  # some engines' workers are threads of this process
-    options = EngineOptions(list(config.beam_args), save_main_session=False)
+    options = EngineOptions(list(config.engine.args), save_main_session=False)
     setup = options.view_as(SetupOptions)
     if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
         setup.setup_file = os.path.abspath(setup.setup_file)
-    if is_dataflow(config.engine):
+    if config.engine.is_dataflow:
         prepare(config, options, run.run_id, progress)
-    engine: Any = config.engine
-    if config.engine == "FnApiRunner" and not config.in_process:
-        from pipeline.deaf_workers import DeafWorkersRunner
-
-        engine = DeafWorkersRunner()
-    elif config.engine == "PrismRunner":
+    runner: Any = config.engine.name
+    if config.engine.kind == "prism":
         from pipeline.patient_prism import PatientPrismRunner
 
-        engine = PatientPrismRunner()
+        runner = PatientPrismRunner()
     try:
-        pipeline = beam.Pipeline(runner=engine, options=options)
+        pipeline = beam.Pipeline(runner=runner, options=options)
     except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-        raise UsageError(f"Beam refuses --runner {config.engine} with these options: {error}") from None
-    build(pipeline, config, run)
+        raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+    build(pipeline, config, record, run)
     with codecs_pinned(config):
-        if is_dataflow(config.engine):
-            return run_on_dataflow(pipeline, options, config, progress)
-        return run_and_wait(pipeline, config, progress)
+        if config.engine.is_dataflow:
+            return run_on_dataflow(pipeline, options, config, run, progress)
+        return run_and_wait(pipeline, config, run, progress)
 
 
-def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, stopped: bool) -> None:
+def _raise_outcome(config: BuildConfig, run: Run, error: Exception, *, stopped: bool) -> None:
     """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
     if stopped:
         raise IncompleteError(
@@ -159,11 +154,11 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
         ) from None
     if isinstance(error, CancelledError):  # a step that is interrupted by it may have left an outcome
         raise error
-    outcome = _outcome_of(output)
+    outcome = _outcome_of(run)
     if outcome is None:
-        if not config.in_process and _published_meanwhile(config):
+        if not config.engine.in_process and _published_meanwhile(config):
             return
-        if config.in_process or isinstance(error, ShardfeedError):
+        if config.engine.in_process or isinstance(error, ShardfeedError):
             raise error
         raise explain_engine_failure(error, config) from error
     if outcome.code == AlreadyBuiltError.code:
@@ -181,31 +176,31 @@ def _published_meanwhile(config: BuildConfig) -> bool:
     return False
 
 
-def _outcome_of(output: Output) -> Outcome | None:
-    try:
-        found = read_outcome(output)
-    except ShardfeedError:
-        found = None
-    if found is None and RUN.error is not None:  # the output could not be written
-        return Outcome(RUN.error.code, str(RUN.error))
-    return found
+def _outcome_of(run: Run) -> Outcome | None:
+    """Why the run failed: what a step in this process said, or else what a worker elsewhere left in the output."""
+    if run.outcome is None:
+        with contextlib.suppress(ShardfeedError):
+            return read_outcome(run)
+    return run.outcome
 
 
-def _tidy(url: str, output: Output) -> None:
+def _tidy(run: Run) -> None:
     """Removes this run's outcome, and folders that a run which did nothing left empty."""
     try:
-        store = storage.open_store(url)
-        store.delete(naming.outcome_name(output.run_id))
+        store = storage.open_store(run.output)
+        store.delete(naming.outcome_name(run.run_id))
         store.prune(naming.PARTS)
     except ShardfeedError as error:
-        logging.getLogger("shardfeed").warning("could not tidy %s: %s", url, error)
+        logging.getLogger("shardfeed").warning("could not tidy %s: %s", run.output, error)
 
 
 def _published(config: BuildConfig) -> Manifest:
     store = storage.open_store(config.output)
     where = f"{config.output}/{naming.MANIFEST}"
     if store.stat(naming.MANIFEST) is None:
-        raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")
+        raise IncompleteError(
+            f"{where} is not there although the build ended without an error. Rerun the same command."
+        )
     return parse_manifest(store.read(naming.MANIFEST), where)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pipeline.cloud_cost import about_machine, about_threads, cloud_cost
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_job
-from pipeline.dataflow_workers import is_dataflow
 from pipeline.forecast import Forecast, SplitForecast
 from pipeline.found_claim import FoundClaim, read_claim
 from pipeline.output_folder import check_folder
@@ -23,13 +22,14 @@ from shardfeed import naming, storage
 from shardfeed.errors import ShardfeedError, UsageError
 from transforms.claim import refuse_foreign
 from transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from transforms.encoding import PartEncoder
 from transforms.images.versions import codec_versions
 from transforms.input_roots import check_root
 from transforms.labels import FOLDERS, parse_splits
 from transforms.listing import list_all
 from transforms.machine import REMOTE_THREADS, default_threads
 from transforms.plan import make_plan, shards_for_bytes
+from transforms.run_state import Run
+from transforms.slices import SliceEncoder
 from transforms.totals import add_totals, count_batch, label_batch
 
 START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -50,7 +50,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         NoForecastError: the input holds more than ``list_at_most`` files.
     """
     options = config.options
-    if is_dataflow(config.engine):
+    if config.engine.is_dataflow:
         check_job(config)
     if os.path.isdir(config.output):  # else it would look whether a folder can be made there
         check_folder(config.output)
@@ -69,7 +69,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    encoder = PartEncoder(sources=urls, output=config.output, plan=plan, options=options, threads=threads)
+    encoder = SliceEncoder(sources=urls, plan=plan, options=options, run=Run("plan", config.output), threads=threads)
     try:
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:
@@ -124,7 +124,7 @@ def _forecast(
     listing_seconds: float,
     notes: list[Note],
 ) -> Forecast:
-    machine_type = config.beam_arg("worker_machine_type") or config.beam_arg("machine_type")
+    machine_type = config.engine.arg("worker_machine_type") or config.engine.arg("machine_type")
     splits = {
         name: _split(totals.splits[name], planned, found.splits[name], config.options.shard_bytes)
         for name, planned in plan.splits.items()
@@ -139,9 +139,9 @@ def _forecast(
         shards=[-(-split.parts // split.shards) for split in splits.values() for _ in range(split.shards)],
         threads=threads_there,
         machine_type=machine_type,
-        max_workers=config.beam_arg("max_num_workers") or config.beam_arg("num_workers"),
+        max_workers=config.engine.arg("max_num_workers") or config.engine.arg("num_workers"),
     )
-    there = about_threads(found.cpu_seconds, threads_there) if is_dataflow(config.engine) else ()
+    there = about_threads(found.cpu_seconds, threads_there) if config.engine.is_dataflow else ()
     return Forecast(
         inputs=[root.url for root in config.roots],
         output=config.output,

@@ -7,16 +7,17 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 _TERMINAL_SECONDS = 0.2
 _LOG_SECONDS = 10.0  # in a log a line must be worth keeping
 
 
 class ProgressLine:
-    """Shows ``RUN`` while the block runs. Silent where ``stream`` is None."""
+    """Shows how far ``run`` is while the block runs. Silent if ``stream`` is None."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, run: Run) -> None:
+        self._run = run
         self._stream = stream
         self._terminal = stream is not None and stream.isatty()
         self._done = threading.Event()
@@ -41,11 +42,12 @@ class ProgressLine:
     def _loop(self) -> None:
         began: float | None = None
         start_done = 0
+        run = self._run
         while not self._done.wait(_TERMINAL_SECONDS if self._terminal else _LOG_SECONDS):
-            if began is None and RUN.done > RUN.kept:
-                began, start_done = time.monotonic(), RUN.done
-            rate = (RUN.done - start_done) / max(time.monotonic() - began, 1e-9) if began else 0.0
-            self._write(progress_text(RUN.step, RUN.done, RUN.total, RUN.rejected, RUN.out_bytes, rate))
+            if began is None and run.done > run.kept:
+                began, start_done = time.monotonic(), run.done
+            rate = (run.done - start_done) / max(time.monotonic() - began, 1e-9) if began else 0.0
+            self._write(progress_text(run.step, run.done, run.total, run.rejected, run.out_bytes, rate))
 
     def _write(self, text: str) -> None:
         assert self._stream is not None  # the thread only runs with a stream

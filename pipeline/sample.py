@@ -21,9 +21,9 @@ from statistics import fmean, variance
 
 from shardfeed.hashing import hash64
 from transforms.elements import ImageRef, RefBatch, unpack_refs
-from transforms.encoding import PartEncoder
 from transforms.images.rejects import Reason
 from transforms.labels import Faulty
+from transforms.slices import SliceEncoder
 
 SAMPLE_IMAGES = 400  # of all splits; photos' encoded sizes vary by 40 %, which leaves 2 % of error
 LEAST_IMAGES = 100  # of each split, however many splits there are; and in all, however long they take
@@ -219,7 +219,7 @@ class Calibration:
     rate: float
 
 
-def calibrate(encoder: PartEncoder, chosen: Sequence[Chosen], threads: int) -> Calibration:
+def calibrate(encoder: SliceEncoder, chosen: Sequence[Chosen], threads: int) -> Calibration:
     """Reads and encodes the chosen images with ``threads`` threads; writes nothing.
 
     Raises:

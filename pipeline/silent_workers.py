@@ -28,8 +28,7 @@ class SilentWorkers:
     """
 
     def __init__(self, config: BuildConfig, stream: TextIO | None) -> None:
-        engine = config.engine.rpartition(".")[2].lower()
-        self._stream = None if config.encodes_here or engine in ("fnapirunner", "dataflowrunner") else stream
+        self._stream = None if config.engine.encodes_here or config.engine.is_dataflow else stream
         self._config = config
         self._before = 0 if self._stream is None else self._state()
 
@@ -65,8 +64,8 @@ class SilentWorkers:
         self._stream.flush()
 
     def _text(self) -> str:
-        pool = self._config.beam_arg("environment_config")
-        external = self._config.beam_arg("environment_type") == "EXTERNAL"
+        pool = self._config.engine.arg("environment_config")
+        external = self._config.engine.arg("environment_type") == "EXTERNAL"
         return (
             f"no worker was heard of in {SECONDS:g} s (some engines tell nothing while a large input is listed). See that the "
             f"workers{f' at {clip(pool)}' if external else ''} run, and that their `python` has shardfeed and apache-beam. "

@@ -17,12 +17,12 @@ from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
-from pipeline.detaching import needs_us, waits_for_end
-from pipeline.interrupt import InterruptedWaitError, leave, watch_workers
+from pipeline.interrupt import InterruptedWaitError, leave
 from pipeline.silent_workers import SilentWorkers
 from pipeline.submitted import Submitted
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, UsageError, clip
+from transforms.run_state import Run
 
 _READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
 _LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
@@ -33,7 +33,7 @@ class CancelledError(IncompleteError):
     """The job was cancelled because the user wished it."""
 
 
-def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = None) -> Submitted | None:
+def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
     """Runs a constructed graph to its end, where waiting was not forbidden: else gives what was submitted.
 
     Says on ``stream`` where no worker begins.
@@ -43,14 +43,14 @@ def run_and_wait(pipeline: Any, config: BuildConfig, stream: TextIO | None = Non
         IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
         Exception: whatever an engine makes of a failure in a step.
     """
-    with _engine_trouble(config), watch_workers(enabled=not config.in_process and config.engine == "FnApiRunner"):
+    with _engine_trouble(config):
         workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
-        if not waits_for_end(config):
+        if not config.engine.waits_for_end:
             return Submitted(config.output, result._job_id)
         with cancelled_or_left(result, config), workers.told(result):
             result.wait_until_finish()
-            note_counted(result)
+            note_counted(result, run)
     return None
 
 
@@ -58,7 +58,7 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
     try:
         return pipeline.run()
     except InterruptedWaitError:
-        where = config.beam_arg("job_endpoint") or config.runner
+        where = config.engine.arg("job_endpoint") or config.engine.runner
         raise IncompleteError(
             f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the "
             "same command to join it."
@@ -73,8 +73,8 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
                 f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
             ) from error
         raise UsageError(
-            f"--runner {config.runner} does not start with these options: {_first_line(error)}. docs/engines.md has what each "
-            "engine needs."
+            f"--runner {config.engine.runner} does not start with these options: {_first_line(error)}. docs/engines.md has "
+            "what each engine needs."
         ) from error
 
 
@@ -156,18 +156,18 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
         for thread in threading.enumerate():
             if thread.name == _READER:
                 thread.join(_LAST_WORDS_SECONDS)
-        endpoint = config.beam_arg("job_endpoint")
+        endpoint = config.engine.arg("job_endpoint")
         if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
-            seconds = config.beam_arg("job_server_timeout") or "300"
+            seconds = config.engine.arg("job_server_timeout") or "300"
             raise IncompleteError(
                 f"no engine answers at --job_endpoint {clip(endpoint)} (waited for {seconds} s, --job_server_timeout). "
                 "Start it, then rerun the same command."
             ) from error
         if type(error).__module__.startswith("grpc."):
-            pool = config.beam_arg("environment_config")
+            pool = config.engine.arg("environment_config")
             remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
             said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
-            if needs_us(config):
+            if not config.engine.outlives_launcher:
                 leave(said)  # at once: each thread of a worker in this process would end with pages of its own
             raise IncompleteError(said) from error
         raise

@@ -21,7 +21,7 @@ PINS = "SHARDFEED_PINS"
 @contextlib.contextmanager
 def codecs_pinned(config: BuildConfig) -> Iterator[None]:
     """While this is on, a source package that is built for ``config``'s workers names exact codecs."""
-    if config.beam_arg("setup_file") is None:
+    if config.engine.arg("setup_file") is None:
         yield
         return
     os.environ[PINS] = codec_pins(codec_versions())

@@ -12,35 +12,33 @@ from transforms.claim import claim_output
 from transforms.elements import Plan, Totals
 from transforms.images.process import codec_versions
 from transforms.options import BuildOptions
-from transforms.outcome import Output, reported
+from transforms.outcome import reported
 from transforms.plan import make_plan
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 
 class ClaimOutput(beam.PTransform[Any, Any]):
     """Checks the whole listing, fixes fingerprint and number of parts, and claims the output before any image is read."""
 
-    def __init__(self, options: BuildOptions, *, output: Output) -> None:
+    def __init__(self, options: BuildOptions, *, run: Run) -> None:
         super().__init__()
-        self._options, self._output = options, output
+        self._options, self._run = options, run
 
     def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
-        return totals | "Claim" >> beam.ParDo(_Claim(self._options, codec_versions(self._options.image), self._output))
+        return totals | "Claim" >> beam.ParDo(_Claim(self._options, codec_versions(self._options.image), self._run))
 
     def display_data(self) -> dict[str, Any]:
-        return {"output": self._output.url}
+        return {"output": self._run.output}
 
 
 class _Claim(beam.DoFn):
-    def __init__(self, options: BuildOptions, codecs: dict[str, str], output: Output) -> None:
-        self._options, self._codecs, self._output = options, codecs, output  # the launcher's codecs
+    def __init__(self, options: BuildOptions, codecs: dict[str, str], run: Run) -> None:
+        self._options, self._codecs, self._run = options, codecs, run  # the launcher's codecs
 
     def process(self, totals: Totals) -> Iterable[Plan]:
-        with reported(self._output):
-            RUN.check()
+        with reported(self._run):
+            self._run.check()
             plan = make_plan(totals, self._options, self._codecs)
-            if RUN.helpers is not None:
-                RUN.helpers.settle(plan.fingerprint)
-            claim_output(storage.open_store(self._output.url), plan, self._options, totals.digest)
-        RUN.total = totals.candidates
+            claim_output(storage.open_store(self._run.output), plan, self._options, totals.digest)
+        self._run.total = totals.candidates
         return [plan]

@@ -10,11 +10,11 @@ from apache_beam.pvalue import PCollection
 from shardfeed import naming, storage
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.claim import hold_claim
-from transforms.committing import RunRecord, commit, leftovers, sweep
+from transforms.committing import RunRecord, commit, drop_claim, leftovers, sweep
 from transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
 from transforms.options import BuildOptions
-from transforms.outcome import Output, reported
-from transforms.run_state import RUN
+from transforms.outcome import reported
+from transforms.run_state import Run
 from transforms.side_inputs import AsIter, AsSingleton
 
 
@@ -27,12 +27,12 @@ class Commit(beam.PTransform[Any, Any]):
     shards: PCollection[ShardResult]
     rejects: PCollection[FileResult]
     options: BuildOptions
-    run: RunRecord
-    output: Output
+    record: RunRecord
+    run: Run
 
     def expand(self, verdict: PCollection[Verdict]) -> PCollection[str]:
         return verdict | "PublishManifest" >> beam.ParDo(
-            _Publish(self.options, self.run, self.output),
+            _Publish(self.options, self.record, self.run),
             AsSingleton(self.totals),
             AsSingleton(self.plan),
             AsIter(self.shards),
@@ -40,32 +40,32 @@ class Commit(beam.PTransform[Any, Any]):
         )
 
     def display_data(self) -> dict[str, Any]:
-        return {"output": self.output.url, "run_id": self.run.run_id}
+        return {"output": self.run.output, "run_id": self.run.run_id}
 
 
 @dataclass(eq=False)
 class Sweep(beam.PTransform[Any, Any]):
     """Deletes what the build left below ``_parts/``, many files at a time; ``keep_parts`` leaves all but the claim."""
 
-    output: Output
+    run: Run
     keep_parts: bool
 
     def expand(self, published: PCollection[str]) -> PCollection[int]:
         swept = (
             published
-            | "FindLeftovers" >> beam.ParDo(_FindLeftovers(self.output, self.keep_parts))
+            | "FindLeftovers" >> beam.ParDo(_FindLeftovers(self.run, self.keep_parts))
             | "SpreadLeftovers" >> beam.Reshuffle()
-            | "DeleteLeftovers" >> beam.ParDo(_Delete(self.output))
+            | "DeleteLeftovers" >> beam.ParDo(_Delete(self.run))
         )
-        return published | "DropClaim" >> beam.ParDo(_DropClaim(self.output), AsIter(swept))
+        return published | "DropClaim" >> beam.ParDo(_DropClaim(self.run), AsIter(swept))
 
     def display_data(self) -> dict[str, Any]:
         return {"keep_parts": self.keep_parts}
 
 
 class _Publish(beam.DoFn):
-    def __init__(self, options: BuildOptions, run: RunRecord, output: Output) -> None:
-        self._options, self._run, self._output = options, run, output
+    def __init__(self, options: BuildOptions, record: RunRecord, run: Run) -> None:
+        self._options, self._record, self._run = options, record, run
 
     def process(
         self,
@@ -75,9 +75,9 @@ class _Publish(beam.DoFn):
         shards: Iterable[ShardResult],
         rejects: Iterable[FileResult],
     ) -> Iterable[str]:
-        with reported(self._output):
-            RUN.check()
-            store = storage.open_store(self._output.url)
+        with reported(self._run):
+            self._run.check()
+            store = storage.open_store(self._run.output)
             hold_claim(store, plan.fingerprint)
             manifest = commit(
                 store,
@@ -87,37 +87,32 @@ class _Publish(beam.DoFn):
                 shards=shards,
                 rejects=rejects,
                 options=self._options,
-                run=self._run,
+                record=self._record,
             )
         return [manifest.fingerprint]
 
 
 class _FindLeftovers(beam.DoFn):
-    def __init__(self, output: Output, keep_parts: bool) -> None:
-        self._output, self._keep_parts = output, keep_parts
+    def __init__(self, run: Run, keep_parts: bool) -> None:
+        self._run, self._keep_parts = run, keep_parts
 
     def process(self, _fingerprint: str) -> Iterable[list[str]]:
-        if self._keep_parts:
-            return []
-        RUN.enter("sweeping")
-        store = storage.open_store(self._output.url)
-        return [list(names) for names in leftovers(store, [naming.outcome_name(self._output.run_id)])]
+        self._run.enter("sweeping")
+        store, own = storage.open_store(self._run.output), naming.outcome_name(self._run.run_id)
+        return [list(names) for names in leftovers(store, own, keep_parts=self._keep_parts)]
 
 
 class _Delete(beam.DoFn):
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def process(self, names: list[str]) -> Iterable[int]:
-        return [sweep(storage.open_store(self._output.url), names)]
+        return [sweep(storage.open_store(self._run.output), names)]
 
 
 class _DropClaim(beam.DoFn):
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def process(self, _fingerprint: str, failed: Iterable[int]) -> Iterable[int]:
-        store = storage.open_store(self._output.url)
-        left = sum(failed) + sweep(store, [naming.CLAIM])
-        store.prune(naming.PARTS)
-        return [left]
+        return [sum(failed) + drop_claim(storage.open_store(self._run.output))]

@@ -66,7 +66,7 @@ def commit(
     shards: Iterable[ShardResult],
     rejects: Iterable[FileResult],
     options: BuildOptions,
-    run: RunRecord,
+    record: RunRecord,
 ) -> Manifest:
     """Publishes what is left and at last the manifest.
 
@@ -104,7 +104,7 @@ def commit(
         storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
     data = manifest.to_json()
     storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
-    store.create(naming.RUN, run.to_json(data))
+    store.create(naming.RUN, record.to_json(data))
     return manifest
 
 
@@ -163,8 +163,13 @@ def _compare_with_store(store: Store, named: Set[str], still_to_come: Set[str]) 
         raise discarded(store.url)
 
 
-def leftovers(store: Store, keep: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Batches of names below ``_parts/`` that a finished build does not need; the claim is not among them."""
+def leftovers(store: Store, *keep: str, keep_parts: bool) -> Iterator[tuple[str, ...]]:
+    """Batches of names below ``_parts/`` that a finished build does not need: neither ``keep`` nor the claim is among them.
+
+    There are none with ``keep_parts``.
+    """
+    if keep_parts:
+        return
     kept = {naming.CLAIM, *keep}
     names = (name for name, _ in store.list(naming.PARTS + "/") if name not in kept and naming.is_ours(name))
     while batch := tuple(islice(names, _SWEEP_BATCH)):
@@ -189,19 +194,25 @@ def sweep(store: Store, names: Iterable[str]) -> int:
     return len(failed)
 
 
-def finish(store: Store, run: RunRecord, *, keep_parts: bool) -> None:
+def drop_claim(store: Store) -> int:
+    """Gives the output up, after everything else below ``_parts/`` is swept; returns 1 if the claim could not be deleted."""
+    failed = sweep(store, [naming.CLAIM])
+    store.prune(naming.PARTS)
+    return failed
+
+
+def finish(store: Store, record: RunRecord, *, keep_parts: bool) -> None:
     """What a build that was stopped after its manifest left undone: ``run.json``, and the sweep.
 
     Where this user may not write or delete, a warning says so: the dataset is complete all the same.
     """
     try:
         if store.stat(naming.RUN) is None:
-            store.create(naming.RUN, run.to_json(store.read(naming.MANIFEST)))
-        if not keep_parts:
-            for names in leftovers(store, ()):
-                sweep(store, names)
-            if store.stat(naming.CLAIM) is not None:
-                sweep(store, [naming.CLAIM])
-            store.prune(naming.PARTS)
+            store.create(naming.RUN, record.to_json(store.read(naming.MANIFEST)))
+        for names in leftovers(store, keep_parts=keep_parts):
+            sweep(store, names)
+        if store.stat(naming.CLAIM) is not None:
+            drop_claim(store)
+        store.prune(naming.PARTS)
     except ShardfeedError as error:
         _LOG.warning("the dataset is complete, but could not be tidied: %s", error)

@@ -14,14 +14,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from shardfeed import storage
 from shardfeed.storage import retry
 from transforms import types  # noqa: F401 (registers the coders)
-from transforms.composing import compose_shard
+from transforms.composing import AT_ONCE, compose_shard
 from transforms.elements import Plan, ShardPlan, ShardResult
-from transforms.outcome import Output, reported
-from transforms.run_state import RUN
+from transforms.outcome import reported
+from transforms.run_state import Run
 from transforms.side_by_side import side_by_side
 from transforms.side_inputs import AsSingleton
-
-AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
 
 
 @dataclass(eq=False)
@@ -29,24 +27,24 @@ class ComposeShards(beam.PTransform[Any, Any]):
     """Concatenates parts in the store; the bytes pass through no worker on object stores."""
 
     plan: PCollection[Plan]
-    output: Output
+    run: Run
 
     def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
-        return shards | "Compose" >> beam.ParDo(_Compose(self.output), AsSingleton(self.plan))
+        return shards | "Compose" >> beam.ParDo(_Compose(self.run), AsSingleton(self.plan))
 
     def display_data(self) -> dict[str, Any]:
-        return {"output": self.output.url}
+        return {"output": self.run.output}
 
 
 class _Compose(beam.DoFn):
     """Composes a bundle's shards at its end: a bucket takes some of them at a time."""
 
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._bundle: list[ShardPlan] = []
         self._fingerprint = ""
         self._shards = Metrics.counter("shardfeed", "shards_composed")
-        self._retries = Metrics.counter("shardfeed", "compose_retries")
+        self._retries = Metrics.counter("shardfeed", "retries")
         self._times = Metrics.distribution("shardfeed", "compose_ms")
 
     def start_bundle(self) -> None:
@@ -57,17 +55,17 @@ class _Compose(beam.DoFn):
         self._fingerprint = plan.fingerprint
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window, waits = GlobalWindow(), retry.waits()
-        with reported(self._output):
-            composed = side_by_side(self._output.url, self._compose, self._bundle, AT_ONCE)
-        self._retries.inc(retry.waits() - waits)
+        window = GlobalWindow()
+        with reported(self._run):
+            composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
+        self._retries.inc(retry.take_retries())
         for result, seconds in composed:
             self._shards.inc()
             self._times.update(round(1000 * seconds))
             yield WindowedValue(result, window.max_timestamp(), (window,))
 
     def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
-        RUN.check()
+        self._run.check()
         began = time.perf_counter()
-        result = compose_shard(storage.open_store(self._output.url), self._fingerprint, shard)
+        result = compose_shard(storage.open_store(self._run.output), self._fingerprint, shard)
         return result, time.perf_counter() - began

@@ -18,6 +18,8 @@ from transforms.elements import PartFile, ShardPlan, ShardResult
 from transforms.parts import Sidecar, file_of, read_sidecar
 from transforms.side_by_side import side_by_side
 
+AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
+
 
 def compose_shard(store: Store, fingerprint: str, plan: ShardPlan) -> ShardResult:
     """Publishes one shard and its index.

@@ -1,6 +1,8 @@
 """EncodeParts: grouped references -> finished parts."""
 
 import logging
+import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +13,17 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from shardfeed.storage import retry
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import PartResult, Plan
 from transforms.encoding import PartEncoder
 from transforms.images.fixes import FIXES
 from transforms.images.rejects import Reason
-from transforms.machine import default_threads
 from transforms.options import BuildOptions
-from transforms.outcome import Output, reported
-from transforms.run_state import RUN, Helpers, WorkerHelpers
+from transforms.outcome import reported
+from transforms.run_state import Run
 from transforms.side_inputs import AsSingleton
+from transforms.slices import SliceEncoder
 from transforms.spent import Spent
 from transforms.worker_versions import require_same
 
@@ -29,40 +32,32 @@ _LOG = logging.getLogger("shardfeed")
 
 @dataclass(eq=False)
 class EncodeParts(beam.PTransform[Any, Any]):
-    """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a part that is there is not redone.
-
-    ``beside``: helpers of the process that encodes, where the program that started the build has none (``RUN.helpers``).
-    """
+    """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a finished part is not made again."""
 
     plan: PCollection[Plan]
     sources: tuple[str, ...]
     options: BuildOptions
     threads: int
     encoders: int
-    output: Output
-    beside: WorkerHelpers | None = None
+    run: Run
 
     def expand(self, grouped: PCollection[tuple[tuple[str, int], Iterable[bytes]]]) -> PCollection[PartResult]:
-        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.output, self.beside)
+        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.run)
         return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
+
+
+# An engine may run several copies of the step in one process: they share threads and budgets of memory.
+_SLICES: weakref.WeakValueDictionary[tuple[str, str], SliceEncoder] = weakref.WeakValueDictionary()
+_OPENING = threading.Lock()
 
 
 class _Encode(beam.DoFn):
     """Results come one part late, so that the pool has the next part while one is written; ``finish_bundle`` gives the last."""
 
-    def __init__(
-        self,
-        sources: tuple[str, ...],
-        options: BuildOptions,
-        threads: int,
-        encoders: int,
-        output: Output,
-        beside: WorkerHelpers | None,
-    ) -> None:
-        self._sources, self._options, self._output = sources, options, output
+    def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, run: Run) -> None:
+        self._sources, self._options, self._run = sources, options, run
         self._threads, self._encoders = threads, encoders
-        self._beside = beside
-        self._joined: Helpers | None = None
+        self._slices: SliceEncoder | None = None
         self._encoder: PartEncoder | None = None
         self._metrics = _PartMetrics()
 
@@ -71,60 +66,56 @@ class _Encode(beam.DoFn):
         return {
             **shown,
             "input": ", ".join(self._sources),
-            "output": self._output.url,
+            "output": self._run.output,
             "threads": self._threads,
         }
 
     def process(self, element: tuple[tuple[str, int], Iterable[bytes]], plan: Plan) -> Iterator[PartResult]:
         (split, part), packed = element
-        with reported(self._output):
+        with reported(self._run):
             if self._encoder is None:
                 self._encoder = self._open(plan)
-            for result in self._encoder.submit(split, part, tuple(packed)):
-                yield self._count(result)
+            for result, spent in self._encoder.submit(split, part, tuple(packed)):
+                yield self._count(result, spent)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._encoder is None:
             return
         window = GlobalWindow()
-        with reported(self._output):
-            for result in self._encoder.flush():
-                yield WindowedValue(self._count(result), window.max_timestamp(), (window,))
+        with reported(self._run):
+            for result, spent in self._encoder.flush():
+                yield WindowedValue(self._count(result, spent), window.max_timestamp(), (window,))
 
     def teardown(self) -> None:
         if self._encoder is not None:
             self._encoder.close()
-            self._encoder = None
-        if self._beside is not None and self._joined is not None:
-            self._beside.leave()
-            self._joined = None
+            self._encoder = self._slices = None
 
     def _open(self, plan: Plan) -> PartEncoder:
-        RUN.enter("encoding")
+        self._run.enter("encoding")
         require_same(tuple(plan.versions.items()))
-        helpers = self._helpers(plan)
-        threads = self._threads or default_threads(self._sources)
+        with _OPENING:
+            key = self._run.run_id, plan.fingerprint
+            self._slices = _SLICES.get(key) or SliceEncoder(
+                sources=self._sources,
+                plan=plan,
+                options=self._options,
+                run=self._run,
+                threads=self._threads,
+                encoders=self._encoders,
+            )
+            _SLICES[key] = self._slices
         return PartEncoder(
+            self._slices,
             sources=self._sources,
-            output=self._output.url,
             plan=plan,
             options=self._options,
-            threads=max(threads - helpers.threads, 1) if helpers else threads,
-            encoders=self._encoders,
-            processes=helpers.count + 1 if helpers else 1,
-            helpers=helpers,
+            run=self._run,
         )
 
-    def _helpers(self, plan: Plan) -> Helpers | None:
-        if self._beside is None:
-            return RUN.helpers
-        if self._joined is None:
-            self._joined = self._beside.join(plan)
-        return self._joined
-
-    def _count(self, result: PartResult) -> PartResult:
-        assert self._encoder is not None  # it made the result
-        self._metrics.add(result, self._encoder.spent.pop((result.split, result.part)))
+    def _count(self, result: PartResult, spent: Spent) -> PartResult:
+        self._run.add(result, kept=spent.kept)
+        self._metrics.add(result, spent)
         return result
 
 
@@ -143,7 +134,7 @@ class _PartMetrics:
         self._images_kept = counter("images_kept")  # of the kept parts, written or rejected
         self._written, self._rejected = counter("images_written"), counter("images_rejected")
         self._in, self._out = counter("bytes_in"), counter("bytes_out")
-        self._read_retries, self._write_retries = counter("read_retries"), counter("write_retries")
+        self._retries = counter("retries")
         self._reasons = {reason.value: counter(f"rejected_{reason.value.lower()}") for reason in Reason}
         self._fixes = {name: counter(f"fix_{name}") for name in FIXES}
         self._times = {
@@ -160,8 +151,7 @@ class _PartMetrics:
         for counters, counts in ((self._reasons, part.rejected), (self._fixes, part.fixes)):
             for name, count in counts.items():
                 counters[name].inc(count)
-        self._read_retries.inc(spent.read_retries)
-        self._write_retries.inc(spent.write_retries)
+        self._retries.inc(retry.take_retries())
         if spent.kept:
             self._images_kept.inc(part.records + rejected)
             times = "finished by an earlier run"

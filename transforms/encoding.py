@@ -1,16 +1,17 @@
 """References to a finished part: the job's hot path, without Beam.
 
-A thread a part looks for what an earlier run left, puts the part's references into the order of their hashes, collects their
-slices in that order and writes. The one decision: ``PartEncoder`` keeps the next parts in flight while one is written, so that
-the threads that encode never idle between parts, nor while a bucket answers.
+One thread per part looks for a sidecar that an earlier run left, sorts the part's references by their hashes,
+collects their slices in that order and writes. ``PartEncoder`` keeps the next parts in flight while one is written,
+so that the threads that encode never idle between parts, nor while a bucket answers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO, cast
@@ -19,140 +20,78 @@ from shardfeed import storage
 from shardfeed.checksums import crc32c
 from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.hashing import MASK128, hash64
-from shardfeed.storage import retry
 from transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from transforms.images.process import PixelStats
 from transforms.options import BuildOptions
 from transforms.parts import Sidecar, commit_part, find_part
 from transforms.reconciling import ENGINE_FAULT
-from transforms.run_state import RUN, HelperGoneError, Helpers, Made
+from transforms.run_state import Run
 from transforms.slices import Slice, SliceEncoder
 from transforms.spent import Spent
 
 MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
 REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each costs three answers of a bucket in turn
-_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
 
-
-@dataclass(eq=False, slots=True)
-class _InFlight:
-    """A part that is being made, ``here`` or by a helper."""
-
-    split: str
-    part: int
-    packed: Sequence[bytes]
-    made: Made
-    here: bool
+Made = Future[tuple[PartResult, Spent]]
+"""A part that is being made, and what it took."""
 
 
 class PartEncoder:
-    """Makes parts with ``threads`` threads (0 = by default) and, where it may, with ``helpers``.
+    """Makes the parts of ``plan`` with the threads of ``slices``, in the run's output.
 
-    ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
-    ``processes``: how many on this machine share its cores and the budgets of memory; the copies in one process share threads and
-    budgets anyway. ``spent``: what each part took, for the caller to take out. Not thread-safe itself: one caller submits and
-    collects. Close it to end its threads.
+    Not thread-safe itself: one caller submits and collects. Close it to end its threads; ``slices`` stays the caller's.
     """
 
     def __init__(
-        self,
-        *,
-        sources: Sequence[str],
-        output: str,
-        plan: Plan,
-        options: BuildOptions,
-        threads: int,
-        encoders: int = 0,
-        processes: int = 1,
-        helpers: Helpers | None = None,
+        self, slices: SliceEncoder, *, sources: Sequence[str], plan: Plan, options: BuildOptions, run: Run
     ) -> None:
-        self._slices = SliceEncoder.shared(
-            sources=list(sources), plan=plan, options=options, threads=threads, encoders=encoders, processes=processes
-        )
-        self._sources, self._store = sources, storage.open_store(output)
-        self._plan, self._options = plan, options
-        # One ahead on a disk, so that the pool has work while a part is written; more where a small part cannot feed all threads.
-        self._ahead = max(REMOTE_PARTS if storage.is_remote(output) else 1, self._slices.threads // 4)
-        self._parts = ThreadPoolExecutor(self._ahead + 1, thread_name_prefix="part")
-        self._helpers = helpers
-        if helpers:
-            helpers.take_over()
-        self._in_flight: list[_InFlight] = []
-        self.spent: dict[tuple[str, int], Spent] = {}
+        self._slices, self._sources, self._store = slices, sources, storage.open_store(run.output)
+        self._plan, self._options, self._run = plan, options, run
+        # One ahead on a disk, so that the pool has work while a part is written; more if a small part cannot feed all threads.
+        self.ahead = max(REMOTE_PARTS if storage.is_remote(run.output) else 1, slices.threads // 4)
+        self._parts = ThreadPoolExecutor(self.ahead + 1, thread_name_prefix="part")
+        self._in_flight: list[Made] = []
 
     def close(self) -> None:
         """Ends the threads; parts in flight are dropped."""
         self._parts.shutdown(wait=True, cancel_futures=True)
-        self._slices.close()
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
-        """Makes a part with this encoder's own threads; ``packed``: batches of its references."""
+        """Makes a part; ``packed``: batches of its references.
+
+        The future raises UsageError if two roots hold the same key, IncompleteError if a root's key came twice.
+        """
         return self._parts.submit(self._make_part, split, part, packed)
 
-    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
-        """(bytes of the record, None) or (0, reason of the reject) of an image, encoded as in a build but not written."""
-        done = self._slices.encode_slice([ref])
-        return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
-
-    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[PartResult]:
-        """Takes a part on; yields the parts that are finished by then, this one perhaps later (see ``flush``).
-
-        Raises:
-            UsageError: two roots hold the same key.
-            IncompleteError: a root's key came twice.
-        """
-        self._in_flight.append(self._send(split, part, packed))
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, Spent]]:
+        """Begins a part; yields the parts that are finished by then, this one perhaps later (see ``flush``)."""
+        self._in_flight.append(self.begin(split, part, packed))
         yield from self._finished(0.0)
-        while not self._has_room():
-            yield from self._finished(_LOOK_SECONDS)
+        while len(self._in_flight) > self.ahead:
+            yield from self._finished(LOOK_SECONDS)
 
-    def flush(self) -> Iterator[PartResult]:
+    def flush(self) -> Iterator[tuple[PartResult, Spent]]:
         """The parts still in flight."""
         while self._in_flight:
-            yield from self._finished(_LOOK_SECONDS)
+            yield from self._finished(LOOK_SECONDS)
 
-    def _send(self, split: str, part: int, packed: Sequence[bytes]) -> _InFlight:
-        made = self._helpers.submit(self._plan, split, part, packed) if self._helpers is not None else None
-        if made is None:
-            return _InFlight(split, part, packed, self.begin(split, part, packed), here=True)
-        return _InFlight(split, part, packed, made, here=False)
-
-    def _has_room(self) -> bool:
-        here = sum(flight.here for flight in self._in_flight)
-        return here <= self._ahead or (self._helpers is not None and self._helpers.has_room())
-
-    def _finished(self, seconds: float) -> Iterator[PartResult]:
-        """What is finished within so many seconds from now; counts what was made here (a helper's parts are counted already)."""
-        RUN.check()
-        wait([flight.made for flight in self._in_flight], seconds, FIRST_COMPLETED)
-        still = []
-        for flight in self._in_flight:
-            if not flight.made.done():
-                still.append(flight)
-            elif isinstance(flight.made.exception(), HelperGoneError):
-                flight.made, flight.here = self.begin(flight.split, flight.part, flight.packed), True
-                still.append(flight)
-        done = [flight for flight in self._in_flight if flight not in still]
-        self._in_flight = still
-        for flight in done:
-            result, spent = flight.made.result()
-            if flight.here:
-                RUN.add(result, kept=spent.kept)
-            self.spent[result.split, result.part] = spent
-            yield result
+    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, Spent]]:
+        """The parts that are finished within so many seconds from now."""
+        self._run.check()
+        done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
+        ended = [made for made in self._in_flight if made in done]
+        self._in_flight = [made for made in self._in_flight if made not in done]
+        for made in ended:
+            yield made.result()
 
     def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
         """(result, what it took) of one part, from the look for its sidecar to its commit."""
-        began = retry.waits()  # of this thread: images are read by others
         found = find_part(self._store, self._plan.fingerprint, split, part)
-        looked = retry.waits()
         if found is not None:
-            return found.result, Spent(read_retries=looked - began, kept=True)
+            return found.result, Spent(kept=True)
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        result, spent = self._finish(split, part, self._slices.encode(ordered))
-        spent.read_retries += looked - began
-        spent.write_retries += retry.waits() - looked
-        return result, spent
+        return self._finish(split, part, self._slices.encode(ordered))
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """References as their records shall lie in the part."""
@@ -176,7 +115,7 @@ class PartEncoder:
         merged, sizes, crc, size = Slice(), [], 0, 0
         with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
             for done in slices:
-                RUN.check()  # after the slice: one ends early only when the flag is up
+                self._run.check()  # after the slice: one ends early only when the flag is up
                 for record in done.records:
                     spool.write(record)
                     crc = crc32c(record, crc)
@@ -213,3 +152,34 @@ def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int
         tuple(map(sum, zip(*(s.sums for s in stats), strict=True))),
         tuple(map(sum, zip(*(s.squares for s in stats), strict=True))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an encoder needs besides the plan; ``processes`` on this machine share its cores and its budgets of memory."""
+
+    sources: Sequence[str]
+    options: BuildOptions
+    run: Run
+    threads: int
+    processes: int = 1
+
+
+@contextlib.contextmanager
+def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
+    """An encoder with threads of its own, which end with the block."""
+    sources, options, run = settings.sources, settings.options, settings.run
+    slices = SliceEncoder(
+        sources=sources,
+        plan=plan,
+        options=options,
+        run=run,
+        threads=settings.threads,
+        processes=settings.processes,
+    )
+    encoder = PartEncoder(slices, sources=sources, plan=plan, options=options, run=run)
+    try:
+        yield encoder
+    finally:
+        encoder.close()
+        slices.close()

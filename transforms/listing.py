@@ -14,18 +14,16 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
-from shardfeed.storage import retry
 from shardfeed.storage.base import Listed, Stat
 from transforms.elements import ImageRef, RefBatch, add_into, pack_ref
 from transforms.images.suffixes import IMAGE_SUFFIXES
 from transforms.input_roots import InputRoot, glob_regex
 from transforms.labels import Faulty
-from transforms.run_state import RUN
 from transforms.side_by_side import REQUESTS
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
@@ -58,10 +56,13 @@ def _is_hidden(key: bytes) -> bool:
     return key.startswith(b".") or b"/." in key
 
 
-def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBatch]:
+def list_section(
+    root: InputRoot, index: int, section: bytes, check: Callable[[], None] = lambda: None
+) -> Iterator[RefBatch]:
     """Batches of the candidates in one section of a root, the last (always there) with what was skipped.
 
-    Before the last, batches of class folders that are faulty (see ``transforms.labels.FOLDER_FAULTS``).
+    Before the last, batches of class folders that are faulty (see ``transforms.labels.FOLDER_FAULTS``). ``check`` is called
+    before each full batch; it raises to end the listing.
     """
     globs = [glob_regex(glob) for glob in root.globs]
     folders = None if globs else _ClassFolders(root)
@@ -82,7 +83,7 @@ def list_section(root: InputRoot, index: int, section: bytes) -> Iterator[RefBat
             )
         packed.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
         if len(packed) == BATCH_REFS:
-            RUN.check()
+            check()
             yield RefBatch("", b"".join(packed))
             packed = []
     if folders is not None:
@@ -138,33 +139,37 @@ def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
         yield from ((index, section) for section in storage.open_source(root.url).sections())
 
 
-def list_sections(roots: tuple[InputRoot, ...], sections: Iterable[Section]) -> Iterator[tuple[Section, RefBatch]]:
-    """Batches and the section of each: of folders one section after another, of buckets side by side, since a page of a thousand
-    names takes as long as hundreds of images. Requests that were tried again count as the caller's (``retry.waits``).
+def list_sections(
+    roots: tuple[InputRoot, ...], sections: Iterable[Section], check: Callable[[], None] = lambda: None
+) -> Iterator[RefBatch]:
+    """Batches of all sections. Folders on a disk are listed one after another.
+
+    Folders of buckets are listed side by side, since a page of a thousand names takes as long as hundreds of images.
+    ``check`` is called now and then; it raises to end the listing.
     """
     remote = []
     for index, section in sections:
         if storage.is_remote(roots[index].url):
             remote.append((index, section))
         else:
-            yield from (((index, section), batch) for batch in list_section(roots[index], index, section))
+            yield from list_section(roots[index], index, section, check)
     if remote:
-        yield from _list_side_by_side(roots, remote)
+        yield from _list_side_by_side(roots, remote, check)
 
 
-def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) -> Iterator[tuple[Section, RefBatch]]:
-    found: queue.SimpleQueue[tuple[Section, RefBatch] | Future[int]] = queue.SimpleQueue()
+def _list_side_by_side(
+    roots: tuple[InputRoot, ...], sections: list[Section], check: Callable[[], None]
+) -> Iterator[RefBatch]:
+    found: queue.SimpleQueue[RefBatch | Future[None]] = queue.SimpleQueue()
     room = threading.Semaphore(2 * REQUESTS)  # a folder may have more batches than fit in memory
     closed = threading.Event()
 
-    def run(index: int, section: bytes) -> int:
-        before = retry.waits()
-        for batch in list_section(roots[index], index, section):
+    def run(index: int, section: bytes) -> None:
+        for batch in list_section(roots[index], index, section, check):
             room.acquire()
             if closed.is_set():
                 break
-            found.put(((index, section), batch))
-        return retry.waits() - before
+            found.put(batch)
 
     pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="list")
     try:
@@ -172,23 +177,23 @@ def _list_side_by_side(roots: tuple[InputRoot, ...], sections: list[Section]) ->
             pool.submit(run, *section).add_done_callback(found.put)
         left = len(sections)
         while left:
-            RUN.check()
+            check()
             try:
                 item = found.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(item, tuple):
+            if isinstance(item, Future):
+                item.result()
+                left -= 1
+            else:
                 room.release()
                 yield item
-            else:
-                retry.add_waits(item.result())
-                left -= 1
     finally:  # also when one failed, or nobody wants the rest
         closed.set()
         room.release(REQUESTS)
-        pool.shutdown(wait=not RUN.stop.is_set(), cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # an answer that is on its way may take minutes
 
 
 def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
     """The whole listing, in any order: what the launcher uses to see whether an input changed."""
-    return (batch for _, batch in list_sections(roots, sections_of(roots)))
+    return list_sections(roots, sections_of(roots))

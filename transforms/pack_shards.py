@@ -9,8 +9,7 @@ from apache_beam.pvalue import PCollection
 
 from transforms import types  # noqa: F401 (registers the coders)
 from transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
-from transforms.packing import shard_plans
-from transforms.plan import shards_for_bytes
+from transforms.packing import part_file, plan_shards
 from transforms.side_inputs import AsSingleton
 
 
@@ -36,7 +35,7 @@ class PackShards(beam.PTransform[Any, Any]):
 
 
 def _size_of(part: PartResult) -> tuple[str, PartFile]:
-    return part.split, PartFile(part.part, part.bytes, part.records, part.crc32c)
+    return part.split, part_file(part)
 
 
 class _Pack(beam.DoFn):
@@ -44,7 +43,5 @@ class _Pack(beam.DoFn):
         self._shard_bytes = shard_bytes
 
     def process(self, grouped: tuple[str, Iterable[PartFile]], plan: Plan, _verdict: Verdict) -> Iterable[ShardPlan]:
-        split, parts = grouped[0], list(grouped[1])
-        size, records = sum(part.bytes for part in parts), sum(part.records for part in parts)
-        count = plan.splits[split].shards or shards_for_bytes(size, records, self._shard_bytes)
-        return shard_plans(split, parts, count)
+        split, parts = grouped
+        return plan_shards(split, list(parts), plan, self._shard_bytes)

@@ -7,9 +7,10 @@ Parts are taken largest first and each goes to the lightest shard, so no shard e
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from transforms.elements import PartFile, ShardPlan
+from transforms.elements import PartFile, PartResult, Plan, ShardPlan
+from transforms.plan import shards_for_bytes
 
 
 def pack(parts: Iterable[PartFile], shards: int) -> list[tuple[PartFile, ...]]:
@@ -25,7 +26,13 @@ def pack(parts: Iterable[PartFile], shards: int) -> list[tuple[PartFile, ...]]:
     return [tuple(sorted(packed, key=lambda p: p.part)) for packed in bins]
 
 
-def shard_plans(split: str, parts: Iterable[PartFile], shards: int) -> list[ShardPlan]:
-    """The shards of one split."""
-    packed = pack(parts, shards)
+def part_file(part: PartResult) -> PartFile:
+    """What packing needs to know of a part."""
+    return PartFile(part.part, part.bytes, part.records, part.crc32c)
+
+
+def plan_shards(split: str, parts: Sequence[PartFile], plan: Plan, shard_bytes: int) -> list[ShardPlan]:
+    """The shards of one split: as many as ``--num_shards`` fixes, else as many as its exact bytes ask for."""
+    size, records = sum(part.bytes for part in parts), sum(part.records for part in parts)
+    packed = pack(parts, plan.splits[split].shards or shards_for_bytes(size, records, shard_bytes))
     return [ShardPlan(split, index, len(packed), parts) for index, parts in enumerate(packed)]

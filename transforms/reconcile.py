@@ -11,7 +11,7 @@ from transforms import types  # noqa: F401 (registers the coders)
 from transforms.adding_up import add_up
 from transforms.elements import Counts, PartResult, Plan, Totals, Verdict
 from transforms.reconciling import RejectLimit, counts_of, judge, sum_counts
-from transforms.run_state import RUN
+from transforms.run_state import Run
 from transforms.side_inputs import AsSingleton
 
 
@@ -22,13 +22,14 @@ class Reconcile(beam.PTransform[Any, Any]):
     totals: PCollection[Totals]
     plan: PCollection[Plan]
     limit: RejectLimit
+    run: Run
 
     def expand(self, parts: PCollection[PartResult]) -> PCollection[Verdict]:
         return (
             parts
             | "CountParts" >> beam.Map(counts_of).with_output_types(Counts)
             | "AddUp" >> add_up(Counts, sum_counts)
-            | "Judge" >> beam.ParDo(_Judge(self.limit), AsSingleton(self.totals), AsSingleton(self.plan))
+            | "Judge" >> beam.ParDo(_Judge(self.limit, self.run), AsSingleton(self.totals), AsSingleton(self.plan))
         )
 
     def display_data(self) -> dict[str, Any]:
@@ -38,9 +39,9 @@ class Reconcile(beam.PTransform[Any, Any]):
 
 
 class _Judge(beam.DoFn):
-    def __init__(self, limit: RejectLimit) -> None:
-        self._limit = limit
+    def __init__(self, limit: RejectLimit, run: Run) -> None:
+        self._limit, self._run = limit, run
 
     def process(self, counts: Counts, totals: Totals, plan: Plan) -> Iterable[Verdict]:
-        RUN.enter("publishing")
+        self._run.enter("publishing")
         return [judge(counts, totals, plan, self._limit)]

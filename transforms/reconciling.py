@@ -113,6 +113,17 @@ def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Ver
     return Verdict(0, "", counts)
 
 
+def require_good(verdict: Verdict) -> None:
+    """Raises the error of a verdict that does not let the parts become a dataset.
+
+    Raises:
+        IncompleteError: images were lost or doubled.
+        TooManyRejectsError: too many rejects, or none left of a class or split.
+    """
+    if verdict.code:
+        raise (TooManyRejectsError if verdict.code == TooManyRejectsError.code else IncompleteError)(verdict.message)
+
+
 def _lost(counts: Counts, totals: Totals) -> str:
     for name, split in totals.splits.items():
         images, key_sum = counts.images.get(name, 0), counts.key_sums.get(name, 0)

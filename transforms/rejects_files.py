@@ -13,14 +13,21 @@ from shardfeed import naming, storage
 from shardfeed.checksums import crc32c
 from shardfeed.errors import IncompleteError
 from shardfeed.storage.base import Store
-from transforms.elements import FileResult, RejectsPlan
+from transforms.elements import FileResult, RejectsPlan, Verdict
 from transforms.parts import read_sidecar
 
 LINES_A_FILE = 100_000  # about 10 MB
 
 
-def plan_rejects(by_part: Iterable[tuple[str, int, int]], lines: int = LINES_A_FILE) -> list[RejectsPlan]:
-    """Which part's rejects go to which file; ``by_part``: (split, part, rejects), in order."""
+def plan_rejects(verdict: Verdict) -> list[RejectsPlan]:
+    """Which part's rejects go to which file. None if images were lost: then no reject is the reason of the failure."""
+    if verdict.code == IncompleteError.code:
+        return []
+    return cut_files(verdict.counts.rejects_by_part, LINES_A_FILE)
+
+
+def cut_files(by_part: Iterable[tuple[str, int, int]], lines: int) -> list[RejectsPlan]:
+    """Files of ``lines`` rejects each; ``by_part``: (split, part, rejects), in order."""
     files: list[list[tuple[str, int, int, int]]] = []
     room = 0
     for split, part, count in by_part:
@@ -35,9 +42,12 @@ def plan_rejects(by_part: Iterable[tuple[str, int, int]], lines: int = LINES_A_F
     return [RejectsPlan(naming.rejects_name(i, len(files)), tuple(slices)) for i, slices in enumerate(files)]
 
 
-def write_rejects(store: Store, fingerprint: str, plan: RejectsPlan, *, folder: str) -> FileResult:
-    """Publishes one rejects file below ``folder`` ("" = the output itself); create-only, so a rerun confirms it."""
-    name = f"{folder}/{plan.file}" if folder else plan.file
+def write_rejects(store: Store, fingerprint: str, plan: RejectsPlan, verdict: Verdict) -> FileResult:
+    """Publishes one rejects file: in the output itself, or below ``_parts/`` if the verdict ends the build.
+
+    Create-only, so a rerun confirms it.
+    """
+    name = f"{naming.work_folder(fingerprint)}/rejects/{plan.file}" if verdict.code else plan.file
     lines = []
     for split, part, skip, take in plan.slices:
         sidecar = read_sidecar(store, fingerprint, split, part)
@@ -50,5 +60,5 @@ def write_rejects(store: Store, fingerprint: str, plan: RejectsPlan, *, folder: 
             line = json.dumps({"key": key, "reason": reason, "detail": detail}, ensure_ascii=False)
             lines.append(line + "\n")
     data = "".join(lines).encode()
-    storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=not folder)
+    storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=not verdict.code)
     return FileResult(name, len(data), crc32c(data))

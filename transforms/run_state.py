@@ -1,121 +1,83 @@
-"""What a run in this process shares with the program that started it: how far it is, and whether it shall stop.
+"""One run of a build: its name, how far it is, whether it shall stop, and why it failed.
 
-Only meaningful in process: in another process the numbers stay unread and ``stop`` stays unset, and nothing depends on
-either. Beam's own metrics cannot serve here, since the in-process engine shows none before the end.
+A ``Run`` is passed to whatever works for it. Pickled, it travels as its name and output: in the process that began the run, every
+copy is the same object, so that a step of an in-process engine reaches the run's progress and stop flag. In another process the
+copy is a run of its own, which nobody watches and nobody stops; no result depends on either. (Beam's metrics cannot serve here:
+the in-process engine shows none before the end.)
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Protocol
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from shardfeed.errors import IncompleteError, ShardfeedError
-from transforms.elements import PartResult, Plan, RefBatch
-from transforms.spent import Spent
+from shardfeed.errors import IncompleteError
+from transforms.elements import PartResult
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-Made = Future[tuple[PartResult, Spent]]  # a part, and what it took
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Why a run failed: exit code, message, and files that say more."""
+
+    code: int
+    message: str
+    files: tuple[str, ...] = ()
 
 
-class HelperGoneError(Exception):
-    """A helper did not make its part, for whatever reason; whoever makes the part in its place meets the same reason, or none."""
+class Run:
+    """``run_id`` names the run and is in no fingerprint; ``output``: where it writes.
 
-
-class Helpers(Protocol):
-    """Processes that finish parts beside this one; see ``pipeline.helpers``."""
-
-    @property
-    def count(self) -> int:
-        """Processes besides this one."""
-
-    @property
-    def threads(self) -> int:
-        """Threads that encode in them."""
-
-    def listing(self) -> Mapping[tuple[int, bytes], list[RefBatch]] | None:
-        """What a helper has listed for the graph, by (number of the root, section); None: the graph has to list by itself."""
-
-    def settle(self, fingerprint: str) -> None:
-        """The graph is about to claim the output for ``fingerprint``."""
-
-    def take_over(self) -> None:
-        """The graph is about to encode; helpers begin no more parts by themselves."""
-
-    def has_room(self) -> bool:
-        """Whether ``submit`` would take a part that nobody has begun."""
-
-    def submit(self, plan: Plan, split: str, part: int, packed: Sequence[bytes]) -> Made | None:
-        """A part that a helper has begun by itself, or is now to make; None when all have enough."""
-
-
-class WorkerHelpers(Protocol):
-    """Helpers of whichever process encodes; see ``pipeline.worker_helpers``."""
-
-    def join(self, plan: Plan) -> Helpers | None:
-        """The helpers of this process for this plan; None: it has none for it."""
-
-    def leave(self) -> None:
-        """Undoes a ``join`` that gave helpers."""
-
-
-@dataclass
-class RunState:
-    """Written by the steps, read by the progress line. ``kept``: images of parts that an earlier run had finished.
-
-    ``error``: the first failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all
-    workers wherever they are, which the launcher takes from the engine after the job's end.
+    ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had finished. ``outcome``: the first
+    failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all workers wherever they are,
+    which the launcher takes from the engine after the job's end.
     """
 
-    step: str = "starting"
-    total: int = 0
-    done: int = 0
-    kept: int = 0
-    rejected: int = 0
-    out_bytes: int = 0
-    counted: Mapping[str, int] = field(default_factory=dict)
-    error: ShardfeedError | None = None
-    helpers: Helpers | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-    _counted: set[tuple[str, int]] = field(default_factory=set)
-    _adding: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, run_id: str, output: str) -> None:
+        self.run_id, self.output = run_id, output
+        self.step = STEPS[0]
+        self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
+        self.outcome: Outcome | None = None
+        self.counted: Mapping[str, int] = {}
+        self.stop = threading.Event()
+        self._parts: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+        _RUNS[run_id, output] = self
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return _run_of, (self.run_id, self.output)
 
     def add(self, result: PartResult, *, kept: bool) -> None:
-        """A part is finished; ``kept``: by an earlier run. From any thread; a part that comes again does not count again."""
+        """Counts a finished part, once; ``kept``: an earlier run had finished it. From any thread."""
         rejected = sum(result.rejected.values())
         images = result.records + rejected
-        with self._adding:
-            if (result.split, result.part) in self._counted:
+        with self._lock:
+            if (result.split, result.part) in self._parts:
                 return
-            self._counted.add((result.split, result.part))
+            self._parts.add((result.split, result.part))
             self.kept += images * kept
             self.done += images
             self.rejected += rejected
             self.out_bytes += result.bytes
 
-    def restart(self) -> None:
-        """What was finished does not count: it was another input's."""
-        with self._adding:
-            self._counted.clear()
-            self.kept = self.done = self.rejected = self.out_bytes = 0
-
     def enter(self, step: str) -> None:
-        """The run has come to ``step``. Never back: early parts are encoded while the graph still lists."""
+        """The run has come to ``step``. It never goes back: an engine may run steps side by side."""
         if STEPS.index(step) > STEPS.index(self.step):
             self.step = step
 
-    def reset(self) -> None:
-        """As at the start of a program: a second build in one process must not inherit the first one's numbers or end."""
-        vars(self).update(vars(RunState()))
-
     def check(self) -> None:
-        """Raises IncompleteError when the run was asked to stop; cheap, called between units of work."""
+        """Raises IncompleteError if the run was asked to stop. Cheap: called between units of work."""
         if self.stop.is_set():
             raise IncompleteError("stopped before the dataset was complete; rerun the same command to carry on.")
 
 
-RUN = RunState()
+_RUNS: weakref.WeakValueDictionary[tuple[str, str], Run] = weakref.WeakValueDictionary()
+_RESTORING = threading.Lock()
+
+
+def _run_of(run_id: str, output: str) -> Run:
+    with _RESTORING:  # two steps that are unpickled side by side share one run
+        return _RUNS.get((run_id, output)) or Run(run_id, output)

@@ -11,7 +11,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from shardfeed import storage
-from shardfeed.storage import retry
 
 REQUESTS = 16  # at a time; far below the 64 connections that a process keeps
 
@@ -22,21 +21,15 @@ R = TypeVar("R")
 def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS) -> list[R]:
     """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``.
 
-    After a failure no further item is begun. Requests that were tried again count as the caller's (``retry.waits``).
+    After a failure no further item is begun.
     """
     if not storage.is_remote(url):
         return [function(item) for item in items]
 
-    def ask(item: T) -> tuple[R, int]:
-        before = retry.waits()
-        return function(item), retry.waits() - before
-
     with ThreadPoolExecutor(at_once, thread_name_prefix="requests") as pool:
-        tasks = [pool.submit(ask, item) for item in items]
+        tasks = [pool.submit(function, item) for item in items]
         _, left = wait(tasks, return_when=FIRST_EXCEPTION)
         for task in left:
             task.cancel()
         failed = next((task for task in tasks if task.done() and not task.cancelled() and task.exception()), None)
-        answers = [task.result() for task in ([failed] if failed else tasks)]
-    retry.add_waits(sum(waits for _, waits in answers))
-    return [result for result, _ in answers]
+        return [task.result() for task in ([failed] if failed else tasks)]

@@ -9,21 +9,17 @@ a fault of the store is raised, since it is not the image's.
 from __future__ import annotations
 
 import functools
-import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 from shardfeed import storage, tfrecord
 from shardfeed.errors import clip
 from shardfeed.example import encode_feature, join_features
 from shardfeed.hashing import hash64, key_hash
 from shardfeed.runtime import cores
-from shardfeed.storage import retry
 from shardfeed.storage.base import ChangedError, ChecksumError, Source
 from transforms.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from transforms.elements import ImageRef, Plan, add_into
@@ -33,7 +29,7 @@ from transforms.images.rejects import Reason, RejectError
 from transforms.labels import FOLDERS, class_of
 from transforms.machine import default_threads
 from transforms.options import BuildOptions
-from transforms.run_state import RUN
+from transforms.run_state import Run
 from transforms.spent import Spent
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
@@ -71,30 +67,22 @@ class SliceEncoder:
     """Makes slices with ``threads`` threads (0 = by default), for any number of parts at a time.
 
     ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
-    ``processes``: how many on this machine share its cores and the budgets of memory. Close it to end its threads.
-
-    ``shared`` gives all of a process who encode the same the same one: an engine may run several copies of a step in it.
+    ``processes``: how many on this machine share its cores and the budgets of memory. Its threads end when ``run`` is stopped and
+    nobody holds it any more, or with ``close``.
     """
 
-    _open: ClassVar[list[tuple[dict[str, Any], weakref.ref[SliceEncoder]]]] = []  # one that nobody closed is nobody's
-    _opening: ClassVar[threading.Lock] = threading.Lock()
-
-    @classmethod
-    def shared(cls, **settings: Any) -> SliceEncoder:
-        """The one with these settings, the constructor's, of this process; each who asked closes it."""
-        with cls._opening:
-            for others, one in cls._open:
-                if others == settings and (shared := one()) is not None:
-                    shared._users += 1
-                    return shared
-            made = cls(**settings)
-            cls._open.append((settings, weakref.ref(made)))
-            return made
-
     def __init__(
-        self, *, sources: Sequence[str], plan: Plan, options: BuildOptions, threads: int, encoders: int, processes: int
+        self,
+        *,
+        sources: Sequence[str],
+        plan: Plan,
+        options: BuildOptions,
+        run: Run,
+        threads: int,
+        encoders: int = 0,
+        processes: int = 1,
     ) -> None:
-        self._users = 1
+        self._stop = run.stop
         self._sources: list[Source] = [storage.open_source(url) for url in sources]
         self._options = options
         self._by_folders = options.splits == FOLDERS
@@ -114,12 +102,7 @@ class SliceEncoder:
         self._pixel_budget = Budget(PIXEL_BUDGET // processes)
 
     def close(self) -> None:
-        """Ends the threads, with the last who closes it; slices that wait for one are dropped."""
-        with self._opening:
-            self._users -= 1
-            if self._users:
-                return
-            self._open[:] = [(settings, one) for settings, one in self._open if one() not in (None, self)]
+        """Ends the threads; slices that wait for one are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._encoders is not None:
             self._encoders.shutdown(wait=True, cancel_futures=True)
@@ -141,11 +124,16 @@ class SliceEncoder:
         """One slice, read and encoded by the calling thread."""
         out = Slice()
         for ref in refs:
-            if RUN.stop.is_set():
+            if self._stop.is_set():
                 break  # the part's thread sees the flag too, and drops the part
             with self._source_budget.hold(ref.stat.size):
                 self._add(ref, self._fetch(ref, out.spent), out)
         return out
+
+    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
+        """(bytes of the record, None) or (0, reason of the reject) of an image, encoded as in a build but not written."""
+        done = self.encode_slice([ref])
+        return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
 
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
@@ -154,7 +142,7 @@ class SliceEncoder:
         self._source_budget.take(size)
         try:
             out = Slice()
-            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not RUN.stop.is_set()]
+            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not self._stop.is_set()]
             return self._encoders.submit(self._encode_fetched, fetched, size, out)
         except BaseException:
             self._source_budget.give(size)
@@ -163,7 +151,7 @@ class SliceEncoder:
     def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int, out: Slice) -> Slice:
         try:
             for ref, data in fetched:
-                if RUN.stop.is_set():
+                if self._stop.is_set():
                     break
                 self._add(ref, data, out)
             return out
@@ -210,7 +198,7 @@ class SliceEncoder:
             ref.key.decode("utf-8")
         except UnicodeDecodeError:
             return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
-        began, waits = time.perf_counter(), retry.waits()
+        began = time.perf_counter()
         try:
             check_size(ref.stat.size)
             data = self._sources[ref.root].read(ref.key, ref.stat)
@@ -224,7 +212,6 @@ class SliceEncoder:
             return RejectError(Reason.CHECKSUM, str(error))
         finally:
             spent.read += time.perf_counter() - began
-            spent.read_retries += retry.waits() - waits
 
 
 @functools.lru_cache(maxsize=1024)

@@ -6,19 +6,17 @@ threads count. In no file: a part's bytes and sidecar must not depend on the clo
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Spent:
-    """Bytes of sources, requests tried again, and seconds of threads: reading, decoding to resizing, encoding, writing.
+    """Bytes of sources, and seconds of threads: reading, decoding to resizing, encoding, writing.
 
     ``kept``: an earlier run had finished the part, which only had to be found.
     """
 
     bytes_in: int = 0
-    read_retries: int = 0
-    write_retries: int = 0
     read: float = 0.0
     decode: float = 0.0
     encode: float = 0.0
@@ -28,13 +26,7 @@ class Spent:
     def add(self, other: Spent) -> None:
         """Adds another's sums to these."""
         self.bytes_in += other.bytes_in
-        self.read_retries += other.read_retries
-        self.write_retries += other.write_retries
         self.read += other.read
         self.decode += other.decode
         self.encode += other.encode
         self.write += other.write
-
-    def to_raw(self) -> list[float]:
-        """For JSON; ``Spent(*raw)`` gives it back."""
-        return list(astuple(self))

@@ -39,32 +39,34 @@ _LOG = logging.getLogger("shardfeed")
 _last_said = -math.inf  # on ``clock``
 
 
-class _Counts(threading.local):
-    waits = attempts = 0
+class _Thread(threading.local):
+    attempts = 0
 
 
-_COUNTS = _Counts()
+_THREAD = _Thread()
+_counting = threading.Lock()
+_retries = 0
 
 
 def wait(pause: float) -> None:
     """Waits before another attempt."""
-    _COUNTS.waits += 1
+    global _retries
+    with _counting:
+        _retries += 1
     sleep(pause)
 
 
-def waits() -> int:
-    """How often this thread has waited so far: the caller's difference is what one call needed."""
-    return _COUNTS.waits
-
-
-def add_waits(count: int) -> None:
-    """Counts for this thread what others waited in its place."""
-    _COUNTS.waits += count
+def take_retries() -> int:
+    """Number of requests that this process has tried again since the last call, whichever thread made them."""
+    global _retries
+    with _counting:
+        taken, _retries = _retries, 0
+    return taken
 
 
 def attempts() -> int:
     """How many attempts this thread's last call made."""
-    return _COUNTS.attempts
+    return _THREAD.attempts
 
 
 def pause_after(attempt: int) -> float:
@@ -76,7 +78,7 @@ def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception
     """The result of ``action``, tried again after failures that ``is_transient``; the last failure passes."""
     began = clock()
     for attempt in itertools.count(1):
-        _COUNTS.attempts = attempt
+        _THREAD.attempts = attempt
         try:
             return action()
         except Exception as error:

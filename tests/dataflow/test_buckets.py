@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, covers
+from pipeline.engine import Engine
 from shardfeed.errors import UsageError
 from tests.fakes.gcs_objects import Refusal
 from tests.fakes.gcs_requests import Request
@@ -77,7 +78,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
 
 def check(*flags: str, anywhere: bool = False, staged: str = "temp_location") -> None:
     config = BuildConfig(
-        inputs=("gs://photos/in",), output="gs://data/out", runner="DataflowRunner", beam_args=(*CLOUD, *flags)
+        inputs=("gs://photos/in",), output="gs://data/out", engine=Engine("DataflowRunner", (*CLOUD, *flags))
     )
     check_buckets(config, region="us-central1", temp={staged: "gs://scratch/tmp"}, anywhere=anywhere)
 

@@ -133,8 +133,7 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
     over = threading.Event()
     cloud.service.counters = {
-        "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "read_retries": 7,
-        "list_retries": 2,
+        "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "retries": 9,
     }  # fmt: skip
     cloud.service.asked_for_metrics = over.set
     cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")

@@ -13,6 +13,7 @@ from apache_beam.utils import retry as beam_retry
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import check_options
 from pipeline.dataflow_failures import explain_refusal
+from pipeline.engine import Engine
 from shardfeed.errors import UsageError
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
@@ -154,12 +155,8 @@ def test_an_option_that_cannot_be_right_is_refused(
 
 def check_image(image: str) -> None:
     args = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
-    config = BuildConfig(
-        inputs=("gs://photos",),
-        output="gs://data/out",
-        runner="DataflowRunner",
-        beam_args=(*args, f"--sdk_container_image={image}"),
-    )
+    engine = Engine("DataflowRunner", (*args, f"--sdk_container_image={image}"))
+    config = BuildConfig(inputs=("gs://photos",), output="gs://data/out", engine=engine)
     check_options(config, project="my-project", region="us-central1", temp={})
 
 

@@ -6,13 +6,14 @@ import pytest
 
 from pipeline.config import BuildConfig
 from pipeline.dataflow_checks import STAGED_FLAGS, check_options
+from pipeline.engine import Engine
 from shardfeed.errors import UsageError
 
 CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
 
 
 def check(flag: str, url: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> None:
-    config = BuildConfig(inputs=(source,), output=out, runner="DataflowRunner", beam_args=CLOUD)
+    config = BuildConfig(inputs=(source,), output=out, engine=Engine("DataflowRunner", CLOUD))
     check_options(config, project="my-project", region="us-central1", temp={flag: url})
 
 

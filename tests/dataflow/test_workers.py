@@ -6,6 +6,7 @@ import pytest
 from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
 
 from pipeline.dataflow_workers import NEEDED, Machine, choose_workers, encode_threads, job_name_of, parse_machine_type
+from pipeline.engine import Engine
 from pipeline.engine_options import EngineOptions
 
 GIB = 2**30
@@ -74,11 +75,10 @@ def test_a_machine_of_unknown_size_is_left_to_dataflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "asked", "threads"),
-    [("DataflowRunner", 0, 8), ("DataflowRunner", 12, 12), ("FnApiRunner", 0, 0), ("a.b.dataflowrunner", 0, 8)],
+    ("runner", "asked", "threads"), [("DataflowRunner", None, 8), ("DataflowRunner", 12, 12), ("FnApiRunner", None, 0)]
 )
-def test_a_process_on_dataflow_has_eight_threads_unless_told(engine: str, asked: int, threads: int) -> None:
-    assert encode_threads(engine, asked) == threads
+def test_a_process_on_dataflow_has_eight_threads_unless_told(runner: str, asked: int | None, threads: int) -> None:
+    assert encode_threads(Engine(runner), asked) == threads
 
 
 @pytest.mark.parametrize(

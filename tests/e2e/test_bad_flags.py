@@ -123,6 +123,16 @@ def test_an_engine_that_gives_wrong_results(case: Case) -> None:
     )
 
 
+def test_a_mode_that_waits_for_ever_for_a_worker_that_died(case: Case) -> None:
+    case.fails(
+        2,
+        "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes dies. "
+        "Leave out --runner DirectRunner and Beam's flags: a build without --runner uses all cores by itself. Or keep --runner "
+        "DirectRunner without this flag.",
+        *("--runner", "DirectRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
+    )
+
+
 def test_a_cloud_without_project_region_and_a_place_for_files(case: Case) -> None:
     case.fails(
         2,

@@ -14,16 +14,15 @@ from tests.promises import builds
 from tests.promises.builder import Ended
 from tests.promises.hooks import put
 
-WORKERS = ("--runner", "FnApiRunner", "--direct_num_workers", "2", "--direct_running_mode")
-ENGINES = ["Prism", "multi_processing", "multi_threading"]
+THREADS = ("--runner", "DirectRunner", "--direct_num_workers", "2", "--direct_running_mode", "multi_threading")
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["Prism", "threads"])
 def engine(request: pytest.FixtureRequest, prism_program: Path) -> tuple[str, ...]:
     """Flags of an engine that is part of the launcher, or its child."""
     if request.param == "Prism":
         return ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    return (*WORKERS, request.param)
+    return THREADS
 
 
 def overlook_the_dataset() -> None:

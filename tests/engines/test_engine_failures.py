@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.engine_failures import explain_engine_failure
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
 from shardfeed.storage import StorageError
 
 CONFIG = BuildConfig(
-    inputs=("in",), output="out", runner="PortableRunner", beam_args=("--job_endpoint", "localhost:8073")
+    inputs=("in",), output="out", engine=Engine("PortableRunner", ("--job_endpoint", "localhost:8073"))
 )
 DENIED = "cannot write to the output: out/_parts/CLAIM (Permission denied). Choose another --output."
 FULL = "disk full: 5 bytes of out/_parts/CLAIM cannot be written (No space left on device). Free some space."

@@ -19,7 +19,6 @@ from tests.promises import builds, disk
 ENGINES = {
     "in process": (),
     "threads": ("--direct_running_mode", "multi_threading", "--direct_num_workers", "2"),
-    "worker processes": ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
     "Prism, a worker in a thread of the launcher": ("--runner", "PrismRunner", "--prism_location", "{prism}"),
     "Prism, a worker of a pool": None,
     "Beam's job service, two workers of a pool": None,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,13 +13,10 @@ from tests.engines import servers
 from tests.engines.conftest import FLAGS
 from tests.engines.servers import Server
 from tests.engines.worker import Worker
-from tests.promises import builds, disk, hooks
+from tests.promises import builds, disk
 
-# The account of a worker, and of a helper of one: its process, that which started it, and where its code comes from.
+# The account of a worker: its process, that which started it, and where its code comes from.
 WITNESS = """
-from pipeline import helpers, worker_helpers
-helpers.cores = lambda: 2
-worker_helpers.NAME = {name!r}  # whatever other tests run beside this one
 from transforms import slices
 process = slices.process_image
 def witnessed(*args, **kwargs):
@@ -33,19 +27,11 @@ slices.process_image = witnessed
 """
 
 
-@pytest.mark.parametrize("helpers", [0, 2])
 def test_prism_with_a_worker_thread_in_the_launcher(
-    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path, helpers: int
+    prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    builds.built(
-        photos,
-        tmp_path / "out",
-        *FLAGS,
-        *engine,
-        env={"TMPDIR": str(tmp_path)},
-        hooks=[partial(hooks.helpers, helpers)],
-    )
+    builds.built(photos, tmp_path / "out", *FLAGS, *engine, env={"TMPDIR": str(tmp_path)})
     assert disk.digests(tmp_path / "out") == reference
 
 
@@ -65,7 +51,7 @@ class Encoded:
 def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
     """Has workers write down who they are; tells what they wrote."""
     log = tmp_path / "witness"
-    hook.write_text(WITNESS.format(log=str(log), name=f"witness {os.getpid()}"))
+    hook.write_text(WITNESS.format(log=str(log)))
 
     def read() -> Encoded:
         said = [line.split() for line in log.read_text().splitlines()]
@@ -92,31 +78,7 @@ def test_prism_with_a_worker_that_has_only_beam_and_the_source_package(
     assert disk.digests(tmp_path / "out") == reference
     encoded = witness()
     workers = encoded.started_by(pool.process.pid)
-    helpers = encoded.started_by(*workers)
-    assert (len(workers), len(helpers), len(encoded.who), encoded.code) == (1, 1, 2, installed(worker)), encoded
-
-
-DYING_HELPER = """
-if "helper_process" in " ".join(sys.orig_argv):
-    def die(*args, **kwargs):
-        open({log!r}, "a").close()
-        os.kill(os.getpid(), 9)
-    slices.process_image = die
-"""
-
-
-def test_a_helper_of_a_worker_that_dies_changes_nothing(
-    prism_program: Path, pool: Server, witness: Callable[[], Encoded], hook: Path, photos: Path,
-    reference: dict[str, str], tmp_path: Path,
-) -> None:  # fmt: skip
-    died = tmp_path / "died"
-    hook.write_text(hook.read_text() + DYING_HELPER.format(log=str(died)))
-    with servers.prism(prism_program, pool, tmp_path) as engine:
-        ended = builds.built(photos, tmp_path / "out", *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
-
-    assert (ended.err, disk.digests(tmp_path / "out")) == ("", reference)
-    assert died.exists()
-    assert len(witness().who) == 1
+    assert (len(workers), len(encoded.who), encoded.code) == (1, 1, installed(worker)), encoded
 
 
 def test_beams_job_service_with_workers_of_two_pools_that_have_only_beam_and_the_source_package(
@@ -136,6 +98,5 @@ def test_beams_job_service_with_workers_of_two_pools_that_have_only_beam_and_the
     assert disk.digests(tmp_path / "out") == reference
     encoded = witness()
     workers = [encoded.started_by(of.process.pid) for of in (pool, second)]
-    helpers = encoded.started_by(*itertools.chain(*workers))
-    counts = [*map(len, workers), len(helpers), len(encoded.who)]
-    assert (counts, encoded.code) == ([1, 1, 1, 3], installed(worker)), encoded
+    counts = [*map(len, workers), len(encoded.who)]
+    assert (counts, encoded.code) == ([1, 1, 2], installed(worker)), encoded

@@ -18,6 +18,7 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.silent_workers import SilentWorkers
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
@@ -95,7 +96,7 @@ class _NoCounts:
 
 def _workers(photos: Path, out: Path) -> SilentWorkers:
     where = ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL", "--environment_config=localhost:2")
-    config = BuildConfig(inputs=(str(photos),), output=str(out), runner="PortableRunner", beam_args=where)
+    config = BuildConfig(inputs=(str(photos),), output=str(out), engine=Engine("PortableRunner", where))
     return SilentWorkers(config, io.StringIO())
 
 

@@ -1,8 +1,7 @@
 """``shardfeed`` whose encoder stops at a gate: a build that is certainly in the middle of encoding.
 
-Run as a program: ``python tests/pipeline/gated.py WHERE build …``. It prints a line when it is there. ``WHERE`` = ``graph``: in
-the graph, with no helpers, after five images, until a line comes on standard input; ``start``: in a helper, while Beam is being
-imported, after forty images, for ever.
+Run as a program: ``python tests/pipeline/gated.py build …``. After five images it prints a line, and goes on when a line comes on
+standard input.
 """
 
 from __future__ import annotations
@@ -13,39 +12,17 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import cli, helper_process, helpers
+from pipeline import cli, local
 from transforms import slices
 
 FREE = 5  # images before the gate
-FREE_IN_HELPER = 40  # more than the parts that it has in hand at a time, so that one of them is made
 
 
 def main() -> int:
-    """Runs the command line with the gate in its encoder, or in its helper's."""
-    where, *argv = sys.argv[1:]
-    if where == "graph":
-        helpers.MOST_HELPERS = 0
-        close_gate(_wait_for_line, FREE)
-    else:
-        helpers.MOST_HELPERS = 1
-        helpers.cores = lambda: 2
-        helpers._PROGRAM = helpers._PROGRAM.replace("pipeline.helper_process", "tests.pipeline.gated")
-        hear, printed = helpers._Helper._hear, list[str]()
-
-        def hearing(self: Any, what: str, **said: Any) -> None:
-            hear(self, what, **said)
-            if what == "made" and not printed:
-                printed.append(what)
-                print("at the gate", flush=True)
-
-        helpers._Helper._hear = hearing
-    return cli.main([*argv, "--threads", "2"])
-
-
-def serve() -> None:
-    """A helper that stays at the gate."""
-    close_gate(threading.Event().wait, FREE_IN_HELPER)
-    helper_process.serve()
+    """Runs the command line with the gate in its encoder."""
+    local.MOST_PROCESSES = 0
+    close_gate(_wait_for_line, FREE)
+    return cli.main([*sys.argv[1:], "--threads", "2"])
 
 
 def close_gate(wait: Callable[[], object], free: int) -> None:

@@ -18,13 +18,12 @@ from pipeline.config import (
     parse_num_shards,
     read_class_list,
 )
+from pipeline.engine import Engine
 from shardfeed.errors import UsageError
 from transforms.committing import class_line
 from transforms.images.options import ImageOptions
 from transforms.input_roots import InputRoot
 from transforms.options import BuildOptions
-
-DATAFLOW = ("--project=my-project", "--region", "us-central1", "--temp_location=gs://bucket/tmp")
 
 
 def _config(**changes: Any) -> BuildConfig:
@@ -47,6 +46,13 @@ def test_roots_and_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.M
     here = os.path.realpath(tmp_path)
     assert config.roots == (InputRoot(f"{here}/in", ("*/*.jpg",)), InputRoot(f"{here}/more"))
     assert config.output == f"{here}/out"
+
+
+def test_what_ctrl_c_does_can_be_chosen() -> None:
+    elsewhere = Engine("PortableRunner", ("--job_endpoint", "host:1"))
+
+    assert _config(on_interrupt="cancel").on_interrupt == "cancel"  # which happens anyway to a build in this process
+    assert _config(engine=elsewhere, on_interrupt="detach").on_interrupt == "detach"
 
 
 def test_buckets_stay_as_they_are() -> None:
@@ -107,26 +113,16 @@ def test_buckets_stay_as_they_are() -> None:
         ({"threads": -1}, "--threads -1: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         ({"threads": 513}, "--threads 513: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         (
-            {"runner": "DaskRunner"},
+            {"engine": Engine("DaskRunner")},
             "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
             "one, and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or "
             "DataflowRunner.",
         ),
-        *(
-            (
-                {"runner": name},
-                f"--runner {name}: Beam has no such runner, or none for builds. Use DirectRunner, FnApiRunner, PrismRunner, "
-                "PortableRunner, FlinkRunner, SparkRunner or DataflowRunner; or another package's, by its full name "
-                "(my_package.MyRunner).",
-            )
-            for name in (
-                "NoSuchRunner",
-                "",
-                "direct",
-                "dataflow",
-                "TestDirectRunner",
-                "apache_beam.runners.direct.test_direct_runner.TestDirectRunner",
-            )
+        (
+            {"on_interrupt": "detach"},
+            "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "
+            "cannot be left running. Leave the option out (a build that was stopped is carried on by the same command), or use "
+            "an engine that runs elsewhere (docs/engines.md).",
         ),
         (_image(height=0), "--image_size: a side of 0 pixels; allowed are 1 to 8,192. Example: --image_size 224"),
         (

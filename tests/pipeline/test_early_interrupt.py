@@ -42,7 +42,6 @@ STOPPED = "shardfeed: stopped before build was complete; rerun the same command.
 ENGINES = {
     "in process": ("--direct_running_mode", "in_memory"),
     "threads": ("--direct_running_mode", "multi_threading"),
-    "worker processes": ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
     "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
 }
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -14,14 +14,15 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipeline.build import build
 from pipeline.config import BuildConfig
+from pipeline.graph import build
 from shardfeed.storage.base import Stat
 from transforms import types
 from transforms.assign_parts import AssignParts
 from transforms.committing import RunRecord
 from transforms.elements import Element, ImageRef, Plan, RefBatch, SplitPlan, pack_ref, unpack_refs
 from transforms.listing import BATCH_REFS
+from transforms.run_state import Run
 
 Proto = beam_runner_api_pb2.Pipeline
 
@@ -65,7 +66,7 @@ BEAMS = {
 def _proto(inputs: tuple[str, ...] = ("/in",), **options: object) -> Proto:
     config = BuildConfig(inputs=inputs, output="/out", **options)  # type: ignore[arg-type]
     pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
-    build(pipeline, config, RunRecord("run", "now", inputs, "DirectRunner"))
+    build(pipeline, config, RunRecord("run", "now", inputs, "DirectRunner"), Run("run", config.output))
     return pipeline.to_runner_api()
 
 

@@ -1,25 +1,23 @@
-"""Ctrl-C, SIGTERM and dying workers, sent to real processes in the middle of encoding."""
+"""Ctrl-C and SIGTERM, sent to real processes in the middle of encoding."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import re
-import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import shardfeed as reader
-from pipeline.interrupt import children, descendants, end_children, end_with_builds, watch_workers
+from pipeline.interrupt import children, descendants, end_children, end_with_builds
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
+from tests.promises import builds
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
@@ -43,10 +41,10 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _at_the_gate(where: str, build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+def _at_the_gate(build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
     """A build that has encoded five images and waits for a line before the next."""
     child = subprocess.Popen(
-        [sys.executable, str(GATED), where, *build],
+        [sys.executable, str(GATED), *build],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     try:
@@ -69,12 +67,12 @@ def _stop(child: subprocess.Popen[str], number: int) -> None:
     _read_until(child, STOPPING)
 
 
-@pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
+@pytest.mark.parametrize("driver", builds.DRIVERS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_stops_the_build_and_the_same_command_completes_it(
-    tmp_path: Path, build: tuple[str, ...], where: str, number: signal.Signals
+    tmp_path: Path, build: tuple[str, ...], driver: str, number: signal.Signals
 ) -> None:
-    with _at_the_gate(where, build) as child:
+    with _at_the_gate((*build, *builds.DRIVERS[driver])) as child:
         _stop(child, number)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -94,7 +92,7 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
 
 def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
     workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
-    with _at_the_gate("graph", (*build, *workers)) as child:
+    with _at_the_gate((*build, *workers)) as child:
         _stop(child, signal.SIGTERM)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -106,7 +104,7 @@ def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, buil
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate("graph", build) as child:
+    with _at_the_gate(build) as child:
         _stop(child, signal.SIGINT)
         child.send_signal(signal.SIGINT)  # and the gate stays closed
         assert child.wait(60) == 4
@@ -118,7 +116,7 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
 
 
 def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate("graph", build) as child:
+    with _at_the_gate(build) as child:
         out, err = child.communicate("open\n", timeout=60)
 
     assert (child.returncode, said(err)) == (0, "")
@@ -138,100 +136,6 @@ def test_a_signal_before_the_run_ends_with_our_message_too(tmp_path: Path, build
     assert (child.returncode, out, err) == (
         4, "", "shardfeed: stopped before build was complete; rerun the same command.\n"
     )  # fmt: skip
-
-
-MULTI_PROCESSING = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
-
-# Runs at the start of every Python process of the build; in a worker it stops the encoder before the fifth image, for ever.
-STUCK_WORKERS = """
-import itertools, os, sys
-if "pipeline.beam_worker" in sys.orig_argv:
-    from transforms import slices
-    process, count = slices.process_image, itertools.count()
-    def stuck(*args, **kwargs):
-        if next(count) >= 5:
-            with open({reached!r}, "w") as reached:
-                reached.write(f"{{os.getpid()}}\\n")
-            open({gate!r}).read()
-        return process(*args, **kwargs)
-    slices.process_image = stuck
-"""
-
-
-@contextlib.contextmanager
-def _stuck_in_a_worker(
-    tmp_path: Path, build: tuple[str, ...]
-) -> Iterator[tuple[subprocess.Popen[str], int, list[int]]]:
-    """A build in worker processes, one of them in the middle of encoding: the build, that worker, and all processes below."""
-    reached, gate, site = tmp_path / "reached", tmp_path / "gate", tmp_path / "site"
-    os.mkfifo(reached)
-    os.mkfifo(gate)
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(STUCK_WORKERS.format(reached=str(reached), gate=str(gate)))
-    child = subprocess.Popen(
-        command(*build, *MULTI_PROCESSING), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(PYTHONPATH=f"{site}:{environment()['PYTHONPATH']}"),
-    )  # fmt: skip
-    pipe = os.open(reached, os.O_RDWR)  # does not wait for a writer, who may never come
-    try:
-        assert select.select([pipe], [], [], 60)[0], "no worker came as far as encoding"
-        yield child, int(os.read(pipe, 100).split()[0]), descendants(child.pid)
-    finally:
-        os.close(pipe)
-        for pid in descendants(child.pid):  # they hold our pipes open
-            os.kill(pid, signal.SIGKILL)
-        child.kill()
-        child.communicate()
-
-
-def _left_of(pids: Iterable[int]) -> list[int]:
-    """Those that still run after all; a process that was killed may take a moment to be gone."""
-    for _ in range(500):
-        if not (left := [pid for pid in pids if _is_running(pid)]):
-            break
-        time.sleep(0.01)
-    return left
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def test_a_worker_that_is_killed_ends_the_build_and_the_same_command_completes_it(
-    tmp_path: Path, build: tuple[str, ...]
-) -> None:
-    with _stuck_in_a_worker(tmp_path, build) as (child, worker, below):
-        assert worker in below
-        os.kill(worker, signal.SIGKILL)
-        out, err = child.communicate(timeout=60)
-
-    assert (child.returncode, out) == (4, "")
-    killed = r"Worker subprocess exited with return code (137|-9)"  # by a shell that waits for it, or that became it
-    message = rf"\nshardfeed: a worker process died \({killed}\)\. Rerun the same command to carry on\.\n"
-    assert re.fullmatch(message, said(err)), err
-    assert _left_of(below) == []
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-    again = shardfeed(*build, *MULTI_PROCESSING)
-    assert (again.returncode, again.stderr) == (0, "")  # workers that have nothing to say say nothing
-    assert reader.verify(tmp_path / "out", deep=True).ok
-    assert reader.info(tmp_path / "out").splits["train"].num_records == 120
-
-
-def test_ctrl_c_ends_the_workers_which_do_not_hear_it_themselves(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _stuck_in_a_worker(tmp_path, build) as (child, worker, below):
-        (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{worker}/status").read_text(), re.MULTILINE)
-        assert int(ignored, 16) >> (signal.SIGINT - 1) & 1
-        for pid in (*below, child.pid):  # as a terminal does
-            os.kill(pid, signal.SIGINT)
-        out, err = child.communicate(timeout=60)
-
-    assert (child.returncode, out, said(err)) == (4, "", "\nshardfeed: stopped; rerun the same command to carry on.\n")
-    assert _left_of(below) == []
 
 
 def test_a_child_is_found_while_threads_end() -> None:
@@ -282,25 +186,6 @@ def test_descendants_come_the_youngest_first_whatever_they_call_themselves() -> 
     assert pids[0] == first.pid
     assert called == [name + "\n" for name in names]
     assert below == (pids[::-1], pids[:1:-1], [])
-
-
-def test_of_what_beam_says_beside_a_lost_worker_nothing_else_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "apache_beam")  # an earlier test's build may have silenced it
-    relayed = "apache_beam.runners.portability.local_job_service"
-    lines = {
-        "apache_beam.runners.worker.data_plane": "Failed to read inputs in the data plane.",
-        "apache_beam.runners.portability.fn_api_runner.worker_handlers": "Error closing worker_handler <one>",
-    }
-    with watch_workers(enabled=True):
-        for name, line in lines.items():
-            logging.getLogger(name).error(line)
-            logging.getLogger(name).error("another")
-            logging.getLogger(relayed).error(f"Worker: {line}")
-    logging.getLogger(relayed).warning("No semi_persistent_directory found")  # the filters are gone
-    assert [record.getMessage() for record in caplog.records] == [
-        *(said for line in lines.values() for said in ("another", f"Worker: {line}")),
-        "No semi_persistent_directory found",
-    ]
 
 
 def test_only_processes_of_the_run_are_ended_and_none_for_its_name() -> None:

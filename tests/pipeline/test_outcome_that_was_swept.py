@@ -10,12 +10,13 @@ import pytest
 import shardfeed as reader
 from pipeline import launch
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.summary import Summary
 from shardfeed.errors import IncompleteError
 from tests.pipeline.photos import shardfeed, write_photos
 from transforms.options import BuildOptions
 
-ENGINE = ("--direct_running_mode", "multi_processing")  # any engine that is not this process
+ENGINE = Engine("PortableRunner", ("--job_endpoint", "host:1"))  # any that does not encode in this process
 
 
 @pytest.fixture
@@ -25,8 +26,7 @@ def config(tmp_path: Path) -> BuildConfig:
         inputs=(f"{tmp_path}/in",),
         output=f"{tmp_path}/out",
         options=BuildOptions(),
-        runner="FnApiRunner",
-        beam_args=ENGINE,
+        engine=ENGINE,
     )
 
 

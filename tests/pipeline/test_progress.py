@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from pipeline import progress
 from pipeline.progress import ProgressLine, duration, human_bytes, progress_text
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 
 @pytest.mark.parametrize(
@@ -82,18 +81,17 @@ class _Stream(io.StringIO):
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(progress, "_TERMINAL_SECONDS", 0.001)
     monkeypatch.setattr(progress, "_LOG_SECONDS", 0.001)
-    RUN.reset()
-    RUN.step, RUN.total, RUN.done = "encoding", 10, 5
-    yield
-    RUN.reset()
+    run = Run("run", "/out")
+    run.step, run.total, run.done = "encoding", 10, 5
+    return run
 
 
-def test_a_log_gets_plain_lines(run: None) -> None:
+def test_a_log_gets_plain_lines(run: Run) -> None:
     stream = _Stream(terminal=False)
-    with ProgressLine(stream):
+    with ProgressLine(stream, run):
         for _ in range(2):
             assert stream.written.acquire(timeout=30)
 
@@ -103,9 +101,9 @@ def test_a_log_gets_plain_lines(run: None) -> None:
     assert "".join(lines).replace("\n", "").isprintable()
 
 
-def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: None) -> None:
+def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: Run) -> None:
     stream = _Stream(terminal=True)
-    with ProgressLine(stream):
+    with ProgressLine(stream, run):
         for _ in range(2):
             assert stream.written.acquire(timeout=30)
 
@@ -117,20 +115,20 @@ def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: 
 
 def test_no_stream_gets_nothing() -> None:
     before = threading.active_count()
-    with ProgressLine(None):
+    with ProgressLine(None, run):
         assert threading.active_count() == before
 
 
 def test_a_log_that_is_closed_before_the_first_line_is_left_alone() -> None:
     stream = _Stream(terminal=False)
-    with ProgressLine(stream):
+    with ProgressLine(stream, run):
         pass
     assert stream.getvalue() == ""
 
 
-def test_a_line_goes_to_a_real_terminal(run: None) -> None:
+def test_a_line_goes_to_a_real_terminal(run: Run) -> None:
     ours, theirs = os.openpty()
-    with open(theirs, "w") as stream, ProgressLine(stream):
+    with open(theirs, "w") as stream, ProgressLine(stream, run):
         shown = b""
         while b"encoding 5 of 10 images (50 %), 0 B" not in shown:
             shown += os.read(ours, 1_000)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import plan_command
+from pipeline import local, plan_command
 from pipeline.cli import main
 from pipeline.config import BuildConfig
 from pipeline.launch import run_build
@@ -20,7 +20,6 @@ from pipeline.sample import Calibration
 from shardfeed import naming
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError
 from tests.pipeline.photos import photo, write_photos
-from transforms import compose_shards
 from transforms.claim import DISCARDING
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
@@ -132,7 +131,7 @@ def _stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildConfig:
         raise IncompleteError("before the first shard")
 
     with monkeypatch.context() as patched:
-        patched.setattr(compose_shards, "compose_shard", stops)
+        patched.setattr(local, "compose_shard", stops)
         with pytest.raises(IncompleteError):
             run_build(config)
     return config

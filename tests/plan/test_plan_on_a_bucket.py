@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.launch import run_build
 from pipeline.plan_command import plan_build
 from pipeline.status_command import status_of
@@ -55,7 +56,7 @@ def test_requests_are_foretold(server: StrictGCS) -> None:
 
 def test_threads_that_are_too_few_for_dataflow_are_noted(server: StrictGCS) -> None:
     cloud = ("--project=my-project", "--region=us-central1", "--temp_location=gs://data/tmp")
-    there = replace(CONFIG, runner="DataflowRunner", beam_args=cloud)
+    there = replace(CONFIG, engine=Engine("DataflowRunner", cloud))
     (note,) = plan_build(there).notes
     assert note.startswith("on Dataflow 2 threads a vCPU wait 25.0 ms for an image on which it works ")
     assert (plan_build(CONFIG).notes, plan_build(replace(there, threads=64)).notes) == ([], [])

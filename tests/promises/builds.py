@@ -17,6 +17,8 @@ from typing import TypeVar
 from tests.promises.builder import ADDRESS, Ended, Request, ask
 
 ROOT = Path(__file__).parents[2]
+DIRECT = ("--runner", "DirectRunner")
+DRIVERS = {"local": (), "DirectRunner": DIRECT}
 
 # Libraries of Beam's start threads of their own when they are loaded, which a process that forks must not have.
 _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import functools
 import os
 import random
 import resource
 import signal
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,13 +22,22 @@ from shardfeed import storage
 from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_source import LocalSource
 from tests.promises.builder import Request, ask
-from transforms.run_state import RUN
 
 
 def put(owner: object, name: str, value: object) -> None:
     """Puts ``value`` in place of what is there; of a name that is gone, a hook would change nothing without a word."""
     assert hasattr(owner, name), f"{owner} has no {name} to replace"
     setattr(owner, name, value)
+
+
+def put_in_both_drivers(name: str, value: object) -> None:
+    """Puts ``value`` in place of a plain function where the local build and the graph's steps look it up."""
+    from pipeline import local
+    from transforms import commit, compose_shards
+
+    for module in (local, commit, compose_shards):
+        if name in vars(module):
+            put(module, name, value)
 
 
 def appender(log: Path) -> Callable[[bytes], None]:
@@ -120,23 +127,19 @@ def kill_self() -> None:
 
 def kill_at_publishing() -> None:
     """SIGKILL when all parts are finished and the first shard is about to be composed."""
-    from transforms import compose_shards
-
-    put(compose_shards, "compose_shard", lambda *_: kill_self())
+    put_in_both_drivers("compose_shard", lambda *_: kill_self())
 
 
 def before_manifest(act: Callable[[], object]) -> None:
-    """Something happens when everything is composed and the graph stands before the step that publishes the manifest."""
-    from transforms import commit
+    """Something happens when everything is composed and the build stands before the step that publishes the manifest."""
+    from transforms import claim
 
-    publish = vars(commit)["_Publish"].process
-
-    @functools.wraps(publish)  # Beam looks at its arguments
-    def acting(*args: Any) -> Any:
+    def acting(*args: Any) -> None:
         act()
-        return publish(*args)
+        hold_claim(*args)
 
-    put(commit._Publish, "process", acting)
+    hold_claim = claim.hold_claim
+    put_in_both_drivers("hold_claim", acting)
 
 
 def kill_between_two_manifests() -> None:
@@ -168,10 +171,9 @@ def spool_to_disk() -> None:
 
 def rejects_a_file(lines: int) -> None:
     """Rejects files of so many lines."""
-    from transforms import write_rejects
-    from transforms.rejects_files import plan_rejects
+    from transforms import rejects_files
 
-    put(write_rejects, "plan_rejects", lambda by_part: plan_rejects(by_part, lines))
+    put(rejects_files, "LINES_A_FILE", lines)
 
 
 def limit_memory(more: int) -> None:
@@ -198,57 +200,39 @@ def fill_disk(most: int) -> None:
     put(storage, "open_store", FullStore)
 
 
-def skip_graph() -> None:
-    """The engine does nothing and reports success."""
+def skip_build() -> None:
+    """The driver does nothing and reports success."""
     from pipeline import launch
 
+    put(launch, "build_here", lambda *_: None)
     put(launch, "_run_graph", lambda *_: None)
 
 
 # ---- listings
 
 
-def helpers(count: int, made: int = 0) -> None:
-    """So many helper processes, which the graph gives time to finish parts of ``made`` images before it begins."""
-    from pipeline import helpers, launch
+def processes(count: int) -> None:
+    """A pool of so many processes, however few images there are."""
+    from pipeline import local
 
-    put(helpers, "MOST_HELPERS", count)
-    put(helpers, "cores", lambda: count + 1)
-    run_graph = vars(launch)["_run_graph"]
-
-    def later(*args: Any) -> None:
-        while RUN.done < made:
-            time.sleep(0.01)
-        run_graph(*args)
-
-    put(launch, "_run_graph", later)
+    put(local, "MOST_PROCESSES", count)
+    put(local, "IMAGES_PER_PROCESS", 1)
+    put(local, "cores", lambda: count + 1)
 
 
-def before_graph(act: Callable[[], object]) -> None:
-    """Something happens after helpers have listed the input, and before the graph does."""
-    from pipeline import launch
+def at_part_of_process(number: int, act: Callable[[int], None]) -> None:
+    """Something happens to a process of the pool (by its process id) when it is given its part of this number."""
+    from pipeline.pool import pool
 
-    run_graph = vars(launch)["_run_graph"]
+    begin, count = pool._Process.begin, iter(range(1 << 30))
 
-    def acting(*args: Any) -> None:
-        act()
-        run_graph(*args)
-
-    put(launch, "_run_graph", acting)
-
-
-def at_part_of_helper(number: int, act: Callable[[int], None], event: str = "made") -> None:
-    """Something happens to a helper (by its process id) when it reports its part, or another event, of this number."""
-    from pipeline import helpers
-
-    hear, count = helpers._Helper._hear, iter(range(1 << 30))
-
-    def acting(self: Any, what: str, **said: Any) -> None:
-        if what == event and next(count) == number:
+    def acting(self: Any, *part: Any) -> Any:
+        made = begin(self, *part)
+        if next(count) == number:
             act(self._process.pid)
-        hear(self, what, **said)
+        return made
 
-    put(helpers._Helper, "_hear", acting)
+    put(pool._Process, "begin", acting)
 
 
 def interpreter(path: str) -> None:
@@ -256,25 +240,11 @@ def interpreter(path: str) -> None:
     sys.executable = path
 
 
-def noisy_helpers() -> None:
-    """Other code in helpers prints."""
-    from pipeline import helpers
+def broken_processes() -> None:
+    """Processes of the pool end as soon as they are started."""
+    from pipeline.pool import pool
 
-    put(helpers, "_PROGRAM", f"print('noise'); print('more', end=''); {helpers._PROGRAM}")
-
-
-def impatient() -> None:
-    """Helpers are given up after two seconds of silence."""
-    from pipeline import helpers
-
-    put(helpers, "SILENT_SECONDS", 2.0)
-
-
-def broken_helpers() -> None:
-    """Helpers end as soon as they are started."""
-    from pipeline import helpers
-
-    put(helpers, "_PROGRAM", "raise SystemExit(3)")
+    put(pool, "_BOOT", "raise SystemExit('no such module')")
 
 
 def batches_of(refs: int) -> None:
@@ -302,14 +272,14 @@ def before_encoding(act: Callable[[], object]) -> None:
     """Something happens to the input between its listing and its reading."""
     from transforms import encoding
 
-    submit, once = encoding.PartEncoder.submit, iter([act])
+    begin, once = encoding.PartEncoder.begin, iter([act])
 
     def acting(self: Any, *args: Any) -> Any:
         for call in once:
             call()
-        return submit(self, *args)
+        return begin(self, *args)
 
-    put(encoding.PartEncoder, "submit", acting)
+    put(encoding.PartEncoder, "begin", acting)
 
 
 # ---- mutations: a build that loses or doubles something
@@ -317,22 +287,23 @@ def before_encoding(act: Callable[[], object]) -> None:
 
 def lose_part() -> None:
     """A finished part never reaches the next step, whoever finished it."""
+    from pipeline import local
     from transforms import encoding
 
     lost: list[tuple[str, int]] = []
 
     def losing(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-        def lose(self: Any, *args: Any) -> Iterator[Any]:
-            for result in method(self, *args):
+        def lose(*args: Any) -> Iterator[Any]:
+            for result, spent in method(*args):
                 if not lost and result.records:
                     lost.append((result.split, result.part))
                 if (result.split, result.part) not in lost:
-                    yield result
+                    yield result, spent
 
         return lose
 
-    for name in ("submit", "flush"):
-        put(encoding.PartEncoder, name, losing(getattr(encoding.PartEncoder, name)))
+    for owner, name in ((encoding.PartEncoder, "submit"), (encoding.PartEncoder, "flush"), (local, "make_parts")):
+        put(owner, name, losing(getattr(owner, name)))
 
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:

@@ -45,10 +45,13 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     [
         pytest.param(["--threads", "1"], [], id="one thread"),
         pytest.param(["--threads", "7"], [], id="seven threads"),
-        pytest.param([], [partial(hooks.helpers, 1, made=30)], id="a helper that makes parts before the graph"),
-        pytest.param([], [partial(hooks.helpers, 1)], id="a helper that is given parts"),
+        pytest.param([], [partial(hooks.processes, 1)], id="a process beside this one"),
+        pytest.param(["--threads", "6"], [partial(hooks.processes, 2)], id="two processes with two threads each"),
+        pytest.param(builds.DIRECT, [], id="Beam's in-process engine"),
         pytest.param(
-            ["--threads", "6"], [partial(hooks.helpers, 3, made=30)], id="three helpers with two threads each"
+            [*builds.DIRECT, "--threads", "3"],
+            [partial(hooks.reorder_listing, 6), hooks.spool_to_disk],
+            id="Beam's in-process engine, shuffled",
         ),
         pytest.param([], [partial(hooks.reorder_listing, None)], id="listed backwards"),
         pytest.param([], [partial(hooks.reorder_listing, 5)], id="listed in a shuffled order"),
@@ -68,13 +71,12 @@ def test_a_build_in_this_process_has_the_same_bytes(
     assert disk.digests(tmp_path / "out") == reference
 
 
-@pytest.mark.parametrize("helpers", [0, 1])
 def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
-    helpers: int, photos: Path, reference: dict[str, str], tmp_path: Path
+    photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     counted = partial(hooks.count_bundles, tmp_path / "steps")
-    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
-    builds.built(photos, tmp_path / "out", *flags, hooks=[counted, partial(hooks.helpers, helpers)])
+    flags = (*_FLAGS, *builds.DIRECT, "--direct_runner_bundle_repeat=2")
+    builds.built(photos, tmp_path / "out", *flags, hooks=[counted])
     runs = hooks.runs_by_step(tmp_path / "steps")
     assert set(runs.values()) == {3}
     assert runs.keys() >= {"EncodeParts/Encode", "ComposeShards/Compose", "Commit/PublishManifest", "Sweep/DropClaim"}
@@ -84,7 +86,7 @@ def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
 def test_what_a_build_killed_between_two_runs_of_a_bundle_leaves_is_swept_by_the_next_one(
     photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    flags = (*_FLAGS, "--direct_runner_bundle_repeat=2")
+    flags = (*_FLAGS, *builds.DIRECT, "--direct_runner_bundle_repeat=2")
     killed = builds.build(photos, tmp_path / "out", *flags, hooks=[hooks.kill_between_two_manifests])
     left = {Path(name).name for name in disk.files(tmp_path / "out") if name.startswith("_parts/")}
     assert (killed.code, left >= {"CLAIM", "00000.json"}) == (-9, True)
@@ -110,14 +112,6 @@ def test_a_fresh_interpreter_in_another_environment_has_the_same_bytes(
     path = {"PYTHONPATH": str(builds.ROOT), "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, cwd=tmp_path, env=path | env, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    assert disk.digests(tmp_path / "out") == reference
-
-
-def test_workers_in_other_processes_have_the_same_bytes(
-    photos: Path, reference: dict[str, str], tmp_path: Path
-) -> None:
-    engine = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
-    builds.built(photos, tmp_path / "out", *_FLAGS, *engine, env={"PYTHONPATH": str(builds.ROOT)})
     assert disk.digests(tmp_path / "out") == reference
 
 

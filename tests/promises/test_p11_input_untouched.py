@@ -44,12 +44,10 @@ def left_in_tmp(place: Path) -> list[str]:
     return [str(path.relative_to(place / "tmp")) for path in (place / "tmp").rglob("*")]
 
 
-_WORKERS = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
 _RUNS: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...]]] = {
     "a build": (0, (), ()),
     "a build that spools to disk": (0, (), (hooks.spool_to_disk,)),
     "a build that keeps its parts": (0, ("--keep_parts",), ()),
-    "a build in other processes": (0, _WORKERS, ()),
     "too many rejects": (3, ("--max_rejected", "1"), ()),
     "a build that loses a part": (4, (), (hooks.lose_part,)),
     "a build that is stopped": (4, (), (partial(hooks.signal_at_image, 5, SIGINT),)),
@@ -64,8 +62,7 @@ _RUNS: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...]]] = 
 def test_nothing_but_the_output_changes(name: str, place: Path) -> None:
     code, flags, changed = _RUNS[name]
     before = outside(place)
-    env = {"PYTHONPATH": str(builds.ROOT), "PYTHONDONTWRITEBYTECODE": "1"} if flags == _WORKERS else {}
-    ended = run(place, *flags, changed=changed, env=env)
+    ended = run(place, *flags, changed=changed)
     assert ended.code == code, ended.err
     assert outside(place) == before
     # A killed process cannot clean up; the engine's folder is empty, and our own temporary files never have a name.

@@ -175,15 +175,6 @@ def test_the_exit_code_says_how_it_ended(name: str, tmp_path: Path) -> None:
         assert len([line for line in ended.err.splitlines() if line.startswith("shardfeed: ")]) == 1
 
 
-@pytest.mark.parametrize("name", ["a value that cannot be", "no images for the shards", "too many rejects"])
-def test_workers_in_other_processes_end_with_the_same_codes(name: str, tmp_path: Path) -> None:
-    code, flags, _, published = _CODES[name]
-    photos, out = make_input(tmp_path), tmp_path / "out"
-    engine = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_processing", "--direct_num_workers", "2")
-    ended = builds.build(photos, out, *flags, *engine, env={"PYTHONPATH": str(builds.ROOT)})
-    assert (ended.code, (out / "manifest.json").exists()) == (code, published), ended.err
-
-
 def test_an_input_that_is_absent_empty_or_no_folder_is_exit_2_and_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"")
@@ -195,6 +186,6 @@ def test_an_input_that_is_absent_empty_or_no_folder_is_exit_2_and_named(tmp_path
 
 def test_success_is_only_told_when_the_manifest_can_be_read_back(tmp_path: Path) -> None:
     photos, out = make_input(tmp_path), tmp_path / "out"
-    ended = builds.build(photos, out, hooks=[hooks.skip_graph])
+    ended = builds.build(photos, out, hooks=[hooks.skip_build])
     assert (ended.code, ended.out) == (4, "")
-    assert "manifest.json is not there although the engine reported success" in ended.err
+    assert "manifest.json is not there although the build ended without an error" in ended.err

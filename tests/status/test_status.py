@@ -22,8 +22,9 @@ from transforms.claim import claim_output, discard_incomplete
 from transforms.elements import PartResult, Plan, SplitPlan
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
-from transforms.outcome import Outcome, Output, write_outcome
+from transforms.outcome import write_outcome
 from transforms.parts import Sidecar
+from transforms.run_state import Outcome, Run
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 FINGERPRINT = "a" * 32
@@ -201,7 +202,7 @@ def test_the_latest_failure_is_told(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _under_way(out, images=200, parts=20, finished=5)
     for at, text in ((10, "first"), (20, "the bucket kept failing")):
-        write_outcome(Output(str(out), f"run-{at}"), Outcome(4, text))
+        write_outcome(Run(f"run-{at}", str(out)), Outcome(4, text))
         _written(out / naming.outcome_name(f"run-{at}"), NOW + at)
     (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import local
 from pipeline.config import BuildConfig
 from pipeline.launch import run_build
 from pipeline.status_command import status_of
 from shardfeed.errors import IncompleteError, TooManyRejectsError
 from tests.pipeline.photos import write_photos
 from tests.status.test_status import OPTIONS
-from transforms import compose_shards, reconcile
 from transforms.elements import Counts, Plan, Totals, Verdict
 from transforms.reconciling import RejectLimit
 
@@ -73,7 +73,7 @@ def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
     def stopped(*_: object) -> None:
         raise IncompleteError("before the first shard")
 
-    monkeypatch.setattr(compose_shards, "compose_shard", stopped)
+    monkeypatch.setattr(local, "compose_shard", stopped)
     with pytest.raises((TooManyRejectsError, IncompleteError)):
         run_build(replace(config, max_rejected=RejectLimit(count=limit)))
 
@@ -84,12 +84,12 @@ def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
 def test_images_that_the_engine_lost_are_no_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
     (photos / "cat" / "bad.jpg").write_bytes(b"<html>")
-    real = reconcile.judge
+    real = local.judge
 
     def lost(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
         return real(replace(counts, key_sums={"train": 0}), totals, plan, limit)
 
-    monkeypatch.setattr(reconcile, "judge", lost)
+    monkeypatch.setattr(local, "judge", lost)
     with pytest.raises(IncompleteError, match="the engine loses or doubles elements") as failed:
         run_build(BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS))
 

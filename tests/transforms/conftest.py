@@ -25,7 +25,8 @@ from transforms.encoding import PartEncoder
 from transforms.images.options import ImageOptions
 from transforms.options import BuildOptions
 from transforms.parts import read_sidecar
-from transforms.run_state import RUN
+from transforms.run_state import Run
+from transforms.slices import SliceEncoder
 
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
 PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1, 30)})
@@ -34,7 +35,7 @@ PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1,
 def encode_part(encoder: PartEncoder, refs: list[ImageRef], part: int = 0) -> PartResult:
     """The only part in flight."""
     packed = [pack_ref(ref) for ref in refs]
-    (result,) = chain(encoder.submit("train", part, packed), encoder.flush())
+    ((result, _),) = chain(encoder.submit("train", part, packed), encoder.flush())
     return result
 
 
@@ -43,7 +44,8 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.root, self.store = path / "in", LocalStore(str(path / "out"))
-        self._encoders: list[PartEncoder] = []
+        self.run = Run("run", self.store.url)
+        self._open: list[PartEncoder | SliceEncoder] = []
 
     def add(self, key: bytes, data: bytes | None = None) -> ImageRef:
         path = os.fsencode(self.root) + b"/" + key
@@ -63,16 +65,17 @@ class Folder:
         encoders: int = 0,
     ) -> PartEncoder:
         sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
-        encoder = PartEncoder(
+        slices = SliceEncoder(
             sources=sources,
-            output=self.store.url,
             plan=plan,
             options=options,
+            run=self.run,
             threads=threads,
             processes=processes,
             encoders=encoders,
         )
-        self._encoders.append(encoder)
+        encoder = PartEncoder(slices, sources=sources, plan=plan, options=options, run=self.run)
+        self._open += [encoder, slices]
         return encoder
 
     def encode(
@@ -97,13 +100,13 @@ class Folder:
         return list(sidecar.rejects)
 
     def close(self) -> None:
-        for encoder in self._encoders:
+        for encoder in self._open:
             encoder.close()
 
 
 @pytest.fixture(params=["disk", "bucket"])
 def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
-    """On the disk; as a «bucket», with threads that read and others that encode. A stop of the run ends with the test."""
+    """On the disk; as a "bucket", with threads that read and others that encode."""
     if request.param == "bucket":
         opened = {"open_source": storage.open_source, "open_store": storage.open_store}
         for module in (encoding, slices):
@@ -111,7 +114,6 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     folder = Folder(tmp_path)
     yield folder
     folder.close()
-    RUN.stop.clear()
 
 
 class Clock:

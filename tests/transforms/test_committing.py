@@ -90,7 +90,7 @@ def _commit(store: Store, options: BuildOptions = OPTIONS, counts: Counts = COUN
         "shards": [_shard(store, "train", 3), _shard(store, "test", 2)],
         "rejects": None,
         "options": options,
-        "run": RUN,
+        "record": RUN,
         **changes,
     }
     if arguments["rejects"] is None:
@@ -197,7 +197,7 @@ def test_the_manifest_is_the_last_file_but_one_and_run_json_the_last(tmp_path: P
 def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
     other = LocalStore(str(tmp_path / "other"))
     _commit(store)
-    _commit(other, run=replace(RUN, run_id="run-2", started="later", inputs=("/elsewhere",)))
+    _commit(other, record=replace(RUN, run_id="run-2", started="later", inputs=("/elsewhere",)))
 
     names = [name for name, _ in store.list()]
     assert names == [name for name, _ in other.list()]
@@ -217,7 +217,7 @@ def test_committing_again_finds_everything_there(store: Store) -> None:
     first = _commit(store)
     before = [(name, store.read(name)) for name, _ in store.list()]
 
-    assert _commit(store, run=replace(RUN, run_id="run-2")) == first
+    assert _commit(store, record=replace(RUN, run_id="run-2")) == first
     assert [(name, store.read(name)) for name, _ in store.list()] == before
 
 
@@ -304,7 +304,7 @@ def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(sto
     ):
         store.create(name, b"")
 
-    assert sorted(name for batch in leftovers(store, ["_parts/outcome-1.json"]) for name in batch) == [
+    assert sorted(name for batch in leftovers(store, "_parts/outcome-1.json", keep_parts=False) for name in batch) == [
         f"_parts/{ONE}/train/00001.json",
         f"_parts/{TWO}/x",
     ]
@@ -315,7 +315,7 @@ def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch
     for i in range(5):
         store.create(f"_parts/{ONE}/{i}", b"")
 
-    assert [len(batch) for batch in leftovers(store, ())] == [2, 2, 1]
+    assert [len(batch) for batch in leftovers(store, keep_parts=False)] == [2, 2, 1]
 
 
 def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -339,6 +339,6 @@ def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.Log
 
 
 def test_a_path_that_is_not_utf8_is_escaped_in_run_json() -> None:
-    run = replace(RUN, inputs=(os.fsdecode(b"/ph\xffotos"),))
+    record = replace(RUN, inputs=(os.fsdecode(b"/ph\xffotos"),))
 
-    assert json.loads(run.to_json(b""))["inputs"] == ["/ph\\xffotos"]
+    assert json.loads(record.to_json(b""))["inputs"] == ["/ph\\xffotos"]

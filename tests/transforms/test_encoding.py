@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,7 +16,6 @@ from transforms import slices
 from transforms.elements import ImageRef, pack_ref
 from transforms.images import process
 from transforms.parts import read_sidecar
-from transforms.run_state import RUN
 from transforms.spent import Spent
 
 
@@ -73,10 +69,9 @@ def test_what_a_part_took_is_summed_by_what_it_was_spent_on(folder: Folder, cloc
     clock.slow(process, "encode", 100)
     clock.slow(LocalStore, "create", 1_000)  # the part's file and its sidecar
 
-    encoder = folder.encoder(threads=1)
-    encode_part(encoder, refs)
+    _, spent = folder.encoder(threads=1).begin("train", 0, [pack_ref(ref) for ref in refs]).result()
     size = sum(ref.stat.size for ref in refs)
-    assert encoder.spent == {("train", 0): Spent(bytes_in=size, read=3, decode=30, encode=300, write=2_000)}
+    assert spent == Spent(bytes_in=size, read=3, decode=30, encode=300, write=2_000)
 
 
 def test_the_same_key_in_two_roots_names_both(folder: Folder) -> None:
@@ -116,55 +111,10 @@ def test_one_part_more_than_is_waited_for_is_in_flight_so_that_the_pool_never_id
 
     yielded, most = [], 0
     for part in range(3):
-        yielded += [result.part for result in encoder.submit("train", part, refs[2 * part : 2 * part + 2])]
+        yielded += [result.part for result, _ in encoder.submit("train", part, refs[2 * part : 2 * part + 2])]
         most = max(most, part + 1 - len(yielded))
     assert most == 1
-    assert sorted(yielded + [result.part for result in encoder.flush()]) == [0, 1, 2]
-
-
-def test_encoders_of_one_process_share_its_threads(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine may run several copies of a step in one worker."""
-    refs = [pack_ref(folder.add(b"cat/%d.png" % i)) for i in range(24)]
-    process, at_once, most = slices.process_image, 0, 0
-    counting = threading.Lock()
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        nonlocal at_once, most
-        with counting:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.002)
-        try:
-            return process(*args, **kwargs)
-        finally:
-            with counting:
-                at_once -= 1
-
-    monkeypatch.setattr(slices, "process_image", counted)
-    copies = [folder.encoder(threads=1) for _ in range(3)]
-    parts = [
-        copies[0].begin("train", 0, refs[:8]),
-        copies[1].begin("train", 1, refs[8:16]),
-        copies[2].begin("train", 2, refs[16:]),
-    ]
-    assert [part.result()[0].records for part in parts] == [8, 8, 8]
-    assert most == 1
-
-
-def test_a_copy_that_closes_leaves_the_threads_to_the_others(folder: Folder) -> None:
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(8)]
-    first, second = folder.encoder(), folder.encoder()
-    first.close()
-    assert encode_part(second, refs).records == 8
-    second.close()
-    assert encode_part(folder.encoder(), refs, part=1).records == 8  # new ones
-
-
-def test_encoders_with_other_settings_share_nothing(folder: Folder) -> None:
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(8)]
-    folder.encoder()
-    result = encode_part(folder.encoder(replace(OPTIONS, image=replace(OPTIONS.image, height=5, width=6))), refs)
-    assert {tuple(example["size"]) for example in folder.examples(result)} == {(5, 6)}
+    assert sorted(yielded + [result.part for result, _ in encoder.flush()]) == [0, 1, 2]
 
 
 def test_a_finished_part_is_not_done_again(folder: Folder) -> None:
@@ -173,13 +123,12 @@ def test_a_finished_part_is_not_done_again(folder: Folder) -> None:
     for ref in refs:
         os.unlink(os.fsencode(folder.root) + b"/" + ref.key)  # it could not be done again
 
-    RUN.reset()  # another run
-    assert folder.encode(refs) == first
-    assert RUN.kept == 3
+    again, spent = folder.encoder().begin("train", 0, [pack_ref(ref) for ref in refs]).result()
+    assert (again, spent) == (first, Spent(kept=True))
 
 
 def test_a_stop_before_a_part_does_nothing(folder: Folder) -> None:
-    RUN.stop.set()
+    folder.run.stop.set()
 
     with pytest.raises(IncompleteError, match="rerun the same command"):
         folder.encode([folder.add(b"cat/1.png")])
@@ -195,7 +144,7 @@ def test_a_stop_in_the_middle_of_a_part_never_commits_a_torn_part(
     def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
         seen.append(key)
         if len(seen) == 8:
-            RUN.stop.set()
+            folder.run.stop.set()
         return original(self, key, stat)
 
     monkeypatch.setattr(LocalSource, "read", read)

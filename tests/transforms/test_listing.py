@@ -17,7 +17,7 @@ from transforms import listing
 from transforms.elements import RefBatch, add_counts, unpack_refs
 from transforms.input_roots import InputRoot
 from transforms.listing import list_all, skip_reason
-from transforms.run_state import RUN
+from transforms.run_state import Run
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,10 @@ def test_a_listing_ends_when_the_run_is_stopped(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(listing, "BATCH_REFS", 1)
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.jpg").touch()
-    RUN.stop.set()
-    try:
-        with pytest.raises(IncompleteError, match="rerun the same command"):
-            list(listing.list_section(InputRoot(str(tmp_path)), 0, b"cat"))
-    finally:
-        RUN.stop.clear()
+    run = Run("run", str(tmp_path / "out"))
+    run.stop.set()
+    with pytest.raises(IncompleteError, match="rerun the same command"):
+        list(listing.list_section(InputRoot(str(tmp_path)), 0, b"cat", run.check))
 
 
 def test_a_key_beyond_64_kib_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

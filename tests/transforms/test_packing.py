@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.elements import PartFile, ShardPlan
-from transforms.packing import pack, shard_plans
+from transforms.elements import PartFile, Plan, ShardPlan, SplitPlan
+from transforms.packing import pack, plan_shards
 
 PARTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=200).map(
     lambda sizes: [PartFile(i, size, 1, i) for i, size in enumerate(sizes)]
@@ -72,8 +72,9 @@ def test_parts_without_records_are_left_out() -> None:
 
 def test_shards_know_their_place() -> None:
     parts = [PartFile(i, 10 - i, 1, i) for i in range(3)]
+    plan = Plan("f", ("cat",), {}, 3, {"test": SplitPlan(3, 2, 3)})
 
-    assert shard_plans("test", parts, 2) == [
+    assert plan_shards("test", parts, plan, 1) == [
         ShardPlan("test", 0, 2, (parts[0],)),
         ShardPlan("test", 1, 2, (parts[1], parts[2])),
     ]

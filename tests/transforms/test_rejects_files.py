@@ -14,9 +14,13 @@ from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
-from transforms.elements import FileResult, PartResult, RejectsPlan
+from transforms.elements import Counts, FileResult, PartResult, RejectsPlan, Verdict
 from transforms.parts import Sidecar, commit_part
-from transforms.rejects_files import LINES_A_FILE, plan_rejects, write_rejects
+from transforms.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
+
+
+def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:
+    return Verdict(code, "", Counts(rejects_by_part=tuple(by_part)))
 
 
 @pytest.fixture
@@ -31,10 +35,14 @@ def _part(store: Store, split: str, number: int, rejects: list[tuple[str, str, s
 
 def test_a_file_has_100_000_lines() -> None:
     assert LINES_A_FILE == 100_000
-    assert plan_rejects([("train", 0, 100_001)]) == [
+    assert plan_rejects(_verdict([("train", 0, 100_001)])) == [
         RejectsPlan("rejects-00000-of-00002.jsonl", (("train", 0, 0, 100_000),)),
         RejectsPlan("rejects-00001-of-00002.jsonl", (("train", 0, 100_000, 1),)),
     ]
+
+
+def test_a_build_that_lost_images_writes_no_rejects_which_are_not_the_reason() -> None:
+    assert plan_rejects(_verdict([("train", 0, 1)], code=IncompleteError.code)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,14 +60,14 @@ def test_a_file_has_100_000_lines() -> None:
 def test_files_are_cut_at_a_number_of_lines(
     by_part: list[tuple[str, int, int]], files: list[list[tuple[str, int, int, int]]]
 ) -> None:
-    assert plan_rejects(by_part, lines=3) == [
+    assert cut_files(by_part, 3) == [
         RejectsPlan(f"rejects-{i:05d}-of-{len(files):05d}.jsonl", tuple(slices)) for i, slices in enumerate(files)
     ]
 
 
 @given(st.lists(st.integers(1, 20), max_size=20), st.integers(1, 10))
 def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> None:
-    plans = plan_rejects([("train", part, count) for part, count in enumerate(counts)], lines)
+    plans = cut_files([("train", part, count) for part, count in enumerate(counts)], lines)
 
     taken = [(part, at) for plan in plans for _, part, skip, take in plan.slices for at in range(skip, skip + take)]
     assert taken == [(part, at) for part, count in enumerate(counts) for at in range(count)]
@@ -69,9 +77,9 @@ def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> N
 def test_lines_are_json_in_part_order(store: Store) -> None:
     _part(store, "test", 5, [("a/1.jpg", "EMPTY", "zero bytes"), ('cät/\n"2".jpg', "NAME", "x")])
     _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ")])
-    (plan,) = plan_rejects([("test", 5, 2), ("train", 0, 1)])
+    (plan,) = cut_files([("test", 5, 2), ("train", 0, 1)], 100)
 
-    result = write_rejects(store, "f", plan, folder="")
+    result = write_rejects(store, "f", plan, _verdict([]))
 
     data = store.read("rejects-00000-of-00001.jsonl")
     assert data.decode() == (
@@ -87,7 +95,7 @@ def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: S
     _part(store, "train", 1, [(f"b/{i}.jpg", "EMPTY", "") for i in range(4)])
 
     results = [
-        write_rejects(store, "f", plan, folder="") for plan in plan_rejects([("train", 0, 5), ("train", 1, 4)], lines=4)
+        write_rejects(store, "f", plan, _verdict([])) for plan in cut_files([("train", 0, 5), ("train", 1, 4)], 4)
     ]
 
     keys = [[json.loads(line)["key"] for line in store.read(result.file).splitlines()] for result in results]
@@ -100,20 +108,20 @@ def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: S
 
 def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: Store) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
-    (plan,) = plan_rejects([("train", 0, 1)])
+    (plan,) = cut_files([("train", 0, 1)], 100)
 
-    result = write_rejects(store, "f", plan, folder="_parts/f/rejects")
+    result = write_rejects(store, "f", plan, _verdict([], code=3))
     assert result.file == "_parts/f/rejects/rejects-00000-of-00001.jsonl"
     assert json.loads(store.read(result.file)) == {"key": "a/1.jpg", "reason": "EMPTY", "detail": ""}
 
 
 def test_writing_again_confirms_the_file(store: Store) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
-    (plan,) = plan_rejects([("train", 0, 1)])
-    first = write_rejects(store, "f", plan, folder="")
+    (plan,) = cut_files([("train", 0, 1)], 100)
+    first = write_rejects(store, "f", plan, _verdict([]))
     before = store.stat(first.file)
 
-    assert write_rejects(store, "f", plan, folder="") == first
+    assert write_rejects(store, "f", plan, _verdict([])) == first
     assert store.stat(first.file) == before
 
 
@@ -122,17 +130,17 @@ def test_another_file_of_that_name_is_a_conflict(store: Store) -> None:
     store.create("rejects-00000-of-00001.jsonl", b"other\n")
 
     with pytest.raises(ConflictError, match="already holds other content"):
-        write_rejects(store, "f", *plan_rejects([("train", 0, 1)]), folder="")
+        write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
 
 
 def test_a_file_that_a_joined_build_published_before_it_swept_the_parts_is_taken(store: Store) -> None:
     store.create("rejects-00000-of-00001.jsonl", b"{}\n")
 
-    result = write_rejects(store, "f", *plan_rejects([("train", 0, 1)]), folder="")
+    result = write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
     assert result == FileResult("rejects-00000-of-00001.jsonl", 3, crc32c(b"{}\n"))
 
 
 def test_a_missing_part_is_incomplete(store: Store) -> None:
     with pytest.raises(IncompleteError) as found:
-        write_rejects(store, "f", *plan_rejects([("train", 3, 1)]), folder="")
+        write_rejects(store, "f", *cut_files([("train", 3, 1)], 100), _verdict([]))
     assert str(found.value) == "part 3 of train is gone. Rerun the same command."

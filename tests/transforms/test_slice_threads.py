@@ -14,7 +14,6 @@ from shardfeed.storage.base import Stat, StorageError
 from shardfeed.storage.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
 from transforms import machine, slices
-from transforms.run_state import RUN
 
 
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
@@ -136,7 +135,7 @@ def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(folder: Folder, m
         nonlocal encoded
         encoded += 1
         if encoded == 3:
-            RUN.stop.set()
+            folder.run.stop.set()
         return process(*args, **more)
 
     monkeypatch.setattr(slices, "process_image", process_image)

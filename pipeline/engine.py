@@ -1,0 +1,275 @@
+"""Which runner of Apache Beam drives a build, and what follows from that.
+
+``Engine`` is the only place that interprets a runner's name; everything else asks its members.
+A runner of another package is of kind "other", whatever its class is called: its name says nothing
+about what it does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from shardfeed.errors import UsageError, clip
+
+Kind = Literal["local", "direct", "prism", "portable", "dataflow", "other"]
+
+# Beam's runners that builds may use. Of the others some look for Prism on the network by themselves (TestDirectRunner).
+_RUNNERS: dict[str, Kind] = {
+    "DirectRunner": "direct",
+    "FnApiRunner": "direct",
+    "PrismRunner": "prism",
+    "PortableRunner": "portable",
+    "FlinkRunner": "other",
+    "SparkRunner": "other",
+    "DataflowRunner": "dataflow",
+}
+_KINDS: dict[str, Kind] = {  # Beam ignores the case of a runner's name
+    "switchingdirectrunner": "direct",
+    **{name.lower(): kind for name, kind in _RUNNERS.items()},
+}
+_NO_WAIT = "--no_wait_until_finish"
+_UBER_JARS = frozenset(
+    {"--flink_submit_uber_jar", "--spark_submit_uber_jar"}
+)  # the cluster gets the whole job over HTTP
+
+# Where an engine may run the workers' code, and what --environment_config must then hold.
+_ENVIRONMENTS = {
+    "DOCKER": "",
+    "PROCESS": '\'{"command": "/opt/beam/boot"}\', the program that starts a worker',
+    "EXTERNAL": "HOST:PORT, where the worker pool listens",
+    "LOOPBACK": "",
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A runner as the user named it, and Beam's arguments.
+
+    Without a runner the build runs on this machine without Beam.
+    """
+
+    runner: str | None = None
+    args: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What sort of engine this is; Beam's own runners alone are told apart."""
+        if self.runner is None:
+            return "local"
+        return _KINDS.get(_class_name(self.runner), "other") if _is_of_beam(self.runner) else "other"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the build runs without Beam."""
+        return self.kind == "local"
+
+    @property
+    def is_dataflow(self) -> bool:
+        """Whether the build is a job on Google Cloud Dataflow."""
+        return self.kind == "dataflow"
+
+    @property
+    def name(self) -> str:
+        """The runner as Beam takes it. Beam's "DirectRunner" would look for a Go program on the network first.
+
+        Raises:
+            ValueError: the build runs without Beam.
+        """
+        if self.runner is None:
+            raise ValueError("a build without --runner has no name for Beam")
+        return "FnApiRunner" if self.kind == "direct" else self.runner
+
+    @property
+    def label(self) -> str:
+        """The engine as ``run.json`` records it: "local", or the runner as the user named it."""
+        return "local" if self.runner is None else self.runner
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this process itself runs every step of the build."""
+        return self.kind in ("local", "direct")
+
+    @property
+    def encodes_here(self) -> bool:
+        """Whether this process encodes images: it runs the steps, or a worker is a thread of it."""
+        if self.in_process or self.is_dataflow:
+            return self.in_process
+        if any("use_loopback_process_worker" in arg for arg in self.args):
+            return False
+        default = "LOOPBACK" if self.kind == "prism" else ""  # the default of other engines depends on where they run
+        return (self.arg("environment_type") or default) == "LOOPBACK"
+
+    @property
+    def outlives_launcher(self) -> bool:
+        """Whether the job goes on when this process ends.
+
+        It does if neither its engine nor its workers are threads or children of this process.
+        """
+        if self.in_process:
+            return False
+        if self.is_dataflow or _UBER_JARS.intersection(self.args):
+            return True
+        if self._starts_engine:
+            return False
+        # Beam's default: threads of the launcher for the engines that Beam can start, containers for the others.
+        default = "DOCKER" if self.kind == "portable" else "LOOPBACK"
+        return (self.arg("environment_type") or default) != "LOOPBACK"
+
+    @property
+    def waits_for_end(self) -> bool:
+        """Whether the launcher stays until the job has ended."""
+        return _NO_WAIT not in self.args
+
+    @property
+    def _starts_engine(self) -> bool:
+        return self.arg("job_endpoint") in (None, "embed")
+
+    def arg(self, name: str) -> str | None:
+        """The last value of Beam's argument ``--name``, or None if it is not given."""
+        flag, value = f"--{name}", None
+        for arg, after in itertools.zip_longest(self.args, self.args[1:]):
+            if arg == flag:
+                value = after
+            elif arg.startswith(flag + "="):
+                value = arg[len(flag) + 1 :]
+        return value
+
+    def check(self) -> None:
+        """Refuses what this engine cannot run, before Beam is imported or the input is listed.
+
+        Raises:
+            UsageError: the first thing that is wrong.
+        """
+        if self.runner is not None:
+            _check_runner(self.runner)
+        _check_direct(self)
+        _check_dataflow(self)
+        _check_prism(self)
+        _check_job_service(self)
+        _check_environment(self)
+        if not self.waits_for_end:
+            self.check_leaving(_NO_WAIT)
+
+    def check_leaving(self, option: str) -> None:
+        """Refuses an ``option`` that leaves the job running, if the job cannot outlive this process.
+
+        Were the option ignored, the user would find later that the job ended with the terminal.
+
+        Raises:
+            UsageError: the job ends with this process.
+        """
+        if self.outlives_launcher:
+            return
+        if self.in_process:
+            why = "the work is done in this process and its children"
+        elif self._starts_engine:
+            why = f"--runner {self.runner} without a --job_endpoint elsewhere starts its engine here"
+        else:
+            why = "with LOOPBACK workers are threads of this process"
+        raise UsageError(
+            f"{option}: {why}, so the build ends with this command and cannot be left running. Leave the option out (a build "
+            "that was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/engines.md)."
+        )
+
+
+def _class_name(runner: str) -> str:
+    return runner.rpartition(".")[2].lower()
+
+
+def _is_of_beam(runner: str) -> bool:
+    return runner.rpartition(".")[0].partition(".")[0] in ("", "apache_beam")
+
+
+def _check_runner(runner: str) -> None:
+    """Beam's short forms (``dataflow``) are refused too, so that each runner has one name here."""
+    *others, last = _RUNNERS
+    instead = f"Use {', '.join(others)} or {last}"
+    if "dask" in runner.lower():
+        raise UsageError(
+            f"--runner {clip(runner)}: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the "
+            f"last one, and exits 0). {instead}."
+        )
+    if _is_of_beam(runner) and _class_name(runner) not in _KINDS:
+        raise UsageError(
+            f"--runner {clip(runner)}: Beam has no such runner, or none for builds. {instead}; or another package's, by its full "
+            "name (my_package.MyRunner)."
+        )
+
+
+def _check_direct(engine: Engine) -> None:
+    if engine.kind == "direct" and engine.arg("direct_running_mode") == "multi_processing":
+        raise UsageError(
+            "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes dies. "
+            f"Leave out --runner {engine.runner} and Beam's flags: a build without --runner uses all cores by itself. Or keep "
+            f"--runner {engine.runner} without this flag."
+        )
+
+
+def _check_dataflow(engine: Engine) -> None:
+    """Beam would ask for each of these alone, after its import and the listing."""
+    if not engine.is_dataflow:
+        return
+    region = os.environ.get("CLOUDSDK_COMPUTE_REGION")  # Beam takes it too
+    missing = [
+        f"--{name} {example}"
+        for name, example, otherwise in (
+            ("project", "my-project", None),
+            ("region", "us-central1", region),
+            ("temp_location", "gs://bucket/folder", engine.arg("staging_location")),
+        )
+        if not (engine.arg(name) or otherwise)
+    ]
+    if missing:
+        raise UsageError(
+            f"--runner {engine.runner} also needs {', '.join(missing)}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
+            "./run_dataflow.sh INPUT OUTPUT"
+        )
+
+
+def _check_prism(engine: Engine) -> None:
+    if engine.kind != "prism":
+        return
+    program = engine.arg("prism_location")
+    if program is not None and "://" not in program and not os.path.isfile(program):
+        wrong = "is not a file" if os.path.exists(program) else "does not exist"
+        raise UsageError(
+            f"--prism_location {clip(program)} {wrong}. Build Prism with make engines (.engines/), or name where it is."
+        )
+
+
+def _check_job_service(engine: Engine) -> None:
+    endpoint = engine.arg("job_endpoint")
+    if engine.kind == "portable" and endpoint is None:
+        raise UsageError(
+            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
+            "(docs/engines.md has examples)."
+        )
+    if endpoint not in (None, "embed") and not re.search(r":\d+$", endpoint):
+        raise UsageError(
+            f"--job_endpoint {clip(endpoint)} names no port. Give HOST:PORT, where the engine's job service listens, such as "
+            "localhost:8099."
+        )
+
+
+def _check_environment(engine: Engine) -> None:
+    """An engine whose workers cannot start looks like one that was lost, and no rerun would help."""
+    environment = engine.arg("environment_type")
+    if environment and environment not in _ENVIRONMENTS and not environment.startswith("beam:env:"):
+        raise UsageError(
+            f"--environment_type {clip(environment)}: allowed are {', '.join(_ENVIRONMENTS)}, in capitals, and Beam's own "
+            "identifiers (beam:env:…); docs/engines.md has examples."
+        )
+    if engine.kind == "prism" and environment == "PROCESS":  # tried with 2.77
+        raise UsageError(
+            "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples)."
+        )
+    wanted = _ENVIRONMENTS.get(environment or "")
+    if wanted and not (engine.arg("environment_config") or engine.arg("environment_options")):
+        raise UsageError(
+            f"--environment_type {environment} also needs --environment_config {wanted} (docs/engines.md has examples)."
+        )

@@ -1,0 +1,169 @@
+"""The local build: the steps of the graph in a row, in this process and its pool. Beam is not imported.
+
+Every decision is a function of ``transforms`` that the graph calls too. This file holds their order, and keeps the references of
+all images between listing and encoding: about 100 bytes per image.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pipeline.config import BuildConfig
+from pipeline.pool.pool import Part, Pool, make_parts
+from shardfeed import naming, storage
+from shardfeed.hashing import hash64
+from shardfeed.runtime import cores
+from transforms.assigning import split_by_part
+from transforms.claim import claim_output, hold_claim
+from transforms.committing import RunRecord, commit, drop_claim, leftovers, sweep
+from transforms.composing import AT_ONCE, compose_shard
+from transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
+from transforms.encoding import EncoderSettings, open_encoder
+from transforms.images.versions import codec_versions
+from transforms.listing import list_sections, sections_of
+from transforms.machine import default_threads
+from transforms.outcome import reported
+from transforms.packing import part_file, plan_shards
+from transforms.plan import make_plan
+from transforms.reconciling import counts_of, judge, require_good, sum_counts
+from transforms.rejects_files import plan_rejects, write_rejects
+from transforms.run_state import Run
+from transforms.side_by_side import side_by_side
+from transforms.totals import add_totals, count_batch, label_batch
+
+MOST_PROCESSES = 15  # beside this one; about 60 MB each
+IMAGES_PER_PROCESS = 100  # for fewer, a process would start longer than it works
+_PIECE = 1 << 20  # bytes of references that are kept as one object
+
+_Parts = dict[tuple[str, int], bytearray]
+"""Packed references by split and number of the part."""
+
+
+def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
+    """Makes the dataset and publishes it.
+
+    Raises:
+        ShardfeedError: with the exit code and the message for the user; ``run.outcome`` holds them too.
+    """
+    options, store = config.options, storage.open_store(run.output)
+    with reported(run):
+        run.enter("listing")
+        references = _References()
+        totals = add_totals(_counted(config, references, run))
+        plan = make_plan(totals, options, codec_versions(options.image))
+        claimed = claim_output(store, plan, options, totals.digest)
+        run.total = totals.candidates
+
+        run.enter("encoding")
+        parts = references.by_part(plan, options.seed)
+        files: dict[str, list[PartFile]] = {}
+        # Another run may be at work here: it began with the first part, so that a second one had better begin elsewhere.
+        start = 0 if claimed else hash64("start", 0, run.run_id.encode())
+        counts = sum_counts(_encoded(config, plan, _in_turn(parts, start), files, run))
+
+        run.enter("publishing")
+        verdict = judge(counts, totals, plan, config.max_rejected)
+        rejects = [write_rejects(store, plan.fingerprint, file, verdict) for file in plan_rejects(verdict)]
+    with reported(run, sorted(file.file for file in rejects)):
+        require_good(verdict)
+    with reported(run):
+        shards = _composed(plan, files, options.shard_bytes, run)
+        run.check()
+        hold_claim(store, plan.fingerprint)
+        commit(
+            store,
+            plan=plan,
+            totals=totals,
+            counts=verdict.counts,
+            shards=shards,
+            rejects=rejects,
+            options=options,
+            record=record,
+        )
+    run.enter("sweeping")
+    for names in leftovers(store, naming.outcome_name(run.run_id), keep_parts=config.keep_parts):
+        sweep(store, names)
+    drop_claim(store)
+
+
+class _References:
+    """The references of all images, as few large objects: one per folder would cost more than the references in it."""
+
+    def __init__(self) -> None:
+        self._growing: dict[str, bytearray] = {}
+        self._full: list[tuple[str, bytes]] = []
+
+    def add(self, batch: RefBatch) -> None:
+        """Takes a labelled batch."""
+        growing = self._growing.setdefault(batch.split, bytearray())
+        growing += batch.refs
+        if len(growing) >= _PIECE:
+            self._full.append((batch.split, bytes(growing)))
+            growing.clear()
+
+    def by_part(self, plan: Plan, seed: int) -> _Parts:
+        """The references by part; leaves none here, so that none exists twice."""
+        parts: _Parts = {}
+        self._full += [(split, bytes(refs)) for split, refs in self._growing.items() if refs]
+        self._growing.clear()
+        while self._full:
+            split, refs = self._full.pop()
+            for part, packed in split_by_part(refs, plan.splits[split].parts, seed).items():
+                parts.setdefault((split, part), bytearray()).extend(packed)
+        return parts
+
+
+def _counted(config: BuildConfig, references: _References, run: Run) -> Iterator[Totals]:
+    for batch in list_sections(config.roots, sections_of(config.roots), run.check):
+        for labelled in label_batch(batch, config.options):
+            references.add(labelled)
+            yield count_batch(labelled, config.options)
+
+
+def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
+    """The parts in order, from the place ``start`` / 2**64 on, and round; each leaves ``parts`` when its turn comes."""
+    names = sorted(parts)
+    first = start * len(names) >> 64
+    for name in names[first:] + names[:first]:
+        yield *name, [bytes(parts.pop(name))]
+
+
+def _encoded(
+    config: BuildConfig, plan: Plan, parts: Iterator[Part], files: dict[str, list[PartFile]], run: Run
+) -> Iterator[Counts]:
+    """Makes the parts and counts each; ``files`` gets the size of each, by split."""
+    sources = [root.url for root in config.roots]
+    threads = config.threads or default_threads(sources)
+    others = pool_size(threads, plan.candidates)
+    each = threads // (others + 1)
+    settings = EncoderSettings(sources, config.options, run, threads - others * each, others + 1)
+    with (
+        contextlib.closing(Pool(others, plan, replace(settings, threads=each))) as pool,
+        open_encoder(plan, settings) as here,
+    ):
+        try:
+            for result, spent in make_parts(parts, here, pool, run):
+                run.add(result, kept=spent.kept)
+                files.setdefault(result.split, []).append(part_file(result))
+                yield counts_of(result)
+        except BaseException:  # Ctrl-C too: nobody waits for what the threads have in hand
+            run.stop.set()
+            raise
+
+
+def pool_size(threads: int, images: int) -> int:
+    """Number of processes beside this one: one per further core, if there are threads and images enough."""
+    return min(threads, cores(), MOST_PROCESSES + 1, 1 + images // IMAGES_PER_PROCESS) - 1
+
+
+def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int, run: Run) -> list[ShardResult]:
+    store = storage.open_store(run.output)
+
+    def compose(shard: ShardPlan) -> ShardResult:
+        run.check()
+        return compose_shard(store, plan.fingerprint, shard)
+
+    shards = [shard for split, parts in files.items() for shard in plan_shards(split, parts, plan, shard_bytes)]
+    return side_by_side(run.output, compose, shards, AT_ONCE)

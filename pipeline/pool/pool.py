@@ -1,0 +1,177 @@
+"""Processes that make parts beside this one, one per further core: each has an interpreter lock of its own.
+
+A process is given whole parts and answers with their results, nothing else. It never lists, plans or claims. So killing it at any
+time costs the parts that it has in hand, and this process makes those again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import site
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, Protocol
+
+from shardfeed.errors import clip
+from transforms.elements import PartResult, Plan
+from transforms.encoding import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
+from transforms.run_state import Run
+from transforms.spent import Spent
+
+# Isolated (-I): a file in the current folder, often the input, must not be imported in place of a module. -I also skips the
+# user's own site-packages, where this package may be installed; its .pth files are read here if this process has read them.
+_BOOT = (
+    "import site, sys; from multiprocessing.connection import Connection; pipe = Connection(int(sys.argv[1])); "
+    "path, user_site = pipe.recv(); user_site and site.addsitedir(user_site); sys.path[:] = path; "
+    "from pipeline.pool.worker import serve; serve(pipe)"
+)
+_LAST_WORDS = 2_000  # bytes of a process's standard error that are looked at
+_LOG = logging.getLogger("shardfeed")
+
+Part = tuple[str, int, Sequence[bytes]]
+"""Split, number of the part, and batches of its packed references."""
+
+
+class PartLostError(Exception):
+    """A process ended, or failed, before it had made its part."""
+
+
+class _Maker(Protocol):
+    """Makes parts, so many at a time: this process, or one of the pool."""
+
+    ahead: int
+
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
+
+
+def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, Spent]]:
+    """Makes ``parts`` in this process and in ``pool``, whichever has least in hand; yields them as they are finished."""
+    in_flight: dict[Made, tuple[Part, _Maker]] = {}
+    lost: list[Part] = []
+
+    def has_room(maker: _Maker) -> bool:
+        return load(maker) <= maker.ahead
+
+    def load(maker: _Maker) -> int:
+        return sum(by is maker for _, by in in_flight.values())
+
+    while True:
+        makers: list[_Maker] = [*pool.processes(), here]
+        while (free := [maker for maker in makers if has_room(maker)]) and (
+            part := lost.pop() if lost else next(parts, None)
+        ) is not None:
+            maker = min(free, key=load)
+            in_flight[maker.begin(*part)] = part, maker
+        if not in_flight:
+            return
+        run.check()
+        done, _ = wait(in_flight, LOOK_SECONDS, FIRST_COMPLETED)
+        for made in done:
+            part, _ = in_flight.pop(made)
+            if isinstance(made.exception(), PartLostError):
+                lost.append(part)
+            else:
+                yield made.result()
+
+
+class Pool:
+    """``count`` processes that make parts of a plan, each with its own encoder of ``settings``. Close it to end them."""
+
+    def __init__(self, count: int, plan: Plan, settings: EncoderSettings) -> None:
+        self._processes: list[_Process] = []
+        self._closed = threading.Event()
+        self._told = False
+        with contextlib.suppress(OSError):  # the system has no process left: the others make the parts
+            for _ in range(count if sys.executable else 0):  # a program that embeds Python may have no interpreter
+                self._processes.append(_Process(plan, settings, self._tell_loss))
+
+    def processes(self) -> list[_Process]:
+        """Those that are up."""
+        return [process for process in self._processes if not process.ended]
+
+    def close(self) -> None:
+        """Ends the processes, whatever they are doing."""
+        self._closed.set()
+        for process in self._processes:
+            process.close()
+
+    def _tell_loss(self, code: int, last_words: str) -> None:
+        """One line per pool: processes that cannot start all say the same."""
+        if not self._closed.is_set() and not self._told:
+            self._told = True
+            _LOG.warning(
+                "a process that encodes beside this one ended with code %d%s. The build goes on without it.",
+                code,
+                f" ({clip(last_words, 300)})" if last_words else "",
+            )
+
+
+class _Process:
+    def __init__(self, plan: Plan, settings: EncoderSettings, tell_loss: Callable[[int, str], None]) -> None:
+        self.ahead = 1  # beside the part that it makes
+        self.ended = False
+        self._made: dict[tuple[str, int], Made] = {}
+        self._lock = threading.Lock()
+        self._tell_loss = tell_loss
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
+        self._pipe, theirs = Pipe()
+        with theirs:
+            fd = theirs.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-X", "faulthandler", "-c", _BOOT, str(fd)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=[fd],
+            )
+        threading.Thread(target=self._collect, args=(self._pipe,), name="pool", daemon=True).start()
+        self._send((list(sys.path), site.getusersitepackages() if site.ENABLE_USER_SITE else ""))
+        self._send((os.getpid(), plan, settings))
+
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        """Gives the process a part. The future raises PartLostError if the process ends before, or fails."""
+        made: Made = Future()
+        with self._lock:
+            if self.ended:
+                made.set_exception(PartLostError())
+                return made
+            self._made[split, part] = made
+        self._send((split, part, tuple(packed)))
+        return made
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+
+    def _send(self, message: Any) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the process has ended, which the collecting thread sees
+            self._pipe.send(message)
+
+    def _collect(self, pipe: Connection) -> None:
+        """In a thread: hands results over until the process ends."""
+        with contextlib.suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
+            while True:
+                key, result = pipe.recv()
+                with self._lock:
+                    made = self._made.pop(key)
+                made.set_result(result) if result is not None else made.set_exception(PartLostError())
+        with self._lock:
+            self.ended, left, self._made = True, list(self._made.values()), {}
+        self._tell_loss(self._process.wait(), self._last_words())
+        for made in left:
+            made.set_exception(PartLostError())
+
+    def _last_words(self) -> str:
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _LAST_WORDS))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""

@@ -1,0 +1,255 @@
+"""What a runner's name and Beam's arguments mean: one row per decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.engine import Engine
+from shardfeed.errors import UsageError
+
+DATAFLOW = ("--project=my-project", "--region", "us-central1", "--temp_location=gs://bucket/tmp")
+ELSEWHERE = ("--job_endpoint", "host:1")
+EXTERNAL = ("--environment_type", "EXTERNAL", "--environment_config=host:2")
+FLINK = "apache_beam.runners.portability.flink_runner.FlinkRunner"
+DATAFLOW_IN_FULL = "apache_beam.runners.dataflow.dataflow_runner.DataflowRunner"
+ALL_HERE = {"in_process", "encodes_here"}
+MEMBERS = ("in_process", "encodes_here", "outlives_launcher", "is_local", "is_dataflow")
+
+
+@pytest.mark.parametrize(
+    ("runner", "args", "kind", "true"),
+    [
+        (None, (), "local", {*ALL_HERE, "is_local"}),
+        ("DirectRunner", (), "direct", ALL_HERE),
+        ("directrunner", (), "direct", ALL_HERE),
+        ("SwitchingDirectRunner", (), "direct", ALL_HERE),
+        ("apache_beam.runners.direct.direct_runner.DirectRunner", (), "direct", ALL_HERE),
+        ("FnApiRunner", (), "direct", ALL_HERE),
+        ("FnApiRunner", ("--direct_running_mode=multi_threading",), "direct", ALL_HERE),
+        ("FnApiRunner", ("--direct_running_mode=multi_processing", "--direct_running_mode=in_memory"), "direct", ALL_HERE),
+        ("DirectRunner", ELSEWHERE, "direct", ALL_HERE),
+        ("DirectRunner", ("--flink_submit_uber_jar",), "direct", ALL_HERE),
+        ("PrismRunner", (), "prism", {"encodes_here"}),
+        ("prismrunner", (), "prism", {"encodes_here"}),
+        ("apache_beam.runners.portability.prism_runner.PrismRunner", (), "prism", {"encodes_here"}),
+        ("PrismRunner", EXTERNAL, "prism", set()),
+        ("PrismRunner", ELSEWHERE, "prism", {"encodes_here"}),
+        ("PrismRunner", (*ELSEWHERE, *EXTERNAL), "prism", {"outlives_launcher"}),
+        ("PrismRunner", ("--experiments=use_loopback_process_worker",), "prism", set()),
+        ("PortableRunner", ELSEWHERE, "portable", {"outlives_launcher"}),
+        ("PortableRunner", ("--job_endpoint=embed", *EXTERNAL), "portable", set()),
+        ("PortableRunner", (*ELSEWHERE, "--environment_type=LOOPBACK"), "portable", {"encodes_here"}),
+        ("FlinkRunner", ("--flink_master=host:1",), "other", set()),
+        ("FlinkRunner", ELSEWHERE, "other", set()),
+        ("FlinkRunner", (*ELSEWHERE, *EXTERNAL), "other", {"outlives_launcher"}),
+        (FLINK, (*ELSEWHERE, *EXTERNAL), "other", {"outlives_launcher"}),
+        ("FlinkRunner", ("--flink_master", "http://host:8081", "--flink_submit_uber_jar"), "other", {"outlives_launcher"}),
+        ("SparkRunner", ("--spark_submit_uber_jar", "--spark_rest_url", "http://host:1"), "other", {"outlives_launcher"}),
+        ("DataflowRunner", DATAFLOW, "dataflow", {"is_dataflow", "outlives_launcher"}),
+        ("dataflowrunner", DATAFLOW, "dataflow", {"is_dataflow", "outlives_launcher"}),
+        (DATAFLOW_IN_FULL, DATAFLOW, "dataflow", {"is_dataflow", "outlives_launcher"}),
+        ("DataflowRunner", (*DATAFLOW, "--environment_type=LOOPBACK"), "dataflow", {"is_dataflow", "outlives_launcher"}),
+        ("my_package.MyRunner", (), "other", set()),
+        ("my_package.DirectRunner", (), "other", set()),
+        ("my_dataflow_tools.MyRunner", (), "other", set()),
+        ("my_dataflow_tools.DataflowRunner", (), "other", set()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_follows_from_a_runner_and_its_arguments(
+    runner: str | None, args: tuple[str, ...], kind: str, true: set[str]
+) -> None:
+    engine = Engine(runner, args)
+
+    engine.check()
+    assert (engine.kind, {name for name in MEMBERS if getattr(engine, name)}) == (kind, true)
+
+
+@pytest.mark.parametrize(
+    ("runner", "name"),
+    [
+        ("DirectRunner", "FnApiRunner"),  # Beam's own would look for a Go program on the network first
+        ("apache_beam.runners.direct.direct_runner.DirectRunner", "FnApiRunner"),
+        ("flinkrunner", "flinkrunner"),
+        (FLINK, FLINK),
+        ("my_package.DirectRunner", "my_package.DirectRunner"),
+    ],
+)
+def test_beam_gets_the_runner_as_the_user_named_it_but_for_its_direct_runner(runner: str, name: str) -> None:
+    assert (Engine(runner).name, Engine(runner).label) == (name, runner)
+
+
+def test_a_build_without_a_runner_is_local_and_has_no_name_for_beam() -> None:
+    assert Engine().label == "local"
+    with pytest.raises(ValueError, match="without --runner"):
+        Engine().name  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("args", "value"),
+    [
+        ((), None),
+        (("--region", "a"), "a"),
+        (("--region=a=b",), "a=b"),
+        (("--region=a", "--region", "b"), "b"),
+        (("--region",), None),
+        (("--region=",), ""),
+        (("--regions=a", "region=b"), None),
+    ],
+    ids=str,
+)
+def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str | None) -> None:
+    assert Engine("R", args).arg("region") == value
+
+
+@pytest.mark.parametrize(
+    ("runner", "args", "message"),
+    [
+        (
+            "DaskRunner",
+            (),
+            "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
+            "one, and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or "
+            "DataflowRunner.",
+        ),
+        *(
+            (
+                name,
+                (),
+                f"--runner {name}: Beam has no such runner, or none for builds. Use DirectRunner, FnApiRunner, PrismRunner, "
+                "PortableRunner, FlinkRunner, SparkRunner or DataflowRunner; or another package's, by its full name "
+                "(my_package.MyRunner).",
+            )
+            for name in (
+                "NoSuchRunner",
+                "",
+                "direct",
+                "dataflow",
+                ".MyRunner",
+                "TestDirectRunner",
+                "apache_beam.runners.direct.test_direct_runner.TestDirectRunner",
+            )
+        ),
+        *(
+            (
+                runner,
+                ("--direct_num_workers=2", "--direct_running_mode", "multi_processing"),
+                "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes "
+                f"dies. Leave out --runner {runner} and Beam's flags: a build without --runner uses all cores by itself. Or keep "
+                f"--runner {runner} without this flag.",
+            )
+            for runner in ("DirectRunner", "fnapirunner")
+        ),
+        (
+            "PrismRunner",
+            ("--prism_location", "/"),
+            "--prism_location / is not a file. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
+            "PrismRunner",
+            ("--prism_location=/no/prism",),
+            "--prism_location /no/prism does not exist. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
+            "PortableRunner",
+            (),
+            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
+            "(docs/engines.md has examples).",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint", "localhost"),
+            "--job_endpoint localhost names no port. Give HOST:PORT, where the engine's job service listens, such as "
+            "localhost:8099.",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL"),
+            "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
+            "(docs/engines.md has examples).",
+        ),
+        (
+            "PortableRunner",
+            ("--job_endpoint=localhost:1", "--environment_type=PROCESS", "--environment_config="),
+            '--environment_type PROCESS also needs --environment_config \'{"command": "/opt/beam/boot"}\', the program that '
+            "starts a worker (docs/engines.md has examples).",
+        ),
+        (
+            "PrismRunner",
+            ("--environment_type=PROCESS", '--environment_config={"command": "/opt/beam/boot"}'),
+            "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples).",
+        ),
+        (
+            "PrismRunner",
+            ("--environment_type", "loopback"),
+            "--environment_type loopback: allowed are DOCKER, PROCESS, EXTERNAL, LOOPBACK, in capitals, and Beam's own "
+            "identifiers (beam:env:…); docs/engines.md has examples.",
+        ),
+    ],
+)
+def test_what_an_engine_cannot_run_is_refused_before_it_is_started(
+    runner: str, args: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UsageError) as found:
+        Engine(runner, args).check()
+
+    assert str(found.value) == message
+
+
+@pytest.mark.parametrize(
+    ("args", "region", "missing"),
+    [
+        ((), None, "--project my-project, --region us-central1, --temp_location gs://bucket/folder"),
+        (("--project", "p"), "europe-west1", "--temp_location gs://bucket/folder"),
+        (("--staging_location=gs://bucket/s", "--project="), "europe-west1", "--project my-project"),
+    ],
+)
+def test_dataflow_needs_project_region_and_a_place_for_files(
+    args: tuple[str, ...], region: str | None, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
+    if region is not None:
+        monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", region)
+
+    with pytest.raises(UsageError) as found:
+        Engine("DataflowRunner", args).check()
+
+    assert str(found.value) == (
+        f"--runner DataflowRunner also needs {missing}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
+        "./run_dataflow.sh INPUT OUTPUT"
+    )
+
+
+HERE = "the work is done in this process and its children"
+STARTED = "--runner PrismRunner without a --job_endpoint elsewhere starts its engine here"
+THREADS = "with LOOPBACK workers are threads of this process"
+
+
+@pytest.mark.parametrize(
+    ("runner", "args", "why"),
+    [
+        ("DirectRunner", (), HERE),
+        ("PrismRunner", EXTERNAL, STARTED),
+        ("PortableRunner", (*ELSEWHERE, "--environment_type=LOOPBACK"), THREADS),
+    ],
+    ids=["in process", "Prism", "LOOPBACK"],
+)
+def test_a_job_that_ends_with_the_launcher_cannot_be_left_running(runner: str, args: tuple[str, ...], why: str) -> None:
+    engine = Engine(runner, (*args, "--no_wait_until_finish"))
+
+    assert not engine.waits_for_end
+    with pytest.raises(UsageError) as refused:
+        engine.check()
+    assert str(refused.value) == (
+        f"--no_wait_until_finish: {why}, so the build ends with this command and cannot be left running. Leave the option out (a "
+        "build that was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/engines.md)."
+    )
+
+
+def test_a_job_elsewhere_may_be_left_running() -> None:
+    engine = Engine("PortableRunner", (*ELSEWHERE, "--no_wait_until_finish"))
+
+    engine.check()
+    assert not engine.waits_for_end
+    assert Engine("PortableRunner", ELSEWHERE).waits_for_end

@@ -1,0 +1,122 @@
+"""The local build: the same decisions as the graph's steps, in a row, and a host program that stays as it was."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeline
+import transforms
+from pipeline import local
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.summary import Summary
+from tests.promises import builds, disk
+from tests.promises.photos import make_photos
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+
+OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
+
+# What a driver calls besides decisions: it opens an encoder, and lists or encodes in the way that suits it.
+_TRANSPORT = {"open_encoder", "EncoderSettings", "PartEncoder", "SliceEncoder", "default_threads", "reported", "sections_of",
+              "require_same", "versions_here", "add_up", "side_by_side"}  # fmt: skip
+_STEPS = (
+    "list_images label_images count_images claim_output assign_parts encode_parts reconcile write_rejects pack_shards "
+    "compose_shards commit"
+)
+
+
+def calls_of(path: Path) -> set[str]:
+    """Functions and classes of ``transforms`` that a file calls or hands on, but for the graph's own steps."""
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("transforms.")
+        for alias in node.names
+    }
+    annotations = {id(name) for node in ast.walk(tree) for part in _annotations(node) for name in ast.walk(part)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in annotations}
+    return {name for name in imported & used if name[0].islower()}
+
+
+def _annotations(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, ast.arg | ast.AnnAssign):
+        return [node.annotation] if node.annotation else []
+    if isinstance(node, ast.FunctionDef):
+        return [node.returns] if node.returns else []
+    return []
+
+
+def test_both_drivers_call_the_same_decisions() -> None:
+    folder = Path(transforms.__path__[0])
+    steps = set().union(*(calls_of(folder / f"{name}.py") for name in _STEPS.split()))
+    here = calls_of(Path(pipeline.__path__[0]) / "local.py")
+    assert len(here - _TRANSPORT) > 20
+    assert here - _TRANSPORT == steps - _TRANSPORT
+
+
+def test_a_build_from_folder_to_folder_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
+    code = (
+        "import sys; from pipeline.cli import main; code = main(sys.argv[1:]); "
+        "print(sorted(sys.modules)); sys.exit(code)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *builds.build_args(photos, tmp_path / "out")],
+        cwd=builds.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    loaded = ast.literal_eval(ran.stdout.splitlines()[-1])
+    assert {"numpy", "PIL"} <= set(loaded)  # the line is what it seems to be
+    assert {"apache_beam", "tensorflow", "pyarrow", "obstore", "google.cloud.storage"}.isdisjoint(loaded)
+
+
+def test_two_builds_in_two_threads_of_one_program_both_succeed(tmp_path: Path) -> None:
+    configs = []
+    for name in ("one", "two"):
+        photos = make_photos(tmp_path / f"photos {name}", classes=(name, "both"), each=30)
+        configs.append(BuildConfig((str(photos),), str(tmp_path / name), OPTIONS, threads=2))
+    with ThreadPoolExecutor(2) as pool:
+        summaries = list(pool.map(run_build, configs))
+    assert [isinstance(summary, Summary) and summary.manifest.classes for summary in summaries] == [
+        ("both", "one"),
+        ("both", "two"),
+    ]
+    for config, summary in zip(configs, summaries, strict=True):
+        assert isinstance(summary, Summary)
+        alone = BuildConfig(config.inputs, f"{config.output} alone", OPTIONS)
+        run_build(alone)
+        assert disk.digests(Path(config.output)) == disk.digests(Path(alone.output))
+        assert summary.to_json().count('"encoded_in_this_run": 60') == 1
+
+
+def test_a_build_that_joins_another_begins_with_other_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = make_photos(tmp_path / "photos", each=30)
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS)
+    orders: list[list[tuple[str, int]]] = []
+
+    def noting(parts: Any, here: Any, *more: Any) -> Any:
+        order = [(split, part) for split, part, _ in parts]
+        orders.append(order)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "make_parts", noting)
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            run_build(config)
+    first, *joined = orders
+    assert first == sorted(first)
+    assert {order[0] for order in joined} != {first[0]}
+    for order in joined:
+        start = first.index(order[0])
+        assert order == first[start:] + first[:start]

@@ -1,0 +1,180 @@
+"""Processes that make parts beside a build: whatever happens to them, the build ends as it would without them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from multiprocessing import Pipe
+from pathlib import Path
+
+import pytest
+
+from pipeline import local
+from pipeline.pool import pool
+from tests.promises import builds, disk, hooks
+from tests.promises.photos import make_photos, photo, write
+from tests.transforms.conftest import OPTIONS, PLAN, Folder
+from transforms.elements import pack_ref
+from transforms.encoding import EncoderSettings
+
+ONE = partial(hooks.processes, 1)
+LOST = "a process that encodes beside this one ended with code"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """80 photos of two classes."""
+    return make_photos(tmp_path_factory.mktemp("input") / "photos", each=40)
+
+
+@pytest.fixture(scope="module")
+def alone(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Digests of a build without other processes."""
+    out = tmp_path_factory.mktemp("alone") / "out"
+    builds.built(photos, out)
+    return disk.digests(out)
+
+
+def test_a_process_makes_a_share_of_the_parts(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    log = tmp_path / "images"
+    log.touch()
+    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), ONE])
+    assert 0 < log.stat().st_size < 80
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_process_that_is_killed_costs_its_parts_and_one_line(
+    part: int, photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, part, kill), ONE])
+    assert ended.err == f"{LOST} -9. The build goes on without it.\n"
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_shown_once(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    broken = [hooks.broken_processes, partial(hooks.processes, 2)]
+    ended = builds.built(photos, tmp_path / "out", "--threads", "3", hooks=broken)
+    assert ended.err == f"{LOST} 1 (no such module). The build goes on without it.\n"
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_an_interpreter_that_is_not_there_changes_nothing(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.interpreter, str(tmp_path / "gone")), ONE])
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def test_an_error_in_a_process_is_reported_as_the_build_meets_it_itself(tmp_path: Path) -> None:
+    one, two, out = make_photos(tmp_path / "one"), tmp_path / "two", tmp_path / "out"
+    write(two, "cat/001.jpg", photo(1))
+    ended = builds.build([one, two], out, hooks=[ONE])
+    assert (ended.code, LOST in ended.err) == (2, False)
+    assert f"cat/001.jpg is in two inputs: {one} and {two}" in ended.err
+    assert not (out / "manifest.json").exists()
+
+
+def test_a_program_that_forks_during_the_build_does_not_hold_it_up(
+    photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, 0, fork_for_ever), ONE])
+    assert disk.digests(tmp_path / "out") == alone
+
+
+def fork_for_ever(_process: int) -> None:
+    if os.fork() == 0:
+        signal.pause()
+
+
+def test_a_process_ends_when_its_builder_has_ended(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    ours, theirs = Pipe()
+    with start(theirs.fileno()) as process:
+        theirs.close()
+        ours.send((sys.path, ""))
+        ours.send((os.getpid(), PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
+        ours.send(("train", 0, [pack_ref(folder.add(b"cat/1.png"))]))
+        (split, part), (result, _) = ours.recv()
+        assert (split, part, result.records) == ("train", 0, 1)
+        ours.close()  # as the system does it for a process that is killed
+        assert process.wait(60) == 0
+
+
+def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the_pipe(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    ours, theirs = Pipe()
+    with start(theirs.fileno()) as process:
+        theirs.close()
+        ours.send((sys.path, ""))
+        ours.send((dead.pid, PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
+        assert process.wait(60) == 0
+
+
+def start(fd: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-I", "-c", pool._BOOT, str(fd)], pass_fds=[fd])
+
+
+def test_a_process_is_told_neither_to_list_nor_to_plan_nor_to_claim() -> None:
+    code = "import sys, pipeline.pool.worker; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=builds.ROOT, capture_output=True, text=True, check=True)
+    forbidden = {
+        "transforms.listing",
+        "transforms.plan",
+        "transforms.claim",
+        "transforms.committing",
+        "pipeline.launch",
+    }
+    assert forbidden.isdisjoint(ran.stdout.split())
+    assert "transforms.encoding" in ran.stdout.split()
+
+
+def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
+    for name in ("pickle.py", "struct.py"):
+        (photos / name).write_text("open('RUN', 'w')")
+    script = tmp_path / "bin" / "shardfeed"  # as pip makes it
+    script.parent.mkdir()
+    script.write_text(
+        "import sys; from pipeline import cli, local; local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
+        "sys.exit(cli.main())"
+    )
+    before = sorted(photos.rglob("*"))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    ended = subprocess.run(
+        [sys.executable, script, "build", "--input", ".", "--output", tmp_path / "out", "--image_size", "8"],
+        cwd=photos,
+        env={**environment, "PYTHONPATH": str(builds.ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert sorted(photos.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "images", "expected"),
+    [
+        pytest.param(2, 2, 10_000, 1, id="two cores"),
+        pytest.param(1, 8, 10_000, 0, id="one thread asked for"),
+        pytest.param(8, 2, 10_000, 1, id="more threads than cores"),
+        pytest.param(8, 8, 10_000, 7, id="one thread per process"),
+        pytest.param(64, 64, 10_000, 15, id="never more than 15"),
+        pytest.param(8, 8, 250, 2, id="few images"),
+        pytest.param(8, 8, 12, 0, id="very few images"),
+    ],
+)
+def test_there_is_one_process_per_further_core(
+    threads: int, cores: int, images: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "cores", lambda: cores)
+    assert local.pool_size(threads, images) == expected
