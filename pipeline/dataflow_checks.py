@@ -28,6 +28,7 @@ STAGED_FLAGS = ("temp_location", "staging_location", "template_location")
 _TEMPLATE = "template_location"  # a file, where the others are folders; small, so its bucket's region does not matter
 _REGION = r"[a-z]+-[a-z]+[0-9]+"
 _ZONE = rf"({_REGION})-[a-z0-9]+"  # us-central1-a, us-south1-ai1b
+_IMAGE = r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9]+:[0-9a-f]+)?"
 _MULTI = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
 _COUNTED = {
     "num_workers": "VMs",
@@ -175,6 +176,12 @@ def _check_workers(config: BuildConfig) -> None:
     for flag in ("worker_machine_type", "machine_type"):
         if config.engine.arg(flag) == "":
             raise UsageError(f"--{flag} is empty. Give a type, such as n2-standard-4, or leave it out.")
+    image = config.engine.arg("sdk_container_image")
+    if image and not re.fullmatch(_IMAGE, image):  # workers would start, and try to fetch it for an hour
+        raise UsageError(
+            f"--sdk_container_image {clip(image)} is not an image's address. Give one such as "
+            "us-docker.pkg.dev/my-project/images/shardfeed:0.1.0; only its tag may have capitals."
+        )
     first, most = counts.get("num_workers", 1), counts.get("max_num_workers")
     if most is not None and first > most:
         raise UsageError(

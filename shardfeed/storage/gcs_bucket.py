@@ -52,10 +52,19 @@ class Page:
 
 
 def parse_url(url: str) -> tuple[str, str]:
-    """(bucket, prefix ending in ``/`` or empty). Not urllib: ``#`` and ``?`` are letters like any other here."""
+    """(bucket, prefix ending in ``/`` or empty). Not urllib: ``#`` and ``?`` are letters like any other here.
+
+    Raises:
+        UsageError: no bucket, or a name that Google's client refuses with a ValueError.
+    """
     bucket, _, prefix = url[len("gs://") :].partition("/")
     if not bucket:
         raise UsageError(f"{clip(url)} names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER.")
+    if not (bucket[0].isalnum() and bucket[-1].isalnum()):
+        raise UsageError(
+            f"{clip(url)}: {clip(bucket)} cannot be a bucket; a name begins and ends with a letter or a digit. "
+            "List yours: gcloud storage ls"
+        )
     prefix = prefix.rstrip("/")
     return bucket, prefix + "/" if prefix else ""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import random
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,9 @@ from PIL import Image
 from shardfeed._version import __version__
 from tests.dataflow.cloud import Cloud, Ended
 from tests.dataflow.execution import Worker, execute, shuffle_sizes, staged
+from tests.dataflow.script import run
 from tests.dataflow.service import End, Job
+from tests.packaging.sources import ROOT
 
 FLAGS = ("--splits", "train=0.7,validation=0.3", "--num_shards", "2", "--max_rejected", "1")
 
@@ -43,6 +48,26 @@ def test_the_dataset_is_the_local_build_byte_for_byte(cloud: Cloud, executed: En
     local = cloud.build(*FLAGS, out="gs://data/local")
     assert (executed.code, local.code) == (0, 0), local.err
     assert cloud.digests("out/") == cloud.digests("local/")
+
+
+def test_run_dataflow_sh_plans_submits_and_follows_a_job_to_the_same_dataset(
+    cloud: Cloud, worker: Worker, executed: Ended, tmp_path: Path
+) -> None:
+    cloud.service.execute = lambda job: execute(job, worker, cloud.gcs)
+    ran = run(
+        tmp_path,
+        *("gs://photos/in", "gs://data/script", "--image_size", "16", *FLAGS),
+        *("--dataflow_endpoint", cloud.service.url),
+        script=Path(shutil.copy(ROOT / "run_dataflow.sh", cloud.tree)),
+        PYTHON=sys.executable,
+        TEMP="gs://scratch/tmp",
+        **{name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")},
+    )
+    assert (executed.code, ran.code) == (0, 0), ran.err
+    assert ran.out.startswith("Built: gs://data/script\n")
+    assert ran.err.startswith("Plan: gs://photos/in -> gs://data/script (nothing was written)\n")
+    assert f"job {cloud.service.jobs[-1]['id']}: done\n" in ran.err
+    assert cloud.digests("out/") == cloud.digests("script/")
 
 
 @pytest.mark.parametrize("tells", [True, False], ids=["the service tells counters", "it tells none"])

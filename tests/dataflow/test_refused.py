@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from apache_beam.utils import retry as beam_retry
 
+from pipeline.config import BuildConfig
+from pipeline.dataflow_checks import check_options
 from pipeline.dataflow_failures import explain_refusal
+from pipeline.engine import Engine
+from shardfeed.errors import UsageError
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
@@ -147,6 +151,36 @@ def test_an_option_that_cannot_be_right_is_refused(
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert cloud.service.jobs == []
+
+
+def check_image(image: str) -> None:
+    args = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
+    engine = Engine("DataflowRunner", (*args, f"--sdk_container_image={image}"))
+    config = BuildConfig(inputs=("gs://photos",), output="gs://data/out", engine=engine)
+    check_options(config, project="my-project", region="us-central1", temp={})
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "shardfeed:1",
+        "us-docker.pkg.dev/my-project/images/shardfeed:RC1",
+        "localhost:5000/shardfeed:V1_2.3-x@sha256:0f",
+        "gcr.io/example.com/p/i",
+    ],
+)
+def test_an_image_may_have_capitals_in_its_tag(image: str) -> None:
+    check_image(image)
+
+
+@pytest.mark.parametrize("image", ["gcr.io/P/i:1", "gcr.io/p/i:-1", f"gcr.io/p/i:{'x' * 129}", "gcr.io/p/i:R/1"])
+def test_an_image_that_cannot_be_is_refused(image: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_image(image)
+    assert str(refused.value) == (
+        f"--sdk_container_image {image} is not an image's address. Give one such as "
+        "us-docker.pkg.dev/my-project/images/shardfeed:0.1.0; only its tag may have capitals."
+    )
 
 
 def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud) -> None:

@@ -7,24 +7,20 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from tests.dataflow.script import (
-    BUILT,
-    COMMAND,
-    run,
-)
+from tests.dataflow.script import BUILT, COMMAND, run
 from tests.pipeline.photos import write_photos
 
 
 def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:
     ran = run(tmp_path, *COMMAND, PYTHON_CODE="2")
-    assert (ran.code, [line.split(":")[0] for line in ran.started]) == (2, ["plan"])
+    assert (ran.code, ran.err, ran.commands) == (2, "", ["plan"])
 
 
 def test_a_plan_of_an_input_too_large_to_list_here_is_no_plan_and_the_job_is_submitted(tmp_path: Path) -> None:
     ran = run(tmp_path, *COMMAND, PLANNED="")
     assert (ran.code, ran.out) == (0, f"{BUILT}\n")
     plan, build = ran.started
-    assert " --list_at_most 1000000 " in plan
+    assert "--list_at_most" in plan
     assert "--list_at_most" not in build
 
 
@@ -49,7 +45,7 @@ def test_a_plan_that_is_sure_of_no_dataset_ends_it_before_the_job(
     ran = run(tmp_path, *COMMAND, *json, PLANNED=plan, PLAN_CODE=code)
     said = "no job was submitted, for it would end with exit code 3, by the plan's notes. To submit it all the same: PLAN=no"
     assert (ran.code, ran.out, ran.err) == (3, "", f"{plan}\nrun_dataflow.sh: {said}\n")
-    assert [line.split(":")[0] for line in ran.started] == ["plan"]
+    assert ran.commands == ["plan"]
 
 
 @JSON

@@ -60,6 +60,8 @@ def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
         ("out\0", "out\\x00: no name holds a zero byte. Correct the path."),
         ("gs://bucket/a\0b", "gs://bucket/a\\x00b: no name holds a zero byte. Correct the path."),
         ("gs:///folder", "gs:///folder names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
+        ("gs://-a/b", "gs://-a/b: -a cannot be a bucket; a name begins and ends with a letter or a digit."),
+        ("gs://a_/b", "gs://a_/b: a_ cannot be a bucket; a name begins and ends with a letter or a digit."),
     ],
 )
 def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> None:
