@@ -13,9 +13,10 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Container
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
+from pipeline import signals
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
@@ -23,12 +24,11 @@ from pipeline.detaching import needs_us
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
 from pipeline.helpers import Helpers
-from pipeline.interrupt import StopSignals, children, end_children
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
 from pipeline.submitted import Submitted
 from pipeline.summary import Summary
-from pipeline.waiting import CancelledError, run_and_wait
+from pipeline.waiting import run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
 from shardfeed.errors import (
@@ -57,12 +57,12 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         ShardfeedError: with the exit code and the message for the user.
     """
     require_beam()  # before the input is listed, which may take minutes
-    began, before = time.monotonic(), children()
+    began = time.monotonic()
     RUN.reset()
     with Helpers(config) as helpers:  # they start while this process looks whether there is anything to do
         manifest, run = find_existing(config), _record(config)
         if manifest is None:
-            return _build(config, run, progress, helpers, began, before)
+            return _build(config, run, progress, helpers, began)
     _refuse_damaged(config.output)
     finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
@@ -77,29 +77,35 @@ def _refuse_damaged(url: str) -> None:
 
 
 def _build(
-    config: BuildConfig, run: RunRecord, progress: TextIO | None, helpers: Helpers, began: float, before: Container[int]
+    config: BuildConfig, run: RunRecord, progress: TextIO | None, helpers: Helpers, began: float
 ) -> Summary | Submitted:
     output, submitted = Output(config.output, run.run_id), None
-    with (
-        no_empty_folders(config.output),
-        StopSignals(in_process=config.in_process, detached=not needs_us(config)) as signals,
-    ):
+    with no_empty_folders(config.output), _on_stop(config):
         try:
             with ProgressLine(progress if config.encodes_here else None), helpers.at_work():
                 submitted = _run_graph(config, run, progress)
+        except KeyboardInterrupt:  # a host program's: threads that encode here must not go on after it
+            RUN.stop.set()
+            raise
         except Exception as error:
-            _raise_outcome(config, output, error, stopped=signals.received)
+            _raise_outcome(config, output, error, stopped=RUN.stop.is_set())
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
             finish(storage.open_store(config.output), run, keep_parts=config.keep_parts)
         finally:
             if submitted is None:  # else the job still writes there
                 _tidy(config.output, output)
-            end_children(but=before)
     if submitted is not None:
         return submitted
     manifest = _published(config)
     seconds, kept = time.monotonic() - began, images_kept(manifest)
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
+
+
+def _on_stop(config: BuildConfig) -> AbstractContextManager[None]:
+    """Sets what a signal does while the build runs. ``run_and_wait`` does it for jobs elsewhere."""
+    if config.in_process:
+        return signals.on_stop(signals.after_images_in_hand(RUN.stop.set))
+    return signals.on_stop(lambda: signals.leave(signals.STOPPED)) if needs_us(config) else contextlib.nullcontext()
 
 
 def _record(config: BuildConfig) -> RunRecord:
@@ -131,14 +137,10 @@ def _run_graph(config: BuildConfig, run: RunRecord, progress: TextIO | None) -> 
     if is_dataflow(config.engine):
         prepare(config, options, run.run_id, progress)
     engine: Any = config.engine
-    if config.engine == "FnApiRunner" and not config.in_process:
-        from pipeline.deaf_workers import DeafWorkersRunner
+    if config.engine == "PrismRunner":
+        from pipeline.patient_prism import OwnPrismRunner
 
-        engine = DeafWorkersRunner()
-    elif config.engine == "PrismRunner":
-        from pipeline.patient_prism import PatientPrismRunner
-
-        engine = PatientPrismRunner()
+        engine = OwnPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=engine, options=options)
     except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
@@ -157,8 +159,6 @@ def _raise_outcome(config: BuildConfig, output: Output, error: Exception, *, sto
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
             "to carry on."
         ) from None
-    if isinstance(error, CancelledError):  # a step that is interrupted by it may have left an outcome
-        raise error
     outcome = _outcome_of(output)
     if outcome is None:
         if not config.in_process and _published_meanwhile(config):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import cli, helper_process, helpers
+from pipeline import __main__, helper_process, helpers
 from transforms import slices
 
 FREE = 5  # images before the gate
@@ -39,7 +39,8 @@ def main() -> int:
                 print("at the gate", flush=True)
 
         helpers._Helper._hear = hearing
-    return cli.main([*argv, "--threads", "2"])
+    sys.argv[1:] = [*argv, "--threads", "2"]
+    return __main__.main()
 
 
 def serve() -> None:

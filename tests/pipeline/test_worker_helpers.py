@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import helpers, worker_helpers
 from pipeline.config import BuildConfig
-from pipeline.interrupt import descendants
+from pipeline.processes import descendants
 from pipeline.worker_helpers import WorkerHelpers, helpers_of_workers
 from shardfeed.storage.base import Stat
 from transforms.elements import ImageRef, Plan, pack_ref

@@ -40,9 +40,7 @@ sys.exit(__main__.main())
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
 ENGINES = {
-    "in process": ("--direct_running_mode", "in_memory"),
-    "threads": ("--direct_running_mode", "multi_threading"),
-    "worker processes": ("--direct_running_mode", "multi_processing", "--direct_num_workers", "2"),
+    "in process": ("--runner", "DirectRunner"),
     "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
 }
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -1,0 +1,134 @@
+"""Ctrl-C and SIGTERM in the middle of encoding, sent to real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shardfeed as reader
+from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
+
+GATED = Path(__file__).with_name("gated.py")
+STOPPING = "stopping after the images in hand (again to stop at once) ..."
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> tuple[str, ...]:
+    """Arguments of a build of 120 images in 32 parts."""
+    write_photos(tmp_path / "in", cat=60, dog=60)
+    return (
+        "build",
+        "--input",
+        f"{tmp_path}/in",
+        "--output",
+        f"{tmp_path}/out",
+        "--image_size",
+        "16",
+        "--num_shards",
+        "2",
+    )
+
+
+@contextlib.contextmanager
+def _at_the_gate(where: str, build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+    """A build that has encoded five images and waits for a line before the next."""
+    child = subprocess.Popen(
+        [sys.executable, str(GATED), where, *build],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "at the gate\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def _read_until(child: subprocess.Popen[str], line: str) -> None:
+    assert child.stderr is not None
+    assert any(each == line + "\n" for each in child.stderr)
+
+
+def _stop(child: subprocess.Popen[str], number: int) -> None:
+    """Sends a signal and reads that it was taken."""
+    child.send_signal(number)
+    _read_until(child, STOPPING)
+
+
+@pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_stops_the_build_and_the_same_command_completes_it(
+    tmp_path: Path, build: tuple[str, ...], where: str, number: signal.Signals
+) -> None:
+    with _at_the_gate(where, build) as child:
+        _stop(child, number)
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    assert said(err) == (
+        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
+        "carry on.\n"
+    )
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+    again = shardfeed(*build)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert reader.verify(tmp_path / "out", deep=True).ok
+    assert reader.info(tmp_path / "out").splits["train"].num_records == 120
+    assert not (tmp_path / "out" / "_parts").exists()
+
+
+def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
+    workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
+    with _at_the_gate("graph", (*build, *workers)) as child:
+        _stop(child, signal.SIGTERM)
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, out) == (4, "")
+    assert said(err) == (
+        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
+        "carry on.\n"
+    )
+
+
+def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _at_the_gate("graph", build) as child:
+        _stop(child, signal.SIGINT)
+        child.send_signal(signal.SIGINT)  # and the gate stays closed
+        assert child.wait(60) == 4
+        assert child.stderr is not None
+        assert said(child.stderr.read()) == "\nshardfeed: stopped; rerun the same command to carry on.\n"
+
+    assert shardfeed(*build).returncode == 0
+    assert reader.verify(tmp_path / "out", deep=True).ok
+
+
+def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
+    with _at_the_gate("graph", build) as child:
+        out, err = child.communicate("open\n", timeout=60)
+
+    assert (child.returncode, said(err)) == (0, "")
+    assert out.startswith("Built: ")
+
+
+def test_a_signal_before_the_run_ends_with_our_message_too(tmp_path: Path, build: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "classes")  # reading it blocks: the build is certainly reading its arguments
+    child = subprocess.Popen(
+        command(*build, "--class_list", tmp_path / "classes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(),
+    )  # fmt: skip
+    with open(tmp_path / "classes", "w"):
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+
+    assert (child.returncode, out, err) == (
+        4, "", "shardfeed: stopped before build was complete; rerun the same command.\n"
+    )  # fmt: skip
