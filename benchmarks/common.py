@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pipeline.interrupt import descendants  # noqa: E402
+from pipeline.processes import descendants  # noqa: E402
 
 
 @dataclass(frozen=True)

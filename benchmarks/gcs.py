@@ -17,7 +17,7 @@ from common import ROOT, build, command, link_copies, median, photos_parser, whe
 
 sys.path.insert(0, str(ROOT))  # the server's starter lives with the tests
 
-from pipeline.interrupt import descendants
+from pipeline.processes import descendants
 
 
 def upload(photos: Path, bucket: str) -> None:

@@ -6,17 +6,17 @@ The command line is imported inside ``main``, so that Ctrl-C while that goes on 
 import gc
 import sys
 
-from pipeline.leaving import leave_at_once, leave_with
+from pipeline import signals
 
 
 def main() -> int:
     """Runs one command; returns the exit code."""
     named = sys.argv[1:2]
-    leave_at_once(named[0] if named and named[0].isalpha() else "the command")
+    signals.install(named[0] if named and named[0].isalpha() else "the command")
     try:
         from pipeline import cli
 
-        return cli.main(decided=leave_with)
+        return cli.main(decided=signals.decided)
     finally:
         # The interpreter's end looks at every object three times, for cycles. Of Beam's imports that took half a second.
         gc.freeze()

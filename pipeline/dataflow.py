@@ -75,10 +75,7 @@ def run_on_dataflow(
         stream.write(f"{link}\n")
         stream.flush()
 
-    def wait() -> None:
+    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
         note_counted(result, run)
-
-    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow", wait_again=wait):
-        wait()
     return None

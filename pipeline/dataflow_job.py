@@ -12,16 +12,19 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
+from pipeline import signals
 from pipeline.counted import counted
 from pipeline.dataflow_failures import explain_failure, explain_refusal
-from pipeline.interrupt import InterruptedWaitError
 from pipeline.progress import human_bytes
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.storage.gcs_bucket import parse_url
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
+
+if TYPE_CHECKING:
+    from pipeline.dataflow_submission import Submission
 
 T = TypeVar("T")
 
@@ -41,15 +44,13 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
 
     Raises:
         UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
-        IncompleteError: Dataflow takes no jobs at present, did not say whether it took this one, or nobody waited for that.
+        IncompleteError: Dataflow takes no jobs at present, or did not say whether it took this one.
     """
     from pipeline.dataflow_submission import NO_GOOD_ANSWER, NotStagedError, watched
 
-    with watched() as submission:
+    with watched() as submission, signals.on_stop(lambda: _leave(submission, options)):
         try:
             return pipeline.run()
-        except InterruptedWaitError:
-            raise _interrupted(options, asked=submission.asked) from None
         except NotStagedError as error:
             raise _not_staged(error.__cause__, error.folder) from error
         except NO_GOOD_ANSWER as error:
@@ -62,10 +63,10 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
             ) from error
 
 
-def _interrupted(options: Any, *, asked: bool) -> IncompleteError:
-    if not asked:
-        return IncompleteError("stopped before Dataflow was asked for a job: none runs. Rerun the same command.")
-    return IncompleteError(f"stopped while job {_cloud(options).job_name} was handed over. {_may_be_taken(options)}")
+def _leave(submission: Submission, options: Any) -> NoReturn:
+    if submission.never_asks():
+        signals.leave("stopped before Dataflow was asked for a job: none runs. Rerun the same command.")
+    signals.leave(f"stopped while job {_cloud(options).job_name} was handed over. {_may_be_taken(options)}")
 
 
 def _not_staged(error: BaseException | None, folder: str) -> ShardfeedError:

@@ -5,6 +5,7 @@ minutes for another half an hour; here a file that cannot be staged ends the sub
 """
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,19 @@ NO_GOOD_ANSWER = (GoogleAPICallError, TransportError, RequestException)
 class Submission:
     """``asked``: whether Dataflow was asked for the job."""
 
-    asked = False
+    def __init__(self) -> None:
+        self.asked = False
+        self._asking = threading.Lock()
+
+    def ask(self) -> None:
+        """Called right before Dataflow is asked."""
+        with self._asking:
+            self.asked = True
+
+    def never_asks(self) -> bool:
+        """Whether Dataflow was not asked yet. It never will be then: from now on ``ask`` waits for the end of the process."""
+        self._asking.acquire()
+        return not self.asked
 
 
 class NotStagedError(PermanentException):  # which Beam does not try again
@@ -52,7 +65,7 @@ def watched() -> Iterator[Submission]:
                 raise
 
         def submit_job_description(self, job: Any) -> Any:
-            submission.asked = True
+            submission.ask()
             try:
                 return super().submit_job_description(job)
             except apiclient.DataflowJobAlreadyExistsError as error:  # Beam's for another job in the answer

@@ -13,20 +13,21 @@ import logging
 import os
 import secrets
 import time
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
+from pipeline import signals
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
 from pipeline.engine_failures import explain_engine_failure
 from pipeline.existing import find_existing
-from pipeline.interrupt import StopSignals, children, end_children
 from pipeline.local import build_here
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
 from pipeline.submitted import Submitted
 from pipeline.summary import Summary
-from pipeline.waiting import CancelledError, run_and_wait
+from pipeline.waiting import run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
 from shardfeed.errors import (
@@ -75,11 +76,7 @@ def _refuse_damaged(url: str) -> None:
 
 def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:
     run, submitted = Run(record.run_id, config.output), None
-    before = children()
-    with (
-        no_empty_folders(config.output),
-        StopSignals(run, in_process=config.engine.in_process, detached=config.engine.outlives_launcher) as signals,
-    ):
+    with no_empty_folders(config.output), _on_stop(config, run):
         try:
             with ProgressLine(progress if config.engine.encodes_here else None, run):
                 if config.engine.is_local:
@@ -87,19 +84,27 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
                 else:
                     submitted = _run_graph(config, record, run, progress)
         except Exception as error:
-            _raise_outcome(config, run, error, stopped=signals.received)
+            _raise_outcome(config, run, error)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
             finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
         finally:
             run.stop.set()  # whatever still works for it in this process ends
             if submitted is None:  # else the job still writes there
                 _tidy(run)
-            end_children(but=before)
     if submitted is not None:
         return submitted
     manifest = _published(config)
     seconds, kept = time.monotonic() - began, images_kept(manifest, run)
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
+
+
+def _on_stop(config: BuildConfig, run: Run) -> AbstractContextManager[None]:
+    """Sets what a signal does while the build runs. ``run_and_wait`` does it for jobs elsewhere."""
+    if config.engine.in_process:
+        return signals.on_stop(signals.after_images_in_hand(run.interrupt))
+    if config.engine.outlives_launcher:
+        return contextlib.nullcontext()
+    return signals.on_stop(lambda: signals.leave(signals.STOPPED))
 
 
 def _record(config: BuildConfig) -> RunRecord:
@@ -131,9 +136,9 @@ def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextI
         prepare(config, options, run.run_id, progress)
     runner: Any = config.engine.name
     if config.engine.kind == "prism":
-        from pipeline.patient_prism import PatientPrismRunner
+        from pipeline.patient_prism import OwnPrismRunner
 
-        runner = PatientPrismRunner()
+        runner = OwnPrismRunner()
     try:
         pipeline = beam.Pipeline(runner=runner, options=options)
     except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
@@ -145,15 +150,13 @@ def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextI
         return run_and_wait(pipeline, config, run, progress)
 
 
-def _raise_outcome(config: BuildConfig, run: Run, error: Exception, *, stopped: bool) -> None:
+def _raise_outcome(config: BuildConfig, run: Run, error: Exception) -> None:
     """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
-    if stopped:
+    if run.interrupted:
         raise IncompleteError(
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
             "to carry on."
         ) from None
-    if isinstance(error, CancelledError):  # a step that is interrupted by it may have left an outcome
-        raise error
     outcome = _outcome_of(run)
     if outcome is None:
         if not config.engine.in_process and _published_meanwhile(config):

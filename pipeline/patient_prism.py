@@ -1,8 +1,11 @@
-"""Prism at the lowest priority.
+"""Prism as a process of one run: started at the lowest priority, and ended with the run.
 
 While a step that has a side input is at work, Prism 2.77 looks without a pause whether there is more work for it, and takes the
 better part of a core that the images need: 12,272 of them on two cores took 1.6 times the in-process build's time, and 1.2 times
-at this priority. What else it has to do, it does while the workers wait for it.
+at this priority. What else Prism has to do, it does while the workers wait for it.
+
+Beam's own runner keeps Prism until the interpreter ends, waits a second for its end there, and installs a handler for SIGINT
+that stops Prism before anybody else hears the signal.
 """
 
 import logging
@@ -10,48 +13,84 @@ import shutil
 import subprocess
 from typing import Any
 
-from apache_beam.runners.portability.job_server import StopOnExitJobServer
+from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.prism_runner import PrismJobServer, PrismRunner
+from apache_beam.utils.subprocess_server import SubprocessServer
 from apache_beam.version import __version__ as beam_version
 
-from pipeline.interrupt import end_with_builds
 from shardfeed.errors import UsageError, clip
 
 _DEFAULT_LOG_LEVEL = "info"  # Beam's
 _ANSWER_SECONDS = 30.0  # for the options of a program; Prism tells its own in 0.03 s
 
 
-class PatientPrismRunner(PrismRunner):
-    """Beam's runner for Prism; a Prism that it starts is given what time others leave."""
+class OwnPrismRunner(PrismRunner):
+    """Beam's runner for Prism. The run must be in a ``with`` block of it, at whose end the Prism that it started is killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._prism: _Prism | None = None
 
     def default_job_server(self, options: Any) -> Any:
-        """The Prism of this program, ended with it."""
-        return StopOnExitJobServer(_PatientPrism(options))
+        """The Prism of this run; where the user names an engine that is there already, nobody asks for it."""
+        self._prism = _Prism(options)
+        return self._prism
+
+    def __enter__(self) -> "OwnPrismRunner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._prism is not None:
+            self._prism.stop()
 
 
-class _PatientPrism(PrismJobServer):
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        if self._log_filter is not None and self._log_level == _DEFAULT_LOG_LEVEL:
-            self._log_filter = _is_no_record
+class _Prism(PrismJobServer):
+    _process: "_Process | None" = None
 
-    def subprocess_cmd_and_endpoint(self) -> tuple[list[Any], str]:
+    def start(self) -> Any:
+        command, endpoint = self._command()
+        logger = logging.getLogger(__name__)
+        if self._log_filter is not None and self._log_level != _DEFAULT_LOG_LEVEL:
+            # Beam's filter gives a record the level that Prism has written into it.
+            logger = logging.getLogger(PrismJobServer.__name__)
+            logger.addFilter(self._log_filter)
+            logger.setLevel(logging.INFO)
+        port = int(endpoint.rpartition(":")[2])
+        self._process = _Process(beam_job_api_pb2_grpc.JobServiceStub, command, port=port, logger=logger)
+        return self._process.start()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.stop()
+
+    def _command(self) -> tuple[list[Any], str]:
         try:
-            command, endpoint = super().subprocess_cmd_and_endpoint()
+            command, endpoint = self.subprocess_cmd_and_endpoint()
         except (OSError, RuntimeError, ValueError) as error:  # Beam looks for it in its cache, then fetches it
             raise UsageError(
                 f"--runner PrismRunner has no Prism: {error}. Build it with make engines, then give --prism_location "
                 f".engines/prism-{beam_version}."
             ) from error
-        end_with_builds(*command)  # with a port that no other program can have
         _require_prism(command[0])
         nice = shutil.which("nice")
         return (command if nice is None else [nice, "-n", "19", *command]), endpoint
 
 
-def _is_no_record(record: logging.LogRecord) -> bool:
-    """False for what Prism logs (that it serves, and each failure of a step, several times); not for a crash's last words."""
-    return not record.getMessage().startswith("{")
+class _Process(SubprocessServer):
+    """Beam's, which tells what process it has started."""
+
+    _popen: "subprocess.Popen[bytes] | None" = None
+
+    def start_process(self) -> Any:
+        self._popen, endpoint = super().start_process()
+        return self._popen, endpoint
+
+    def kill(self) -> None:
+        """Ends the process at once. Beam would ask it to end, and look a second later whether it has."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
 
 
 def _require_prism(program: str) -> None:

@@ -8,16 +8,18 @@ one that was cancelled: it is the way back in both cases.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-import signal
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
+from pipeline import signals
 from pipeline.config import BuildConfig
 from pipeline.counted import note_counted
-from pipeline.interrupt import InterruptedWaitError, leave
 from pipeline.silent_workers import SilentWorkers
 from pipeline.submitted import Submitted
 from shardfeed import naming
@@ -26,11 +28,8 @@ from transforms.run_state import Run
 
 _READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
 _LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
+_NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wait for it again, rerun the same command."
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
-
-
-class CancelledError(IncompleteError):
-    """The job was cancelled because the user wished it."""
 
 
 def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
@@ -40,29 +39,32 @@ def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | 
 
     Raises:
         UsageError: Beam could not make a job of it with the options given.
-        IncompleteError: the engine cannot be reached, or was lost, or the job was cancelled.
+        IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
-    with _engine_trouble(config):
+    runner = pipeline.runner  # one that starts an engine of its own ends it with the block
+    with _engine_trouble(config), runner if isinstance(runner, AbstractContextManager) else contextlib.nullcontext():
         workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
         if not config.engine.waits_for_end:
             return Submitted(config.output, result._job_id)
-        with cancelled_or_left(result, config), workers.told(result):
+        asked = cancelled_or_left(result, config) if config.engine.outlives_launcher else contextlib.nullcontext()
+        with asked, workers.told(result):
             result.wait_until_finish()
             note_counted(result, run)
     return None
 
 
 def _submitted(pipeline: Any, config: BuildConfig) -> Any:
+    where = config.engine.arg("job_endpoint") or config.engine.runner
+    may_be_taken = functools.partial(
+        signals.leave,
+        f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the same "
+        "command to join it.",
+    )
     try:
-        return pipeline.run()
-    except InterruptedWaitError:
-        where = config.engine.arg("job_endpoint") or config.engine.runner
-        raise IncompleteError(
-            f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the "
-            "same command to join it."
-        ) from None
+        with signals.on_stop(may_be_taken) if config.engine.outlives_launcher else contextlib.nullcontext():
+            return pipeline.run()
     except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
         from apache_beam.runners.portability.portable_runner import PortableRunner
 
@@ -78,41 +80,32 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
         ) from error
 
 
-@contextlib.contextmanager
-def cancelled_or_left(
-    result: Any, config: BuildConfig, job: str = "the job", wait_again: Callable[[], None] | None = None
-) -> Iterator[None]:
-    """While ``result``'s job is waited for in the block, Ctrl-C and SIGTERM cancel it, or leave it and end this process.
+def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> AbstractContextManager[None]:
+    """While ``result``'s job is waited for in the block, a signal cancels it, or leaves it running, and ends this process.
 
-    ``job`` is what messages call it. A job that has ended by the time it is to be cancelled is given to ``wait_again``.
-
-    Raises:
-        CancelledError: the job was cancelled.
-        IncompleteError: it could not be.
+    A job that has ended by the time it is to be cancelled is neither: the block goes on, to the job's result. ``job`` is what
+    messages call it.
     """
+    return signals.on_stop(functools.partial(_cancel_or_leave, result, config, job), again=_NO_LONGER)
+
+
+def _cancel_or_leave(result: Any, config: BuildConfig, job: str) -> None:
+    if not _shall_cancel(config):
+        signals.leave(
+            f"no longer waiting; {job} goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
+            "finished is done twice."
+        )
     try:
-        yield
-    except InterruptedWaitError as interrupt:
-        if not _shall_cancel(config, interrupt.number):
-            leave(
-                f"no longer waiting; {job} goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
-                "finished is done twice."
-            )
-        try:
-            over = wait_again is not None and _has_ended(result)
-            if not over:
-                result.cancel()
-        except Exception as error:  # whatever an engine's client raises
-            raise IncompleteError(
-                f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
-            ) from error
-        if wait_again is not None and over:
-            wait_again()
+        if _has_ended(result):
             return
-        raise CancelledError(
-            f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to "
-            "carry on."
-        ) from None
+        result.cancel()
+    except Exception as error:  # whatever an engine's client raises
+        signals.leave(
+            f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
+        )
+    signals.leave(
+        f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
+    )
 
 
 def _has_ended(result: Any) -> bool:
@@ -121,14 +114,16 @@ def _has_ended(result: Any) -> bool:
     return bool(PipelineState.is_terminal(result.state))
 
 
-def _shall_cancel(config: BuildConfig, number: int) -> bool:
+def _shall_cancel(config: BuildConfig) -> bool:
     if config.on_interrupt is not None:
         return config.on_interrupt == "cancel"
-    if number != signal.SIGINT or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not signals.is_ctrl_c() or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         return False
     sys.stderr.write(_QUESTION)
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    # Not sys.stdin: the interpreter's end waits for its lock, which a thread that reads there holds.
+    answer = os.read(sys.stdin.fileno(), 1000)
+    return answer.strip().lower() in (b"y", b"yes")
 
 
 @contextlib.contextmanager
@@ -153,6 +148,8 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if _is_ctrl_c(error):
+            raise KeyboardInterrupt from None
         for thread in threading.enumerate():
             if thread.name == _READER:
                 thread.join(_LAST_WORDS_SECONDS)
@@ -168,12 +165,21 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
             remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
             said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
             if not config.engine.outlives_launcher:
-                leave(said)  # at once: each thread of a worker in this process would end with pages of its own
+                signals.leave(said)  # at once: each thread of a worker in this process would end with pages of its own
             raise IncompleteError(said) from error
         raise
     finally:
         threading.excepthook = before
         logging.getLogger().removeFilter(is_news)
+
+
+def _is_ctrl_c(error: BaseException | None) -> bool:
+    """Whether a host program's KeyboardInterrupt met a step of the graph: Beam makes a RuntimeError of it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _is_no_answer(error: Exception) -> bool:

@@ -33,7 +33,8 @@ class Run:
 
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had finished. ``outcome``: the first
     failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all workers wherever they are,
-    which the launcher takes from the engine after the job's end.
+    which the launcher takes from the engine after the job's end. ``stop``: whatever works for the run shall end; ``interrupted``:
+    because the user wished it.
     """
 
     def __init__(self, run_id: str, output: str) -> None:
@@ -42,7 +43,7 @@ class Run:
         self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
         self.outcome: Outcome | None = None
         self.counted: Mapping[str, int] = {}
-        self.stop = threading.Event()
+        self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         _RUNS[run_id, output] = self
@@ -62,6 +63,11 @@ class Run:
             self.done += images
             self.rejected += rejected
             self.out_bytes += result.bytes
+
+    def interrupt(self) -> None:
+        """Stops the run for the user."""
+        self.interrupted = True
+        self.stop.set()
 
     def enter(self, step: str) -> None:
         """The run has come to ``step``. It never goes back: an engine may run steps side by side."""

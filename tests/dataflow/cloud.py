@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.cli import main
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import PROJECT, REGION, FakeDataflow
+from tests.pipeline.photos import command, environment
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,16 @@ class Cloud:
     def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
         """The same on Dataflow."""
         return run(*self.arguments(*flags, source=source, out=out))
+
+    @contextlib.contextmanager
+    def launcher(self, *flags: str, program: Sequence[str] = command()) -> Iterator[subprocess.Popen[str]]:
+        """The same in a process of its own, as signals need it; ``program`` starts ``shardfeed``."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen([*program, *self.arguments(*flags)], **pipes, text=True, env=environment()) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def plan(self, *flags: str) -> Ended:
         """``shardfeed plan`` with the arguments of a build on Dataflow."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,16 @@ from tests.fakes.strict_gcs import StrictGCS
 
 IMAGE = ("--sdk_container_image", "shardfeed:1", "--no_wait_until_finish")
 FOLDER = r"gs://scratch/tmp/shardfeed-data-out-\S+"
+
+SECONDS = 60.0
+
+# ``shardfeed`` that lets this server's buckets pass.
+UNCHECKED = """
+import sys
+from pipeline import __main__, dataflow_checks
+dataflow_checks._check = lambda *_: None
+sys.exit(__main__.main())
+"""
 
 pytestmark = pytest.mark.usefixtures("as_usual")
 
@@ -105,15 +116,23 @@ def test_a_bucket_that_takes_no_file_for_now_is_incomplete_and_no_job_was_asked_
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_signal_while_files_are_staged_says_that_no_job_runs(cloud: Cloud, gcs: StrictGCS, number: int) -> None:
-    def stop() -> None:
-        os.kill(os.getpid(), number)
-        signal.sigtimedwait([], 1)
+def test_a_signal_while_files_are_staged_says_that_no_job_runs(
+    cloud: Cloud, gcs: StrictGCS, number: signal.Signals
+) -> None:
+    staged, over = threading.Event(), threading.Event()
 
-    gcs.inject("call", "upload", matches=staging, action=stop)
+    def stage() -> None:
+        staged.set()
+        over.wait(SECONDS)
+
+    gcs.inject("call", "upload", matches=staging, action=stage)
     before = len(cloud.service.jobs)
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out, len(cloud.service.jobs)) == (4, "", before)
-    assert ended.err.splitlines()[-1] == (
+    with cloud.launcher(*IMAGE, program=(sys.executable, "-c", UNCHECKED)) as launcher:
+        assert staged.wait(SECONDS), "nothing is staged"
+        launcher.send_signal(number)
+        out, err = launcher.communicate(timeout=SECONDS)
+        over.set()
+    assert (launcher.returncode, out, len(cloud.service.jobs)) == (4, "", before)
+    assert err.splitlines()[-1] == (
         "shardfeed: stopped before Dataflow was asked for a job: none runs. Rerun the same command."
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from apache_beam.version import __version__ as beam_version
 
-from pipeline.interrupt import descendants
+from pipeline.processes import descendants
 from tests.e2e.cloud import IN, build_args, photo_server
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild

@@ -85,8 +85,8 @@ def test_a_signal_while_the_job_is_handed_over_says_that_it_may_run(
     assert (code, out, err) == (
         4,
         "",
-        f"shardfeed: stopped while the job was handed over to {address}: it may have been taken, and then it goes on. Rerun the "
-        "same command to join it.\n",
+        f"\nshardfeed: stopped while the job was handed over to {address}: it may have been taken, and then it goes on. Rerun "
+        "the same command to join it.\n",
     )
 
 

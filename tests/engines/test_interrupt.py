@@ -62,7 +62,7 @@ def test_cancelled_by_the_flag_the_job_publishes_nothing_and_the_same_command_ca
     with stuck_build("--on_interrupt", "cancel") as stuck:
         stuck.launcher.send_signal(signal.SIGTERM)
         out, err = stuck.launcher.communicate(timeout=60)
-        assert (stuck.launcher.returncode, out, err) == (4, "", CANCELLED.format(tmp_path / "out") + "\n")
+        assert (stuck.launcher.returncode, out, err) == (4, "", f"\n{CANCELLED.format(tmp_path / 'out')}\n")
 
         stuck.open_gate()  # what the worker has in hand may be finished, and harms nobody
         stuck.engine.wait_until_job_ends()

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import cli, local
+from pipeline import __main__, local
 from transforms import slices
 
 FREE = 5  # images before the gate
@@ -22,7 +22,8 @@ def main() -> int:
     """Runs the command line with the gate in its encoder."""
     local.MOST_PROCESSES = 0
     close_gate(_wait_for_line, FREE)
-    return cli.main([*sys.argv[1:], "--threads", "2"])
+    sys.argv[1:] = [*sys.argv[1:], "--threads", "2"]
+    return __main__.main()
 
 
 def close_gate(wait: Callable[[], object], free: int) -> None:

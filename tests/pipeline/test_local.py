@@ -120,3 +120,42 @@ def test_a_build_that_joins_another_begins_with_other_parts(tmp_path: Path, monk
     for order in joined:
         start = first.index(order[0])
         assert order == first[start:] + first[:start]
+
+
+HOST = """
+import os, signal, sys, threading, time
+from pipeline import local
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from tests.promises import hooks
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
+
+hooks.processes(1)
+hooks.signal_at_image(5, signal.SIGINT)
+before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), threading.excepthook, dict(os.environ)
+config = BuildConfig((sys.argv[1],), sys.argv[2], BuildOptions(image=ImageOptions(height=16, width=16)), threads=2)
+try:
+    run_build(config)
+except KeyboardInterrupt:
+    print("interrupted")
+deadline = time.monotonic() + 5
+while threading.active_count() > 1 and time.monotonic() < deadline:
+    time.sleep(0.01)
+print([thread.name for thread in threading.enumerate()])
+print(before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), threading.excepthook, dict(os.environ)))
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child")
+"""
+
+
+def test_ctrl_c_in_a_program_that_calls_the_library_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos", each=40), tmp_path / "out"
+    ran = subprocess.run([sys.executable, "-c", HOST, photos, out], cwd=builds.ROOT, capture_output=True, text=True)
+    assert ran.stdout.splitlines() == ["interrupted", "['MainThread']", "True", "no child"], ran.stderr
+    assert not (out / "manifest.json").exists()
+    builds.built(photos, out)
+    builds.built(photos, tmp_path / "alone")
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")

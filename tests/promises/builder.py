@@ -127,8 +127,10 @@ def _become(request: Request, out: int, err: int) -> None:
         faulthandler.register(signal.SIGUSR1, err)
         os.environ.update(request.env)
         tempfile.tempdir = None  # asked again of the environment
+        from pipeline import signals
         from pipeline.cli import main
 
+        signals.install("build")  # as the program does
         for hook in request.hooks:
             hook()
         code = main(list(request.argv))
@@ -154,6 +156,7 @@ def _preload() -> None:
     import pipeline.launch
     import pipeline.local
     import pipeline.progress
+    import pipeline.signals
     import tests.promises.steps  # noqa: F401
 
     Image.init()

@@ -40,8 +40,8 @@ sys.exit(__main__.main())
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
 ENGINES = {
-    "in process": ("--runner", "DirectRunner", "--direct_running_mode", "in_memory"),
-    "threads": ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading"),
+    "local": (),
+    "in process": ("--runner", "DirectRunner"),
     "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
 }
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

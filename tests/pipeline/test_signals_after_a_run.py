@@ -127,23 +127,3 @@ def test_a_result_that_was_cut_off_is_not_called_complete(number: signal.Signals
     assert (child.returncode, said) == (
         4, b"shardfeed: stopped before status was complete; rerun the same command.\n"
     )  # fmt: skip
-
-
-# A program of which a forked child gets a signal.
-FORKING = """
-import os, signal, sys
-from pipeline.leaving import leave_at_once
-leave_at_once("benchmark")
-child = os.fork()
-if child == 0:
-    signal.raise_signal({number})
-    os._exit(9)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-@signals
-def test_a_signal_to_a_forked_child_is_its_own(number: signal.Signals) -> None:
-    program = [sys.executable, "-c", FORKING.format(number=int(number))]
-    ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{-number}\n", "")

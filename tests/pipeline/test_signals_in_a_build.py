@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, sent to real processes in the middle of encoding."""
+"""Ctrl-C and SIGTERM in the middle of encoding, sent to real processes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import shardfeed as reader
-from pipeline.interrupt import children, descendants, end_children, end_with_builds
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
-from tests.promises import builds
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
@@ -41,10 +37,10 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _at_the_gate(build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+def _at_the_gate(where: str, build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
     """A build that has encoded five images and waits for a line before the next."""
     child = subprocess.Popen(
-        [sys.executable, str(GATED), *build],
+        [sys.executable, str(GATED), where, *build],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     try:
@@ -67,12 +63,12 @@ def _stop(child: subprocess.Popen[str], number: int) -> None:
     _read_until(child, STOPPING)
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
+@pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_stops_the_build_and_the_same_command_completes_it(
-    tmp_path: Path, build: tuple[str, ...], driver: str, number: signal.Signals
+    tmp_path: Path, build: tuple[str, ...], where: str, number: signal.Signals
 ) -> None:
-    with _at_the_gate((*build, *builds.DRIVERS[driver])) as child:
+    with _at_the_gate(where, build) as child:
         _stop(child, number)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -92,7 +88,7 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
 
 def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
     workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
-    with _at_the_gate((*build, *workers)) as child:
+    with _at_the_gate("graph", (*build, *workers)) as child:
         _stop(child, signal.SIGTERM)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -104,7 +100,7 @@ def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, buil
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate(build) as child:
+    with _at_the_gate("graph", build) as child:
         _stop(child, signal.SIGINT)
         child.send_signal(signal.SIGINT)  # and the gate stays closed
         assert child.wait(60) == 4
@@ -116,7 +112,7 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
 
 
 def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate(build) as child:
+    with _at_the_gate("graph", build) as child:
         out, err = child.communicate("open\n", timeout=60)
 
     assert (child.returncode, said(err)) == (0, "")
@@ -136,70 +132,3 @@ def test_a_signal_before_the_run_ends_with_our_message_too(tmp_path: Path, build
     assert (child.returncode, out, err) == (
         4, "", "shardfeed: stopped before build was complete; rerun the same command.\n"
     )  # fmt: skip
-
-
-def test_a_child_is_found_while_threads_end() -> None:
-    """As those do that spoke to a worker that was killed, while the other workers are ended."""
-    end, started = threading.Event(), list[subprocess.Popen[str]]()
-    ending = [
-        threading.Thread(target=lambda i=i: (end.wait(60), time.sleep(i / 1000)), daemon=True) for i in range(200)
-    ]
-
-    # The kernel notes a child with the thread that started it, or, once that has ended, with another.
-    def start() -> None:
-        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
-        ending[100].join()
-
-    starting = threading.Thread(target=start, daemon=True)
-    for thread in (*ending, starting):
-        thread.start()
-    while starting.is_alive() and not started:
-        time.sleep(0.01)
-    end.set()
-    looks = []
-    while ending[-1].is_alive():
-        looks.append(started[0].pid in children())
-    started[0].communicate("\n", timeout=30)
-    assert looks and all(looks)
-
-
-# Prints its number and starts the next of the names that it is given; the last waits for a line.
-CHAIN = """
-import ctypes, os, subprocess, sys
-code, name, *names = sys.argv[1:]
-ctypes.CDLL(None).prctl(15, name.encode())  # PR_SET_NAME
-print(os.getpid(), flush=True)
-subprocess.run([sys.executable, "-c", code, code, *names]) if names else input()
-"""
-
-
-def test_descendants_come_the_youngest_first_whatever_they_call_themselves() -> None:
-    names = ("x) Z 1 (", "tmux: server", ") S 0 0", "last")
-    with subprocess.Popen(
-        [sys.executable, "-c", CHAIN, CHAIN, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as first:
-        assert first.stdout is not None
-        pids = [int(first.stdout.readline()) for _ in names]
-        below = [pid for pid in descendants(os.getpid()) if pid in pids], descendants(pids[1]), descendants(pids[-1])
-        called = [Path(f"/proc/{pid}/comm").read_text() for pid in pids]
-        first.communicate("\n", timeout=30)
-    assert pids[0] == first.pid
-    assert called == [name + "\n" for name in names]
-    assert below == (pids[::-1], pids[:1:-1], [])
-
-
-def test_only_processes_of_the_run_are_ended_and_none_for_its_name() -> None:
-    waiting = [sys.executable, "-c", "input()"]
-    end_with_builds("a-mark")
-    earlier = subprocess.Popen([*waiting, "a-mark"], stdin=subprocess.PIPE)
-    before = children()
-    worker = subprocess.Popen([*waiting, "a-mark"], stdin=subprocess.PIPE)
-    names = ("gs://sunbeam-photos/", "/opt/prism-2.77.0", "pipeline.helper_process", "a-mark-too")
-    users = [subprocess.Popen([*waiting, name], stdin=subprocess.PIPE) for name in names]
-
-    end_children(but=before)
-    assert worker.poll() == -signal.SIGKILL  # at once: Beam looks, and waits a second for one that is not gone
-    assert [other.poll() for other in (earlier, *users)] == [None] * 5
-    for other in (earlier, *users):
-        other.communicate(b"\n", timeout=30)
-        assert other.returncode == 0

@@ -1,0 +1,31 @@
+"""The processes below a process, as Linux shows them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+def descendants(pid: int) -> list[int]:
+    """Numbers of the processes below ``pid``, the youngest generation first; 10 µs per process of the machine.
+
+    Linux only; elsewhere the list is empty. Each process is asked for its parent. The kernel also lists
+    children, but per thread: while threads end, a child can move from a list that was not read yet to
+    one that was.
+    """
+    below: dict[int, list[int]] = {}
+    with contextlib.suppress(OSError):
+        if os.readlink("/proc/self") != str(os.getpid()):  # a container that sees its host's numbers
+            return []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):  # it has ended, or this user may not see it
+                below.setdefault(_parent(name), []).append(int(name))
+    found = below.pop(pid, [])
+    for child in found:
+        found += below.pop(child, [])
+    return found[::-1]
+
+
+def _parent(pid: str) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])  # the command's name, in brackets, may hold anything

@@ -1,0 +1,83 @@
+"""A program that builds by calling the library: its signals and processes are its own, and the engine ends with the build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.photos import environment
+from tests.promises import builds, disk
+
+# Builds with one process of its own beside it, and does something at the first image.
+HOST = """
+import os, signal, subprocess, sys, threading
+from pipeline.config import BuildConfig
+from pipeline.launch import run_build
+from pipeline.processes import descendants
+from shardfeed.errors import IncompleteError
+from transforms import slices
+
+photos, out, does, *engine = sys.argv[1:]
+waiting = [sys.executable, "-c", "import signal; signal.pause()", "prism", "gs://sunbeam-photos/"]
+own = subprocess.Popen(waiting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+process = slices.process_image
+
+def first(*args, **kwargs):
+    slices.process_image = process
+    print("handler kept:", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    print("engines:", len(descendants(os.getpid())) - 1)
+    if does == "fail":
+        raise ZeroDivisionError
+    if does == "stop":
+        os.kill(os.getpid(), signal.SIGINT)
+    return process(*args, **kwargs)
+
+slices.process_image = first
+beam_args = ("--prism_location", engine[0]) if engine else ()
+runner = "PrismRunner" if engine else "DirectRunner"
+try:
+    run_build(BuildConfig(inputs=(photos,), output=out, threads=1, runner=runner, beam_args=beam_args))
+    print("built")
+except (KeyboardInterrupt, IncompleteError) as ended:
+    print(type(ended).__name__)
+print("handler kept:", signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))
+print("left:", "own" if descendants(os.getpid()) == [own.pid] and own.poll() is None else descendants(os.getpid()))
+if runner == "DirectRunner":
+    for thread in threading.enumerate()[1:]:
+        thread.join(5)
+    print("threads:", threading.active_count())
+own.kill()
+"""
+
+
+def host(*args: object) -> tuple[int, list[str], str]:
+    """Exit code, lines and errors of the program."""
+    program = [sys.executable, "-c", HOST, *map(str, args)]
+    ended = subprocess.run(program, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [("build", "built"), ("fail", "IncompleteError"), ("stop", "KeyboardInterrupt")],
+    ids=["built", "failed", "Ctrl-C"],
+)
+def test_prism_is_ended_with_the_build_and_no_other_process(
+    does: str, how: str, prism_program: Path, photos: Path, tmp_path: Path
+) -> None:
+    assert host(photos, tmp_path / "out", does, prism_program) == (
+        0, ["handler kept: True", "engines: 1", how, "handler kept: True -1", "left: own"], ""
+    )  # fmt: skip
+
+
+def test_ctrl_c_in_a_step_is_a_keyboard_interrupt_and_the_same_build_completes(photos: Path, tmp_path: Path) -> None:
+    assert host(photos, tmp_path / "out", "stop") == (
+        0, ["handler kept: True", "engines: 0", "KeyboardInterrupt", "handler kept: True -1", "left: own", "threads: 1"], ""
+    )  # fmt: skip
+    args = ("--image_size", "224")
+    builds.built(photos, tmp_path / "out", *args)
+    builds.built(photos, tmp_path / "whole", *args)
+    assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "whole")
