@@ -28,7 +28,6 @@ def refuse_unknown(args: Sequence[str], command: str) -> None:
 
     Imports Beam (about a second).
     """
-    require_beam()
     from apache_beam.options.pipeline_options import PipelineOptions
 
     parser: Any = _Parser(prog=command, add_help=False, allow_abbrev=False, conflict_handler="resolve")

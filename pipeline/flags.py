@@ -216,7 +216,7 @@ def _refuse_unknown(args: argparse.Namespace, engine: Engine) -> None:
             )
     if engine.is_local:
         engine.check()
-    elif what == "build" or importlib.util.find_spec("apache_beam") is not None:  # a plan needs no Beam
+    elif importlib.util.find_spec("apache_beam") is not None:  # a plan needs no Beam, and a build asks for it later
         from pipeline.beam_options import refuse_unknown
 
         refuse_unknown(engine.args, what)

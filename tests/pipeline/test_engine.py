@@ -32,6 +32,7 @@ MEMBERS = ("in_process", "encodes_here", "outlives_launcher", "is_local", "is_da
         ("PrismRunner", (), "prism", {"encodes_here"}),
         ("prismrunner", (), "prism", {"encodes_here"}),
         ("apache_beam.runners.portability.prism_runner.PrismRunner", (), "prism", {"encodes_here"}),
+        ("PrismRunner", ("--direct_running_mode=multi_processing",), "prism", {"encodes_here"}),  # means nothing to it
         ("PrismRunner", EXTERNAL, "prism", set()),
         ("PrismRunner", ELSEWHERE, "prism", {"encodes_here"}),
         ("PrismRunner", (*ELSEWHERE, *EXTERNAL), "prism", {"outlives_launcher"}),

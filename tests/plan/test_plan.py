@@ -19,6 +19,7 @@ from PIL import Image
 from pipeline import plan_notes
 from pipeline.cli import main
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.launch import run_build
 from pipeline.plan_command import plan_build
 from shardfeed import info
@@ -413,6 +414,6 @@ def test_a_build_that_does_not_fit_into_this_machines_memory_is_noted(
         "a build on this machine would need about 200.0 MB of memory for 5 images, and it may use 200.0 MB. Use an engine whose "
         "workers share the listing: run_dataflow.sh, or another --runner (docs/engines.md)"
     ]
-    assert plan_build(replace(config, runner="DirectRunner")).notes == []
+    assert plan_build(replace(config, engine=Engine("DirectRunner"))).notes == []
     monkeypatch.setattr(plan_notes, "memory", lambda: None)  # not known
     assert plan_build(config).notes == []
