@@ -55,7 +55,7 @@ MEMBERS = ("in_process", "encodes_here", "outlives_launcher", "is_local", "is_da
         ("my_dataflow_tools.MyRunner", (), "other", set()),
         ("my_dataflow_tools.DataflowRunner", (), "other", set()),
     ],
-    ids=str,
+    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
 )  # fmt: skip
 def test_what_follows_from_a_runner_and_its_arguments(
     runner: str | None, args: tuple[str, ...], kind: str, true: set[str]
@@ -97,7 +97,7 @@ def test_a_build_without_a_runner_is_local_and_has_no_name_for_beam() -> None:
         (("--region=",), ""),
         (("--regions=a", "region=b"), None),
     ],
-    ids=str,
+    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str | None) -> None:
     assert Engine("R", args).arg("region") == value

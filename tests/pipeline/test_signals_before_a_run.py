@@ -40,7 +40,6 @@ sys.exit(__main__.main())
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
 ENGINES = {
-    "local": (),
     "in process": ("--runner", "DirectRunner"),
     "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
 }
