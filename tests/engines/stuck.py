@@ -14,12 +14,10 @@ from tests.engines import servers
 from tests.engines.servers import Engine, Server
 from tests.pipeline.photos import command, environment
 
-# From the tenth image on a worker tells who it is, and waits for the gate. It has no helper that would go on.
+# From the tenth image on a worker tells who it is, and waits for the gate.
 _HOOK = """
 import itertools
-from pipeline import helpers
 from transforms import slices
-helpers.cores = lambda: 1
 process, count = slices.process_image, itertools.count()
 def stuck(*args, **kwargs):
     if next(count) >= 10:

@@ -65,9 +65,7 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     prism_program: Path, tmp_path: Path
 ) -> None:
     photos = write_photos(tmp_path / "in", cat=300, dog=300)
-    args = builds.build_args(
-        photos, tmp_path / "out", *FLAGS, "--threads", "1"
-    )  # no helpers: the first part is Prism's
+    args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--threads", "1")
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
     program = [sys.executable, "-m", "pipeline", *args, *engine]
     with subprocess.Popen(

@@ -15,6 +15,7 @@ from tests.promises import builds, disk
 HOST = """
 import os, signal, subprocess, sys, threading
 from pipeline.config import BuildConfig
+from pipeline.engine import Engine
 from pipeline.launch import run_build
 from pipeline.processes import descendants
 from shardfeed.errors import IncompleteError
@@ -36,16 +37,15 @@ def first(*args, **kwargs):
     return process(*args, **kwargs)
 
 slices.process_image = first
-beam_args = ("--prism_location", engine[0]) if engine else ()
-runner = "PrismRunner" if engine else "DirectRunner"
+engine = Engine("PrismRunner", ("--prism_location", engine[0])) if engine else Engine("DirectRunner")
 try:
-    run_build(BuildConfig(inputs=(photos,), output=out, threads=1, runner=runner, beam_args=beam_args))
+    run_build(BuildConfig(inputs=(photos,), output=out, threads=1, engine=engine))
     print("built")
 except (KeyboardInterrupt, IncompleteError) as ended:
     print(type(ended).__name__)
 print("handler kept:", signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))
 print("left:", "own" if descendants(os.getpid()) == [own.pid] and own.poll() is None else descendants(os.getpid()))
-if runner == "DirectRunner":
+if engine.in_process:
     for thread in threading.enumerate()[1:]:
         thread.join(5)
     print("threads:", threading.active_count())

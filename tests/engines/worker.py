@@ -1,8 +1,7 @@
 """A worker's Python: an environment that holds the source package, without its extras, and Beam with its dependencies.
 
 The checkout is not on its path, its processes run in ``/`` with no PYTHONPATH, so that what works there works from the
-package alone. What workers and their helpers do is seen and changed by a piece of Python that each runs before anything else
-(``Worker.hook``).
+package alone. What workers do is seen and changed by a piece of Python that each runs before anything else (``Worker.hook``).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tests.worker_python import WorkerPython, make_worker_python, run
 
 _SITE = """
 import os
-if any(name in " ".join(sys.orig_argv) for name in ("SdkHarness", "helper_process")):
+if "SdkHarness" in " ".join(sys.orig_argv):
     exec(open({hook!r}).read())
 """
 _FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
@@ -26,7 +25,7 @@ _FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 
 @dataclass(frozen=True)
 class Worker(WorkerPython):
-    """``hook`` is a file of Python that every worker process, and helper of one, runs first."""
+    """``hook`` is a file of Python that every worker process runs first."""
 
     hook: Path
 

@@ -22,7 +22,7 @@ def main() -> int:
     """Runs the command line with the gate in its encoder."""
     local.MOST_PROCESSES = 0
     close_gate(_wait_for_line, FREE)
-    sys.argv[1:] = [*sys.argv[1:], "--threads", "2"]
+    sys.argv += ["--threads", "2"]
     return __main__.main()
 
 

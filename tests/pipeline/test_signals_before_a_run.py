@@ -40,7 +40,7 @@ sys.exit(__main__.main())
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
 ENGINES = {
-    "in process": ("--runner", "DirectRunner"),
+    "DirectRunner": ("--runner", "DirectRunner"),
     "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
 }
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -14,6 +14,7 @@ import pytest
 
 import shardfeed as reader
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
+from tests.promises import builds
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
@@ -37,10 +38,10 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _at_the_gate(where: str, build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+def _at_the_gate(build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
     """A build that has encoded five images and waits for a line before the next."""
     child = subprocess.Popen(
-        [sys.executable, str(GATED), where, *build],
+        [sys.executable, str(GATED), *build],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     try:
@@ -63,12 +64,12 @@ def _stop(child: subprocess.Popen[str], number: int) -> None:
     _read_until(child, STOPPING)
 
 
-@pytest.mark.parametrize("where", ["start", "graph"], ids=["while Beam is imported", "in the graph"])
+@pytest.mark.parametrize("driver", builds.DRIVERS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_stops_the_build_and_the_same_command_completes_it(
-    tmp_path: Path, build: tuple[str, ...], where: str, number: signal.Signals
+    tmp_path: Path, build: tuple[str, ...], driver: str, number: signal.Signals
 ) -> None:
-    with _at_the_gate(where, build) as child:
+    with _at_the_gate((*build, *builds.DRIVERS[driver])) as child:
         _stop(child, number)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -88,7 +89,7 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
 
 def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
     workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
-    with _at_the_gate("graph", (*build, *workers)) as child:
+    with _at_the_gate((*build, *workers)) as child:
         _stop(child, signal.SIGTERM)
         out, err = child.communicate("open\n", timeout=60)
 
@@ -100,7 +101,7 @@ def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, buil
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate("graph", build) as child:
+    with _at_the_gate(build) as child:
         _stop(child, signal.SIGINT)
         child.send_signal(signal.SIGINT)  # and the gate stays closed
         assert child.wait(60) == 4
@@ -112,7 +113,7 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
 
 
 def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate("graph", build) as child:
+    with _at_the_gate(build) as child:
         out, err = child.communicate("open\n", timeout=60)
 
     assert (child.returncode, said(err)) == (0, "")
