@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-import pipeline
-import transforms
 from pipeline import local
 from pipeline.config import BuildConfig
 from pipeline.launch import run_build
@@ -56,9 +54,9 @@ def _annotations(node: ast.AST) -> list[ast.AST]:
 
 
 def test_both_drivers_call_the_same_decisions() -> None:
-    folder = Path(transforms.__path__[0])
+    folder = builds.ROOT / "transforms"
     steps = set().union(*(calls_of(folder / f"{name}.py") for name in _STEPS.split()))
-    here = calls_of(Path(pipeline.__path__[0]) / "local.py")
+    here = calls_of(builds.ROOT / "pipeline" / "local.py")
     assert len(here - _TRANSPORT) > 20
     assert here - _TRANSPORT == steps - _TRANSPORT
 

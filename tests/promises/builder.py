@@ -151,17 +151,12 @@ def _preload() -> None:
     from apache_beam.typehints import intrinsic_one_ops  # noqa: F401
     from PIL import Image
 
-    import pipeline.cli
-    import pipeline.graph
-    import pipeline.launch
-    import pipeline.local
-    import pipeline.progress
-    import pipeline.signals
     import tests.promises.steps  # noqa: F401
+    from pipeline import cli, graph, launch, local, progress, signals  # noqa: F401
 
     Image.init()
-    pipeline.local.MOST_PROCESSES = 0  # they are programs of their own: no hook reaches them (see ``hooks.processes``)
-    pipeline.progress._LOG_SECONDS = 3600  # what is said must not depend on how busy this machine is
+    local.MOST_PROCESSES = 0  # they are programs of their own: no hook reaches them (see ``hooks.processes``)
+    progress._LOG_SECONDS = 3600  # what is said must not depend on how busy this machine is
     setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))  # noqa: B010
     gc.collect()
     gc.freeze()  # else every child's collector copies every page
