@@ -118,7 +118,7 @@ def _run(group: argparse._ArgumentGroup) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="threads of the machine, helper processes included; on Dataflow of each process (default one a core; from a "
+        help="number of threads on this machine; on Dataflow per process (default one per core; from a "
         "bucket at least 8 that read, while one a core encodes)",
     )
     add("--discard_incomplete", action="store_true", help="first remove an unfinished build from --output")
