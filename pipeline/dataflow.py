@@ -7,7 +7,6 @@ handed the job over (a Flex template's launcher must), because the graph itself 
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any, TextIO
 
@@ -63,8 +62,6 @@ def run_on_dataflow(
         UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well, or nobody knows whether Dataflow took it.
     """
-    # It logs a refusal, traceback and all, before it raises it.
-    logging.getLogger("apache_beam.runners.dataflow.internal.apiclient").setLevel(logging.CRITICAL + 1)
     result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
     if not result.has_job:
         return Submitted(config.output, None)

@@ -7,7 +7,16 @@ could not: a worker that may not write the output, or whose disk is full.
 from __future__ import annotations
 
 from pipeline.config import BuildConfig
-from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, first_remedy, step_error, step_traceback, telling_line
+from pipeline.engines.quiet import Said
+from pipeline.telling import (
+    NO_DEPENDENCY,
+    NO_PACKAGE,
+    first_remedy,
+    names_error,
+    step_error,
+    step_traceback,
+    telling_line,
+)
 from shardfeed.errors import (
     ConflictError,
     DatasetError,
@@ -38,8 +47,8 @@ _OURS: dict[str, type[ShardfeedError]] = {
 }
 
 
-def explain_engine_failure(error: Exception, config: BuildConfig) -> ShardfeedError:
-    """The error to raise for a job that failed by ``error`` and left no outcome."""
+def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) -> ShardfeedError:
+    """The error to raise for a job that failed by ``error`` and left no outcome; ``said``: what Beam said meanwhile."""
     text = str(error) or type(error).__name__
     name, message = step_error(text)
     if name in _OURS:  # the output of which it tells is also where its outcome belonged
@@ -47,10 +56,14 @@ def explain_engine_failure(error: Exception, config: BuildConfig) -> ShardfeedEr
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
         return UsageError(f"{wrong} ({telling_line(text)}). {_install(config)} docs/engines.md has what workers need.")
-    traceback = step_traceback(text)
+    more = ""
+    if traceback := step_traceback(text):
+        more = f" What went wrong in the step:\n{traceback}"
+    elif not names_error(text) and (texts := said.beside(error)):
+        more = "\nApache Beam said meanwhile:\n" + "\n".join(texts)
     return IncompleteError(
         f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
-        f"docs/engines.md.{traceback and f' What went wrong in the step:{chr(10)}{traceback}'}"
+        f"docs/engines.md.{more}"
     )
 
 

@@ -21,6 +21,7 @@ from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
 from pipeline.counted import images_kept
 from pipeline.engine_failures import explain_engine_failure
+from pipeline.engines.quiet import Said, kept
 from pipeline.existing import find_existing
 from pipeline.local import build_here
 from pipeline.output_folder import no_empty_folders
@@ -76,15 +77,17 @@ def _refuse_damaged(url: str) -> None:
 
 def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:
     run, submitted = Run(record.run_id, config.output), None
+    # Workers of an engine elsewhere say what fails in a step there; here, Beam also warns of its own servers.
+    said = Said(logging.ERROR if config.engine.outlives_launcher else logging.WARNING)
     with no_empty_folders(config.output), _on_stop(config, run):
         try:
             with ProgressLine(progress if config.engine.encodes_here else None, run):
                 if config.engine.is_local:
                     build_here(config, record, run)
                 else:
-                    submitted = _run_graph(config, record, run, progress)
+                    submitted = _run_graph(config, record, run, progress, said)
         except Exception as error:
-            _raise_outcome(config, run, error)
+            _raise_outcome(config, run, error, said)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
             finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
         finally:
@@ -113,44 +116,42 @@ def _record(config: BuildConfig) -> RunRecord:
     return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
 
 
-def _run_graph(config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None) -> Submitted | None:
+def _run_graph(
+    config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
+) -> Submitted | None:
     with uncollected():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
         import apache_beam as beam
         from apache_beam.options.pipeline_options import SetupOptions
 
-        from pipeline.beam_worker import leave_failures_to_launcher
         from pipeline.dataflow import prepare, run_on_dataflow
         from pipeline.engine_options import EngineOptions
         from pipeline.graph import build
         from pipeline.worker_package import codecs_pinned
 
-    if config.engine.in_process or config.engine.kind == "prism":
-        # Beam logs a traceback for every exception in a step, the user's errors too; a bug's reaches the user from here.
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    leave_failures_to_launcher()  # some engines' workers are threads of this process
-    options = EngineOptions(list(config.engine.args), save_main_session=False)
-    setup = options.view_as(SetupOptions)
-    if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
-        setup.setup_file = os.path.abspath(setup.setup_file)
-    if config.engine.is_dataflow:
-        prepare(config, options, run.run_id, progress)
-    runner: Any = config.engine.name
-    if config.engine.kind == "prism":
-        from pipeline.patient_prism import OwnPrismRunner
-
-        runner = OwnPrismRunner()
-    try:
-        pipeline = beam.Pipeline(runner=runner, options=options)
-    except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-        raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
-    build(pipeline, config, record, run)
-    with codecs_pinned(config):
+    with kept(said):
+        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        setup = options.view_as(SetupOptions)
+        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+            setup.setup_file = os.path.abspath(setup.setup_file)
         if config.engine.is_dataflow:
-            return run_on_dataflow(pipeline, options, config, run, progress)
-        return run_and_wait(pipeline, config, run, progress)
+            prepare(config, options, run.run_id, progress)
+        runner: Any = config.engine.name
+        if config.engine.kind == "prism":
+            from pipeline.patient_prism import OwnPrismRunner
+
+            runner = OwnPrismRunner()
+        try:
+            pipeline = beam.Pipeline(runner=runner, options=options)
+        except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
+            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+        build(pipeline, config, record, run)
+        with codecs_pinned(config):
+            if config.engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, config, run, progress)
+            return run_and_wait(pipeline, config, run, progress)
 
 
-def _raise_outcome(config: BuildConfig, run: Run, error: Exception) -> None:
+def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:
     """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
     if run.interrupted:
         raise IncompleteError(
@@ -161,9 +162,12 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception) -> None:
     if outcome is None:
         if not config.engine.in_process and _published_meanwhile(config):
             return
-        if config.engine.in_process or isinstance(error, ShardfeedError):
+        if isinstance(error, ShardfeedError):
             raise error
-        raise explain_engine_failure(error, config) from error
+        if config.engine.in_process:
+            said.show(error)
+            raise error
+        raise explain_engine_failure(error, config, said) from error
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)

@@ -137,6 +137,11 @@ def after_images_in_hand(stop: Callable[[], object]) -> Callable[[], None]:
     return action
 
 
+def is_installed() -> bool:
+    """Whether this process is the command line's, which ends with its command."""
+    return _listener is not None
+
+
 def is_ctrl_c() -> bool:
     """Whether the first signal was SIGINT, which a user types. A program sends SIGTERM."""
     return _listener is not None and _listener.first == signal.SIGINT

@@ -41,6 +41,11 @@ def telling_line(text: str) -> str:
     return clip(told or " ".join(text.partition(_TRACEBACK)[0].split()), _SHOWN)
 
 
+def names_error(text: str) -> bool:
+    """Whether an engine's account has an error in it, by which ``telling_line`` explains it."""
+    return _ERROR.search(text) is not None
+
+
 def step_error(text: str) -> tuple[str, str]:
     """The class, by its full name, and the message of an error of shardfeed's that a step raised; empty where it was another."""
     before, raised, _ = text.partition(_IN_A_STEP)

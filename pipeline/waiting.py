@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
@@ -26,8 +24,6 @@ from shardfeed import naming
 from shardfeed.errors import IncompleteError, UsageError, clip
 from transforms.run_state import Run
 
-_READER = "wait_until_finish_read"  # the thread of Beam's that reads the engine's messages
-_LAST_WORDS_SECONDS = 5.0  # that it is waited for; it ends where the wait does
 _NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wait for it again, rerun the same command."
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
@@ -42,8 +38,8 @@ def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | 
         IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
-    runner = pipeline.runner  # one that starts an engine of its own ends it with the block
-    with _engine_trouble(config), runner if isinstance(runner, AbstractContextManager) else contextlib.nullcontext():
+    own = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
+    with _engine_trouble(config, run), own:
         workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
         if not config.engine.waits_for_end:
@@ -127,32 +123,13 @@ def _shall_cancel(config: BuildConfig) -> bool:
 
 
 @contextlib.contextmanager
-def _engine_trouble(config: BuildConfig) -> Iterator[None]:
-    """Says plainly that an engine cannot be reached or was lost.
-
-    A thread of Beam's gives another account of every failure, traceback and all, before the wait ends; it is not shown.
-    """
-    before = threading.excepthook
-
-    def hook(args: threading.ExceptHookArgs) -> None:
-        # When the engine is lost each of a worker's threads says so, and the wait ends by it too.
-        lost = args.exc_type.__module__.startswith("grpc.") or str(args.exc_value).endswith("Channel closed!")
-        if not lost and (args.thread is None or args.thread.name != _READER):
-            before(args)
-
-    def is_news(record: logging.LogRecord) -> bool:
-        return record.threadName != _READER or record.levelno < logging.ERROR
-
-    threading.excepthook = hook
-    logging.getLogger().addFilter(is_news)
+def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
+    """Says plainly that an engine cannot be reached or was lost."""
     try:
         yield
     except Exception as error:
         if _is_ctrl_c(error):
             raise KeyboardInterrupt from None
-        for thread in threading.enumerate():
-            if thread.name == _READER:
-                thread.join(_LAST_WORDS_SECONDS)
         endpoint = config.engine.arg("job_endpoint")
         if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
             seconds = config.engine.arg("job_server_timeout") or "300"
@@ -169,8 +146,7 @@ def _engine_trouble(config: BuildConfig) -> Iterator[None]:
             raise IncompleteError(said) from error
         raise
     finally:
-        threading.excepthook = before
-        logging.getLogger().removeFilter(is_news)
+        run.stop.set()  # before an engine's workers in this process are forgotten
 
 
 def _is_ctrl_c(error: BaseException | None) -> bool:

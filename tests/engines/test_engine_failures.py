@@ -9,6 +9,7 @@ import pytest
 from pipeline.config import BuildConfig
 from pipeline.engine import Engine
 from pipeline.engine_failures import explain_engine_failure
+from pipeline.engines.quiet import Said
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
 from shardfeed.storage import StorageError
 
@@ -40,7 +41,7 @@ Traceback (most recent call last):
 
 
 def explained(cause: str, raised: str) -> ShardfeedError:
-    return explain_engine_failure(RuntimeError(ACCOUNT.format(cause=cause, raised=raised)), CONFIG)
+    return explain_engine_failure(RuntimeError(ACCOUNT.format(cause=cause, raised=raised)), CONFIG, Said())
 
 
 @pytest.mark.parametrize(

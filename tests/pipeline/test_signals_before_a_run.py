@@ -16,14 +16,14 @@ from tests.fakes.gcs_requests import Kind
 from tests.fakes.strict_gcs import StrictGCS
 from tests.pipeline.photos import command, environment, photo, write_photos
 
-# Runs at the start of the process; sends it a signal when it begins to import a module. ``exec`` of a string is how Python makes
-# a dataclass: a KeyboardInterrupt that leaves it is noted, and would end the process by the signal even where it was caught.
+# Runs at the start of the process, which gets a signal when it begins to import a module, and then stands still.
 INTERRUPTED = """
-import signal, sys
+import signal, sys, time
 class Finder:
     def find_spec(name, path=None, target=None):
         if name == {module!r}:
-            exec("signal.raise_signal({number})")
+            signal.raise_signal({number})
+            time.sleep(60)
 sys.meta_path.insert(0, Finder)
 """
 

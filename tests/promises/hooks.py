@@ -102,8 +102,21 @@ def runs_by_step(log: Path) -> Counter[str]:
 
 
 def signal_at_image(number: int, what: signal.Signals) -> None:
-    """The process gets a signal while the image of this number is in a thread of the pool."""
-    _before_images(lambda image: os.kill(os.getpid(), what) if image == number else None)
+    """The process gets a signal while the image of this number is in a thread of the pool.
+
+    The image waits for what the signal does.
+    """
+    from pipeline import signals
+
+    stops, taken = signals.after_images_in_hand, threading.Event()
+
+    def send(image: int) -> None:
+        if image == number:
+            os.kill(os.getpid(), what)
+            taken.wait(60)
+
+    put(signals, "after_images_in_hand", lambda stop: stops(lambda: (stop(), taken.set())))
+    _before_images(send)
 
 
 def act_at_image(number: int, act: Callable[[], None]) -> None:
