@@ -48,10 +48,10 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         ShardfeedError: with the exit code and the message for the user; ``run.outcome`` holds them too.
     """
     options, store = config.options, storage.open_store(run.output)
-    with reported(run):
+    with reported(run), contextlib.closing(Pool()) as pool:
         run.enter("listing")
         references = _References()
-        totals = add_totals(_counted(config, references, run))
+        totals = add_totals(_counted(config, references, pool, run))
         plan = make_plan(totals, options, codec_versions(options.image))
         claimed = claim_output(store, plan, options, totals.digest)
         run.total = totals.candidates
@@ -61,7 +61,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         files: dict[str, list[PartFile]] = {}
         # Another run may be at work here: it began with the first part, so that a second one had better begin elsewhere.
         start = 0 if claimed else hash64("start", 0, run.run_id.encode())
-        counts = sum_counts(_encoded(config, plan, _in_turn(parts, start), files, run))
+        counts = sum_counts(_encoded(config, plan, _in_turn(parts, start), files, pool, run))
 
         run.enter("publishing")
         verdict = judge(counts, totals, plan, config.max_rejected)
@@ -115,11 +115,16 @@ class _References:
         return parts
 
 
-def _counted(config: BuildConfig, references: _References, run: Run) -> Iterator[Totals]:
+def _counted(config: BuildConfig, references: _References, pool: Pool, run: Run) -> Iterator[Totals]:
+    """Lists, labels and counts; meanwhile the pool grows with the number of images."""
+    threads, images = _threads(config), 0
     for batch in list_sections(config.roots, sections_of(config.roots), run.check):
         for labelled in label_batch(batch, config.options):
             references.add(labelled)
-            yield count_batch(labelled, config.options)
+            totals = count_batch(labelled, config.options)
+            images += totals.candidates
+            pool.grow(pool_size(threads, images))
+            yield totals
 
 
 def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
@@ -131,18 +136,16 @@ def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
 
 
 def _encoded(
-    config: BuildConfig, plan: Plan, parts: Iterator[Part], files: dict[str, list[PartFile]], run: Run
+    config: BuildConfig, plan: Plan, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool, run: Run
 ) -> Iterator[Counts]:
     """Makes the parts and counts each; ``files`` gets the size of each, by split."""
-    sources = [root.url for root in config.roots]
-    threads = config.threads or default_threads(sources)
+    threads = _threads(config)
     others = pool_size(threads, plan.candidates)
     each = threads // (others + 1)
+    sources = [root.url for root in config.roots]
     settings = EncoderSettings(sources, config.options, run, threads - others * each, others + 1)
-    with (
-        contextlib.closing(Pool(others, plan, replace(settings, threads=each))) as pool,
-        open_encoder(plan, settings) as here,
-    ):
+    pool.open(plan, replace(settings, threads=each))
+    with open_encoder(plan, settings) as here:
         try:
             for result, spent in make_parts(parts, here, pool, run):
                 run.add(result, kept=spent.kept)
@@ -151,6 +154,10 @@ def _encoded(
         except BaseException:  # Ctrl-C too: nobody waits for what the threads have in hand
             run.stop.set()
             raise
+
+
+def _threads(config: BuildConfig) -> int:
+    return config.threads or default_threads(root.url for root in config.roots)
 
 
 def pool_size(threads: int, images: int) -> int:

@@ -83,15 +83,24 @@ def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -
 
 
 class Pool:
-    """``count`` processes that make parts of a plan, each with its own encoder of ``settings``. Close it to end them."""
+    """Processes that make parts of a plan. Close it to end them."""
 
-    def __init__(self, count: int, plan: Plan, settings: EncoderSettings) -> None:
+    def __init__(self) -> None:
         self._processes: list[_Process] = []
         self._closed = threading.Event()
         self._told = False
+
+    def grow(self, count: int) -> None:
+        """Starts processes until there are ``count``: they import what they need while this one still lists."""
         with contextlib.suppress(OSError):  # the system has no process left: the others make the parts
-            for _ in range(count if sys.executable else 0):  # a program that embeds Python may have no interpreter
-                self._processes.append(_Process(plan, settings, self._tell_loss))
+            # A program that embeds Python may have no interpreter to start.
+            while sys.executable and len(self._processes) < count:
+                self._processes.append(_Process(self._tell_loss))
+
+    def open(self, plan: Plan, settings: EncoderSettings) -> None:
+        """Tells the processes what to make parts of: each opens an encoder of its own."""
+        for process in self._processes:
+            process.open(plan, settings)
 
     def processes(self) -> list[_Process]:
         """Those that are up."""
@@ -115,7 +124,7 @@ class Pool:
 
 
 class _Process:
-    def __init__(self, plan: Plan, settings: EncoderSettings, tell_loss: Callable[[int, str], None]) -> None:
+    def __init__(self, tell_loss: Callable[[int, str], None]) -> None:
         self.ahead = 1  # beside the part that it makes
         self.ended = False
         self._made: dict[tuple[str, int], Made] = {}
@@ -134,7 +143,11 @@ class _Process:
             )
         threading.Thread(target=self._collect, args=(self._pipe,), name="pool", daemon=True).start()
         self._send((list(sys.path), site.getusersitepackages() if site.ENABLE_USER_SITE else ""))
-        self._send((os.getpid(), plan, settings))
+        self._send(os.getpid())
+
+    def open(self, plan: Plan, settings: EncoderSettings) -> None:
+        """Tells the process what to make parts of."""
+        self._send((plan, settings))
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
         """Gives the process a part. The future raises PartLostError if the process ends before, or fails."""

@@ -15,21 +15,20 @@ from transforms.encoding import Made, open_encoder
 def serve(pipe: Connection) -> None:
     """Makes the parts that ``pipe`` asks for, until its other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder decides what Ctrl-C means
-    builder, plan, settings = pipe.recv()
-    threading.Thread(target=_end_with, args=(builder,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(pipe.recv(),), daemon=True).start()
     answering = threading.Lock()
 
     def answer(split: str, part: int, made: Made) -> None:
         with answering:
             pipe.send(((split, part), None if made.exception() else made.result()))
 
-    with open_encoder(plan, settings) as encoder:
-        try:
+    try:
+        with open_encoder(*pipe.recv()) as encoder:
             while True:
                 split, part, packed = pipe.recv()
                 encoder.begin(split, part, packed).add_done_callback(functools.partial(answer, split, part))
-        except EOFError:
-            os._exit(0)  # not through the interpreter's end, which waits for the threads' last images
+    except EOFError:
+        os._exit(0)  # not through the interpreter's end, which waits for the threads' last images
 
 
 def _end_with(builder: int) -> None:

@@ -100,7 +100,8 @@ def test_a_process_ends_when_its_builder_has_ended(tmp_path: Path) -> None:
     with start(theirs.fileno()) as process:
         theirs.close()
         ours.send((sys.path, ""))
-        ours.send((os.getpid(), PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
+        ours.send(os.getpid())
+        ours.send((PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
         ours.send(("train", 0, [pack_ref(folder.add(b"cat/1.png"))]))
         (split, part), (result, _) = ours.recv()
         assert (split, part, result.records) == ("train", 0, 1)
@@ -108,15 +109,14 @@ def test_a_process_ends_when_its_builder_has_ended(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
-def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the_pipe(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the_pipe() -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
     ours, theirs = Pipe()
     with start(theirs.fileno()) as process:
         theirs.close()
         ours.send((sys.path, ""))
-        ours.send((dead.pid, PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
+        ours.send(dead.pid)
         assert process.wait(60) == 0
 
 

@@ -32,20 +32,18 @@ ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder li
 class Request:
     """A command line of ``shardfeed``, and what its process does to itself before (see ``hooks.py``).
 
-    ``kill_after``: seconds until the process and its children get SIGKILL from outside. ``patience``: seconds after which it is
-    asked where it hangs, and killed.
+    ``patience``: seconds after which it is asked where it hangs, and killed.
     """
 
     argv: tuple[str, ...]
     hooks: tuple[Callable[[], None], ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    kill_after: float | None = None
     patience: float = 200.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: exit code (minus the signal's number when one ended it), what it printed, how long it took.
+    """How the process ended: exit code (minus the signal's number when one ended it), and what it printed.
 
     ``hung``: whether it was killed for want of an end; such an answer is nobody's (see ``ask``).
     """
@@ -53,7 +51,6 @@ class Ended:
     code: int
     out: str
     err: str
-    seconds: float
     hung: bool = False
 
 
@@ -91,7 +88,6 @@ def _supervise(connection: socket.socket) -> None:
     with connection.makefile("rb") as receiving:
         request: Request = pickle.load(receiving)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        began = time.monotonic()
         pid = os.fork()
         if pid == 0:
             connection.close()
@@ -101,19 +97,17 @@ def _supervise(connection: socket.socket) -> None:
             os.killpg(pid, signal.SIGKILL)  # workers of a launcher that was killed
         out.seek(0)
         err.seek(0)
-        ended = Ended(code, out.read().decode(), err.read().decode(), time.monotonic() - began, hung)
+        ended = Ended(code, out.read().decode(), err.read().decode(), hung)
     with connection.makefile("wb") as sending, contextlib.suppress(BrokenPipeError):
         pickle.dump(ended, sending)
 
 
 def _wait(pid: int, request: Request) -> tuple[int, bool]:
     """Exit code, and whether the process hung."""
-    process, hung = os.pidfd_open(pid), False
-    if not select.select([process], [], [], request.patience if request.kill_after is None else request.kill_after)[0]:
-        hung = request.kill_after is None
-        if hung:
-            os.kill(pid, signal.SIGUSR1)  # its threads' stacks
-            time.sleep(0.5)
+    hung = not select.select([os.pidfd_open(pid)], [], [], request.patience)[0]
+    if hung:
+        os.kill(pid, signal.SIGUSR1)  # its threads' stacks
+        time.sleep(0.5)
         os.killpg(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), hung
 

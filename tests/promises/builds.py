@@ -57,11 +57,10 @@ def run(
     *argv: str,
     hooks: Iterable[Callable[[], None]] = (),
     env: Mapping[str, str] | None = None,
-    kill_after: float | None = None,
 ) -> Ended:
     """One command, run to its end."""
     start_builder()
-    return ask(Request(argv, tuple(hooks), env or {}, kill_after))
+    return ask(Request(argv, tuple(hooks), env or {}))
 
 
 def build(
@@ -70,10 +69,9 @@ def build(
     *flags: str,
     hooks: Iterable[Callable[[], None]] = (),
     env: Mapping[str, str] | None = None,
-    kill_after: float | None = None,
 ) -> Ended:
     """One ``shardfeed build``."""
-    return run(*build_args(photos, out, *flags), hooks=hooks, env=env, kill_after=kill_after)
+    return run(*build_args(photos, out, *flags), hooks=hooks, env=env)
 
 
 def built(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.promises import builds
 from tests.promises.killed import KilledBuilds, kill_everywhere
 
 
-@pytest.fixture(scope="session")
-def killed_builds(tmp_path_factory: pytest.TempPathFactory) -> KilledBuilds:
-    """A small build, killed at each of its steps and run again."""
-    return kill_everywhere(tmp_path_factory.mktemp("killed"))
+@pytest.fixture(scope="session", params=builds.DRIVERS)
+def killed_builds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KilledBuilds:
+    """A small build under one of the drivers, killed at its steps and run again, some of it under the other driver."""
+    return kill_everywhere(tmp_path_factory.mktemp("killed"), request.param)

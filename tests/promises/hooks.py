@@ -124,6 +124,21 @@ def act_at_image(number: int, act: Callable[[], None]) -> None:
     _before_images(lambda image: act() if image == number else None)
 
 
+def in_step(images: int, own: Path, other: Path) -> None:
+    """Waits for another build before each of the first ``images`` images, and again before the manifest.
+
+    ``own`` and ``other`` are named pipes: each build calls the other one through that one's pipe.
+    """
+    call, hear = (os.open(pipe, os.O_RDWR) for pipe in (other, own))  # both ways: so that opening waits for nobody
+
+    def meet() -> None:
+        os.write(call, b".")
+        os.read(hear, 1)
+
+    _before_images(lambda image: meet() if image < images else None)
+    before_manifest(meet)
+
+
 def fail_from_image(number: int) -> None:
     """A bug of ours."""
 
@@ -198,6 +213,18 @@ def limit_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
 
 
+def obey_permissions() -> None:
+    """The permissions of files bind this process also if it is root's: it gives up the capabilities that override them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # linux/capability.h: _LINUX_CAPABILITY_VERSION_3; this process
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of capabilities from 32 on
+    override = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    for call in (libc.capget, libc.capset):
+        if call(header, sets):
+            raise OSError(ctypes.get_errno(), call.__name__)
+        sets[0] &= ~override
+
+
 def fill_disk(most: int) -> None:
     """The disk is full for every file of more than ``most`` bytes."""
 
@@ -231,6 +258,13 @@ def processes(count: int) -> None:
     put(local, "MOST_PROCESSES", count)
     put(local, "IMAGES_PER_PROCESS", 1)
     put(local, "cores", lambda: count + 1)
+
+
+def join_halfway() -> None:
+    """A local build that joins another begins with the part in the middle; otherwise its random run id chooses the part."""
+    from pipeline import local
+
+    put(local, "hash64", lambda *_: 1 << 63)
 
 
 def at_part_of_process(number: int, act: Callable[[int], None]) -> None:

@@ -1,10 +1,11 @@
-"""One small build, killed at every step it takes on the disk, and what was there before and after the same command again."""
+"""One small build under each driver, killed at steps that it takes on the disk: what was there then, and after a second run."""
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,26 +19,50 @@ from tests.promises.photos import make_photos, write
 IMAGES = 9  # with the one that cannot be used
 _PARTS = 3  # a shard: so that some are finished, one is torn and one is not begun
 
+# The graph's steps, by what they do to the disk (see ``steps.kind_of``). The driver changes the steps' order and transport alone,
+# so one kill of each will do where the other driver is killed everywhere.
+STEPS_OF_GRAPH = (
+    "link _parts/CLAIM",  # ClaimOutput
+    "mkdir _parts/N/train",  # EncodeParts
+    "write _parts/N/tmp/tmp-N-N",
+    "link _parts/N/train/N-N-N",
+    "link _parts/N/train/N.json",
+    "link rejects-N-of-N.jsonl",  # WriteRejects
+    "link train-N-of-N.tfrecord",  # ComposeShards
+    "link train-N-of-N.tfrecord.idx",
+    "write _parts/tmp/tmp-N-N",  # of the claim, a shard or a file beside the shards
+    "unlink _parts/tmp/tmp-N-N",
+    "link classes.txt",  # Commit
+    "link manifest.json",
+    "link run.json",
+    "unlink _parts/N/train/N.json",  # Sweep
+    "unlink _parts/CLAIM",
+    "rmdir _parts/N/train",
+)
+
 
 @dataclass(frozen=True)
 class Point:
-    """Where the process gets SIGKILL: before step ``number``, or, ``torn``, in the middle of writing a file there."""
+    """Where the process gets SIGKILL: before the step with this index among those of its kind.
 
-    number: int
-    torn: bool
-    step: str
+    ``torn``: it gets SIGKILL while it writes a file there.
+    """
+
+    kind: str
+    index: int
+    torn: bool = False
 
     def __str__(self) -> str:
-        return f"{'in' if self.torn else 'before'} step {self.number}: {self.step}"
+        return f"{'in' if self.torn else 'before'} {self.kind} #{self.index}"
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A build killed at ``point``.
+    """A build killed at ``point``, and what a driver made of it.
 
     ``left``: files it left behind. ``finished``: images in parts that had a sidecar by then. ``found``: what
-    ``shardfeed.info`` said of it ("" = a dataset). ``again``: the same command's second run, which decoded ``encoded`` images
-    and left ``digests``.
+    ``shardfeed.info`` said of it ("" = a dataset). ``again``: the same command's second run, with ``driver``, which decoded
+    ``encoded`` images and left ``digests``.
     """
 
     point: Point
@@ -45,18 +70,23 @@ class Killed:
     left: tuple[str, ...]
     finished: int
     found: str
+    driver: str
     again: Ended
     encoded: int
     digests: dict[str, str]
     runs: bool  # run.json is there at the end
 
+    def __str__(self) -> str:
+        return f"{self.point}, then {self.driver}"
+
 
 @dataclass(frozen=True)
 class KilledBuilds:
-    """``whole``: digests of the build that nobody killed; ``steps``: what it did."""
+    """``whole``: digests of the build that nobody killed; ``steps``: what it did; ``points``: where others were killed."""
 
     whole: dict[str, str]
     steps: tuple[str, ...]
+    points: tuple[Point, ...]
     killed: tuple[Killed, ...]
 
 
@@ -67,27 +97,63 @@ def input_of(folder: Path) -> Path:
     return photos
 
 
-def kill_everywhere(folder: Path) -> KilledBuilds:
+def kill_everywhere(folder: Path, driver: str) -> KilledBuilds:
+    """Kills the local build at every step, and runs it again; the other driver takes part once at each of ``STEPS_OF_GRAPH``."""
     photos, whole, log = input_of(folder), folder / "whole", folder / "steps"
-    few_parts = partial(hooks.parts_a_shard, _PARTS)
-    builds.built(photos, whole, hooks=[few_parts, partial(steps.record_steps, log)])
+    builds.built(photos, whole, *builds.DRIVERS[driver], hooks=[_FEW_PARTS, partial(steps.record_steps, log)])
     taken = log.read_text().splitlines()
-    points = [Point(number, False, step) for number, step in enumerate(taken)]
-    points += [Point(number, True, step) for number, step in enumerate(taken) if step.startswith("write")]
-    killed = builds.each(functools.partial(_kill, folder, photos), points)
-    return KilledBuilds(disk.digests(whole), tuple(taken), tuple(killed))
+    some = tuple(_points_of(Counter(map(steps.kind_of, taken))))
+    points = tuple(_every_point(taken)) if driver == "local" else some
+
+    def kill(numbered: tuple[int, Point]) -> list[Killed]:
+        number, point = numbered
+        again = list(builds.DRIVERS) if point in some else [driver]
+        return _kill(folder / str(number), photos, point, driver, again)
+
+    killed = builds.each(kill, enumerate(points))
+    return KilledBuilds(disk.digests(whole), tuple(taken), points, tuple(one for many in killed for one in many))
 
 
-def _kill(folder: Path, photos: Path, point: Point) -> Killed:
-    out, log = folder / f"{point.number}{'t' * point.torn}", folder / f"images-{point.number}{'t' * point.torn}"
-    few_parts = partial(hooks.parts_a_shard, _PARTS)
-    first = builds.build(photos, out, hooks=[few_parts, partial(steps.kill_before, point.number, point.torn)])
+_FEW_PARTS = partial(hooks.parts_a_shard, _PARTS)
+
+
+def _every_point(taken: list[str]) -> Iterator[Point]:
+    seen: Counter[str] = Counter()
+    for kind in map(steps.kind_of, taken):
+        yield Point(kind, seen[kind])
+        if kind.startswith("write"):
+            yield Point(kind, seen[kind], torn=True)
+        seen[kind] += 1
+
+
+def _points_of(counts: Counter[str]) -> Iterator[Point]:
+    """One of each of the graph's steps, in the middle of those of its kind: when some parts are finished, for one."""
+    for kind in STEPS_OF_GRAPH:
+        assert counts[kind], f"the build took no step of the kind {kind}"
+        yield Point(kind, counts[kind] // 2, torn=kind.startswith("write"))
+
+
+def _kill(folder: Path, photos: Path, point: Point, driver: str, drivers: list[str]) -> list[Killed]:
+    out = folder / "out"
+    folder.mkdir()
+    kill = partial(steps.kill_before, point.kind, point.index, point.torn)
+    first = builds.build(photos, out, *builds.DRIVERS[driver], hooks=[_FEW_PARTS, kill])
     left, finished, found = tuple(disk.files(out)), finished_images(out), what_is_there(out)
-    again = builds.build(photos, out, hooks=[few_parts, partial(hooks.count_images, log)])
-    encoded = log.stat().st_size if log.exists() else 0
-    digests, runs = disk.digests(out), (out / "run.json").exists()
-    shutil.rmtree(out, ignore_errors=True)
-    return Killed(point, first.code, left, finished, found, again, encoded, digests, runs)
+    outs = [out, *(shutil.copytree(out, folder / name) for name in drivers[1:])]
+    killed = [
+        Killed(point, first.code, left, finished, found, name, *_run_again(photos, copy, name))
+        for name, copy in zip(drivers, outs, strict=True)
+    ]
+    shutil.rmtree(folder)
+    return killed
+
+
+def _run_again(photos: Path, out: Path, driver: str) -> tuple[Ended, int, dict[str, str], bool]:
+    log = out.with_suffix(".images")
+    log.touch()
+    count = partial(hooks.count_images, log)
+    again = builds.build(photos, out, *builds.DRIVERS[driver], hooks=[_FEW_PARTS, count])
+    return again, log.stat().st_size, disk.digests(out), (out / "run.json").exists()
 
 
 def finished_images(out: Path) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -74,28 +76,37 @@ def _nothing() -> None:
     pass
 
 
-def _before_steps(before: Callable[[int, str, str, Callable[[], None]], None]) -> None:
-    count = iter(range(1 << 30))
+def kind_of(step: str) -> str:
+    """A step with N in place of every number and hash. Two runs of a build take equally many steps of each kind."""
+    return re.sub(r"[0-9a-f]{8,}|[0-9]+", "N", step)
+
+
+def _before_steps(before: Callable[[str, Callable[[], None]], None]) -> None:
     lock = threading.Lock()
 
-    def numbered(what: str, path: str, tear: Callable[[], None]) -> None:
+    def one_by_one(what: str, path: str, tear: Callable[[], None]) -> None:
         with lock:
-            before(next(count), what, path, tear)
+            before(f"{what} {path}", tear)
 
-    put(storage, "open_store", type("NumberedStore", (SteppedStore,), {"before": staticmethod(numbered)}))
+    put(storage, "open_store", type("WatchedStore", (SteppedStore,), {"before": staticmethod(one_by_one)}))
 
 
 def record_steps(log: Path) -> None:
-    """Writes «what path» of every step to ``log``."""
+    """Writes "what path" of every step to ``log``."""
     write = appender(log)
-    _before_steps(lambda _number, what, path, _tear: write(f"{what} {path}\n".encode()))
+    _before_steps(lambda step, _tear: write(f"{step}\n".encode()))
 
 
-def kill_before(number: int, torn: bool) -> None:
-    """SIGKILL before the step of this number; ``torn``: with half of what it would write written."""
+def kill_before(kind: str, index: int, torn: bool) -> None:
+    """SIGKILL before the step with this index among those of its kind; ``torn``: half of what it writes is written by then.
 
-    def kill(step: int, _what: str, _path: str, tear: Callable[[], None]) -> None:
-        if step == number:
+    A step is named by its kind because threads make parts side by side: the step with a number of the whole build differs
+    from run to run.
+    """
+    indexes = itertools.count()
+
+    def kill(step: str, tear: Callable[[], None]) -> None:
+        if kind_of(step) == kind and next(indexes) == index:
             if torn:
                 tear()
             os.kill(os.getpid(), signal.SIGKILL)

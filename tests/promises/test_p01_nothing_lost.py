@@ -109,10 +109,10 @@ def _add_odd_entry(root: Path, tree: Tree, draw: random.Random, key: bytes, kind
         tree.skipped["symlink"] += 1
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_every_listed_file_is_written_rejected_or_skipped_once(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "seed"), [*(("local", seed) for seed in range(8)), ("DirectRunner", 8)])
+def test_every_listed_file_is_written_rejected_or_skipped_once(driver: str, seed: int, tmp_path: Path) -> None:
     tree, out = random_tree(tmp_path / "photos", seed), tmp_path / "out"
-    builds.built(tmp_path / "photos", out, "--max_rejected", "100%")
+    builds.built(tmp_path / "photos", out, "--max_rejected", "100%", *builds.DRIVERS[driver])
     assert disk.keys(out) == sorted(tree.written)
     assert sorted((line["key"], line["reason"]) for line in disk.rejects(out)) == sorted(tree.rejected)
     manifest = disk.manifest(out)

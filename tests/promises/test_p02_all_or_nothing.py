@@ -23,13 +23,13 @@ def test_a_build_killed_at_any_step_before_the_manifest_is_no_dataset_to_a_reade
         for killed in killed_builds.killed
         if naming.MANIFEST not in killed.left and killed.left
     }
-    assert len(said) > 40
+    assert len(said) > len(killed_builds.points) // 2
     assert {point: text for point, text in said.items() if "build incomplete: rerun the same" not in text} == {}
 
 
 def test_a_build_killed_at_any_step_after_the_manifest_is_a_whole_dataset(killed_builds: KilledBuilds) -> None:
     after = [killed for killed in killed_builds.killed if naming.MANIFEST in killed.left]
-    assert len(after) > 8
+    assert len(after) > 4
     whole = set(killed_builds.whole)
     assert {str(killed.point): killed.found for killed in after if killed.found or not whole <= set(killed.left)} == {}
 
@@ -62,9 +62,10 @@ def test_every_file_appears_whole_under_its_name_never_growing(killed_builds: Ki
     ] == []
 
 
-def test_a_build_that_fails_leaves_no_dataset(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_a_build_that_fails_leaves_no_dataset(driver: str, tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos")
-    ended = builds.build(photos, tmp_path / "out", hooks=[hooks.lose_part])
+    ended = builds.build(photos, tmp_path / "out", *builds.DRIVERS[driver], hooks=[hooks.lose_part])
     assert ended.code == 4
     assert [name for name in disk.files(tmp_path / "out") if not name.startswith("_parts/")] == []
     with pytest.raises(DatasetError, match="build incomplete: rerun the same"):
@@ -77,10 +78,11 @@ def test_an_empty_or_absent_folder_is_no_dataset_and_no_incomplete_build(tmp_pat
             shardfeed.info(folder)
 
 
-def test_a_shard_that_the_build_did_not_make_stops_it_before_the_manifest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_a_shard_that_the_build_did_not_make_stops_it_before_the_manifest(driver: str, tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     assert builds.build(photos, out, hooks=[partial(hooks.signal_at_image, 5, SIGKILL)]).code == -9
     (out / "train-00007-of-00008.tfrecord").write_bytes(b"of another build")
-    ended = builds.build(photos, out)
+    ended = builds.build(photos, out, *builds.DRIVERS[driver])
     assert (ended.code, (out / naming.MANIFEST).exists()) == (5, False)
     assert "train-00007-of-00008.tfrecord" in ended.err

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from tests.promises import builds, disk, hooks
 from tests.promises.photos import make_photos, photo, write
+from transforms.images.options import ImageOptions
+from transforms.options import BuildOptions
 
 _FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "3", "--max_rejected", "5")
 
@@ -142,22 +145,41 @@ def test_copies_with_other_modification_times_differ_in_the_manifest_alone(
     assert {name for name in found if found[name] != reference.get(name)} == {"manifest.json"}
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--seed", "1"],
-        ["--quality", "94"],
-        ["--num_shards", "2"],
-        ["--splits", "train"],
-        ["--resize", "squash"],
-        ["--image_size", "17"],
-    ],
-    ids=lambda flags: flags[0][2:],
-)
-def test_every_option_of_the_dataset_changes_its_fingerprint(flags: list[str], photos: Path, tmp_path: Path) -> None:
-    builds.built(photos, tmp_path / "one", *_FLAGS)
-    builds.built(photos, tmp_path / "two", *_FLAGS, *flags)
-    one, two = disk.manifest(tmp_path / "one"), disk.manifest(tmp_path / "two")
+# Flags that give an option another value than its default.
+_CHANGED = {
+    "height": ["--image_size", "17x16"],
+    "width": ["--image_size", "16x17"],
+    "resize": ["--resize", "squash"],
+    "channels": ["--channels", "gray"],
+    "format": ["--image_format", "png"],
+    "quality": ["--quality", "94"],
+    "resizer": ["--resizer", "pillow"],
+    "keep_original": ["--keep_original"],
+    "background": ["--background", "white"],
+    "splits": ["--splits", "train=0.8,validation=0.2"],
+    "class_list": ["--class_list", "{classes}"],
+    "num_shards": ["--num_shards", "2"],
+    "shard_bytes": ["--shard_bytes", "90MB"],
+    "seed": ["--seed", "1"],
+}
+_OPTIONS = [field.name for kind in (ImageOptions, BuildOptions) for field in fields(kind) if field.name != "image"]
+
+
+@pytest.fixture(scope="module")
+def by_default(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of a build with default options but for the size of images."""
+    out = tmp_path_factory.mktemp("default") / "out"
+    builds.built(photos, out)
+    return out
+
+
+@pytest.mark.parametrize("option", _OPTIONS)
+def test_every_option_of_the_dataset_changes_its_fingerprint(
+    option: str, photos: Path, by_default: Path, tmp_path: Path
+) -> None:
+    flags = [flag.format(classes=by_default / "classes.txt") for flag in _CHANGED[option]]
+    builds.built(photos, tmp_path / "out", *flags)
+    one, two = disk.manifest(by_default), disk.manifest(tmp_path / "out")
     assert one["fingerprint"] != two["fingerprint"]
     assert one["listing"]["digest"] == two["listing"]["digest"]
 

@@ -70,11 +70,12 @@ def test_the_limit_is_a_count_or_a_share_of_the_candidates(
     assert (ended.code, (out / "manifest.json").exists()) == (code, code == 0), ended.err
 
 
+@pytest.mark.parametrize("driver", builds.DRIVERS)
 def test_too_many_publish_nothing_and_the_message_names_numbers_limit_remedy_and_the_rejects_files(
-    tmp_path: Path,
+    driver: str, tmp_path: Path
 ) -> None:
     photos, out = bad_photos(tmp_path / "photos", good=20, empty=8, text=5), tmp_path / "out"
-    ended = builds.build(photos, out)
+    ended = builds.build(photos, out, *builds.DRIVERS[driver])
     assert (ended.code, ended.out) == (3, "")
     assert "13 of 33 images cannot be used (EMPTY 8, FORMAT 5); --max_rejected allows 10" in ended.err
     assert "--max_rejected 13" in ended.err
@@ -83,11 +84,13 @@ def test_too_many_publish_nothing_and_the_message_names_numbers_limit_remedy_and
     assert len(disk.rejects(named.parent)) == 13
 
 
-def test_a_rerun_with_a_higher_limit_only_composes_and_publishes_the_same_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_a_rerun_with_a_higher_limit_only_composes_and_publishes_the_same_lines(driver: str, tmp_path: Path) -> None:
     photos, out, log = bad_photos(tmp_path / "photos", good=20, empty=8, text=5), tmp_path / "out", tmp_path / "images"
-    (named,) = rejects_named(builds.build(photos, out).err)
+    (named,) = rejects_named(builds.build(photos, out, *builds.DRIVERS[driver]).err)
     lines = named.read_bytes()
-    ended = builds.built(photos, out, "--max_rejected", "13", "--json", hooks=[partial(hooks.count_images, log)])
+    flags = ("--max_rejected", "13", "--json", *builds.DRIVERS[driver])
+    ended = builds.built(photos, out, *flags, hooks=[partial(hooks.count_images, log)])
     assert log.read_bytes() == b""
     assert json.loads(ended.out)["encoded_in_this_run"] == 0
     assert (out / "rejects-00000-of-00001.jsonl").read_bytes() == lines

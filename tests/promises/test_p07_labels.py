@@ -41,11 +41,12 @@ def test_class_folders_that_look_alike_are_refused_naming_both(names: tuple[str,
     assert "Rename one" in said
 
 
-def test_images_in_the_root_are_refused_with_their_number_and_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_images_in_the_root_are_refused_with_their_number_and_names(driver: str, tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos")
     for number in range(7):
         write(photos, f"loose-{number}.jpg", photo(1))
-    said = refused(photos, tmp_path)
+    said = refused(photos, tmp_path, *builds.DRIVERS[driver])
     assert "7 images lie directly in the input root" in said
     assert "loose-0.jpg, loose-1.jpg" in said
     assert "ROOT/cat/1.jpg" in said
@@ -113,9 +114,11 @@ def class_list(tmp_path: Path, *names: str) -> str:
     return str(path)
 
 
-def test_a_class_list_fixes_the_numbers_of_the_classes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_a_class_list_fixes_the_numbers_of_the_classes(driver: str, tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos", classes=["ant", "bee", "cat"], each=2)
-    builds.built(photos, tmp_path / "out", "--class_list", class_list(tmp_path, "cat", "ant", "bee"))
+    flags = ("--class_list", class_list(tmp_path, "cat", "ant", "bee"), *builds.DRIVERS[driver])
+    builds.built(photos, tmp_path / "out", *flags)
     assert disk.manifest(tmp_path / "out")["classes"] == ["cat", "ant", "bee"]
     found = {(features["label"], features["class"]) for _, features in disk.records(tmp_path / "out")}
     assert found == {(b"cat", 0), (b"ant", 1), (b"bee", 2)}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.promises.builder import Request
 from tests.promises.photos import make_photos, photo, write
 
 _ONE_PART = partial(hooks.parts_a_shard, 1)
+_MANY_PARTS = partial(hooks.parts_a_shard, 64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +108,12 @@ def test_a_build_that_is_discarded_before_its_manifest_does_not_publish(
     assert disk.digests(out) == disk.digests(tmp_path / "alone")
 
 
+@pytest.mark.parametrize("driver", builds.DRIVERS)
 def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_names_every_flag_that_differs(
-    photos: Path, tmp_path: Path
+    driver: str, photos: Path, tmp_path: Path
 ) -> None:
     out, answer, log = tmp_path / "out", tmp_path / "answer", tmp_path / "images"
-    flags = ("--seed", "7", "--resize", "pad", "--image_size", "16x20")
+    flags = ("--seed", "7", "--resize", "pad", "--image_size", "16x20", *builds.DRIVERS[driver])
     other = Request(builds.build_args(photos, out, *flags), (partial(hooks.count_images, log),))
     builds.built(photos, out, hooks=[partial(hooks.act_at_image, 3, partial(hooks.run_other, other, answer))])
     code, said = answer.read_text().split("\n", 1)
@@ -141,6 +145,66 @@ def test_many_builds_of_the_same_at_the_same_time_all_succeed(tmp_path: Path) ->
     assert [(one.code, one.err) for one in ended] == [(0, "")] * 6
     builds.built(photos, tmp_path / "alone")
     assert disk.digests(out) == disk.digests(tmp_path / "alone")
+
+
+@dataclass(frozen=True)
+class Worked:
+    """How one of two builds ended, and how many images it decoded."""
+
+    code: int
+    err: str
+    decoded: int
+
+
+def at_once(folder: Path, photos: Path, first: str, second: str, *, in_step: int) -> list[Worked]:
+    """Two builds of ``folder``/out, by these drivers. The second starts when the first stands before its first image.
+
+    Each decodes its first ``in_step`` images in step with the other, and then goes on as it likes. They meet again before the
+    manifest: else one could publish and sweep while the other still looks for finished parts.
+    """
+    pipes = folder / "first", folder / "second"
+    for pipe in pipes:
+        os.mkfifo(pipe)
+
+    def work(driver: str, own: Path, other: Path) -> Worked:
+        log = own.with_suffix(".images")
+        meet = partial(hooks.in_step, in_step, own, other)
+        changed = [_MANY_PARTS, meet, partial(hooks.count_images, log), hooks.join_halfway]
+        ended = builds.build(photos, folder / "out", *builds.DRIVERS[driver], hooks=changed)
+        return Worked(ended.code, ended.err, log.stat().st_size)
+
+    called = os.open(pipes[1], os.O_RDWR)
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(work, first, *pipes)
+        assert select.select([called], [], [], 200)[0], f"{first} came to no image"
+        two = pool.submit(work, second, *reversed(pipes))
+    os.close(called)
+    return [one.result(), two.result()]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("local", "DirectRunner"), ("DirectRunner", "local"), ("DirectRunner", "DirectRunner")]
+)
+def test_builds_of_the_same_by_either_driver_at_the_same_time_both_succeed(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    photos = make_photos(tmp_path / "photos", each=24)
+    worked = at_once(tmp_path, photos, first, second, in_step=1)
+    assert [(one.code, one.err) for one in worked] == [(0, "")] * 2
+    assert min(one.decoded for one in worked) > 0
+    builds.built(photos, tmp_path / "alone", hooks=[_MANY_PARTS])
+    assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "alone")
+
+
+def test_a_local_build_that_joins_another_saves_it_work(tmp_path: Path) -> None:
+    photos, images, in_step = make_photos(tmp_path / "photos", each=96), 192, 80
+    one, two = at_once(tmp_path, photos, "local", "local", in_step=in_step)
+    assert [(one.code, one.err), (two.code, two.err)] == [(0, "")] * 2
+    # In step, the builds decode 80 images of different halves. Afterwards they may decode the same: what is left of one half, and
+    # the parts that each has in hand, 45 images at most. Builds that begin with the same part decode the same 80 images.
+    assert images <= one.decoded + two.decoded < images + 55
+    builds.built(photos, tmp_path / "alone", hooks=[_MANY_PARTS])
+    assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "alone")
 
 
 def test_a_build_that_was_killed_keeps_its_claim_until_it_is_discarded(photos: Path, tmp_path: Path) -> None:
@@ -209,8 +273,9 @@ def again(finished: Path, *flags: str) -> tuple[int, str, str]:
     return ended.code, ended.out, ended.err
 
 
-def test_the_same_command_again_finds_it_built(finished: Path) -> None:
-    code, out, err = again(finished)
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_the_same_command_again_finds_it_built(driver: str, finished: Path) -> None:
+    code, out, err = again(finished, *builds.DRIVERS[driver])
     assert (code, err) == (0, "")
     assert out.startswith(f"Already built: {finished}/out\n")
 

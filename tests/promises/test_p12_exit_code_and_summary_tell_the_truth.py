@@ -50,9 +50,11 @@ def counted(out: Path) -> dict[str, Any]:
     return {"written": written, "rejected": dict(rejected), "splits": splits}
 
 
-def test_the_summary_as_json_is_what_is_on_the_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_the_summary_as_json_is_what_is_on_the_disk(driver: str, tmp_path: Path) -> None:
     photos, out = make_input(tmp_path), tmp_path / "out"
-    ended = builds.built(photos, out, "--json", "--splits", "train=0.7,test=0.3", "--num_shards", "3")
+    flags = ("--splits", "train=0.7,test=0.3", "--num_shards", "3", *builds.DRIVERS[driver])
+    ended = builds.built(photos, out, "--json", *flags)
     (line,) = ended.out.splitlines()
     summary = json.loads(line)
     assert {name: summary[name] for name in ("written", "rejected", "splits")} == counted(out)
@@ -81,10 +83,11 @@ def test_the_summary_as_text_has_the_same_numbers_and_no_control_characters(tmp_
     assert f"Next: shardfeed verify {out} --deep" in ended.out
 
 
-def test_a_resumed_build_says_how_much_it_did_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_a_resumed_build_says_how_much_it_did_itself(driver: str, tmp_path: Path) -> None:
     photos, out = make_input(tmp_path), tmp_path / "out"
     assert builds.build(photos, out, hooks=[hooks.kill_at_publishing]).code == -9
-    summary = json.loads(builds.built(photos, out, "--json").out)
+    summary = json.loads(builds.built(photos, out, "--json", *builds.DRIVERS[driver]).out)
     assert (summary["status"], summary["encoded_in_this_run"], summary["written"]) == ("built", 0, 40)
 
 
@@ -162,11 +165,12 @@ _CODES: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...], bo
 }
 
 
+@pytest.mark.parametrize("driver", builds.DRIVERS)
 @pytest.mark.parametrize("name", list(_CODES))
-def test_the_exit_code_says_how_it_ended(name: str, tmp_path: Path) -> None:
+def test_the_exit_code_says_how_it_ended(name: str, driver: str, tmp_path: Path) -> None:
     code, flags, changed, published = _CODES[name]
     photos, out = make_input(tmp_path), tmp_path / "out"
-    ended = builds.build(photos, out, *flags, hooks=changed)
+    ended = builds.build(photos, out, *flags, *builds.DRIVERS[driver], hooks=changed)
     assert (ended.code, (out / "manifest.json").exists()) == (code, published), ended.err
     assert bool(ended.out) == published
     assert bool(ended.err) == (code != 0)
@@ -184,8 +188,9 @@ def test_an_input_that_is_absent_empty_or_no_folder_is_exit_2_and_named(tmp_path
         assert name == "empty" or str(tmp_path / name) in ended.err
 
 
-def test_success_is_only_told_when_the_manifest_can_be_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("driver", builds.DRIVERS)
+def test_success_is_only_told_when_the_manifest_can_be_read_back(driver: str, tmp_path: Path) -> None:
     photos, out = make_input(tmp_path), tmp_path / "out"
-    ended = builds.build(photos, out, hooks=[hooks.skip_build])
+    ended = builds.build(photos, out, *builds.DRIVERS[driver], hooks=[hooks.skip_build])
     assert (ended.code, ended.out) == (4, "")
     assert "manifest.json is not there although the engine reported success" in ended.err

@@ -12,9 +12,9 @@ import io
 import os
 import threading
 from dataclasses import dataclass
-from operator import mul
 from typing import IO, cast
 
+import numpy as np
 from PIL import Image
 
 from transforms.images.options import ImageOptions
@@ -110,16 +110,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_scratch)
 
 
-_LEVELS = tuple(range(256))
-_SQUARES = tuple(level * level for level in _LEVELS)
+_LEVELS = np.arange(256)
 
 
 def pixel_stats(image: Image.Image) -> PixelStats:
     """Sums of an 8-bit image, from its histogram: no copy of the pixels, no floats."""
-    histogram = image.histogram()
-    channels = [histogram[start : start + 256] for start in range(0, len(histogram), 256)]
+    histogram = np.array(image.histogram()).reshape(-1, 256)  # a row per channel
     return PixelStats(
         count=image.width * image.height,
-        sums=tuple(sum(map(mul, _LEVELS, channel)) for channel in channels),
-        squares=tuple(sum(map(mul, _SQUARES, channel)) for channel in channels),
+        sums=tuple((histogram @ _LEVELS).tolist()),
+        squares=tuple((histogram @ _LEVELS**2).tolist()),
     )
