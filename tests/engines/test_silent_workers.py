@@ -17,9 +17,9 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.silent_workers import SilentWorkers
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.engines.first_sign import SilentWorkers
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
@@ -30,7 +30,8 @@ from tests.promises import builds
 # ``shardfeed`` that does not wait a minute.
 IMPATIENT = """
 import sys
-from pipeline import __main__, silent_workers
+from shardfeed import __main__
+from shardfeed.pipeline.engines import first_sign as silent_workers
 silent_workers.SECONDS = 0.5
 sys.exit(__main__.main())
 """

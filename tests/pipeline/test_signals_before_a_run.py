@@ -30,7 +30,8 @@ sys.meta_path.insert(0, Finder)
 # ``shardfeed``, which waits for ever in the look at what the output holds.
 AT_THE_OUTPUT = """
 import sys, threading
-from pipeline import existing, __main__
+from shardfeed.pipeline import already_built as existing
+from shardfeed import __main__
 def gate(*args):
     print("at the gate", flush=True)
     threading.Event().wait()
@@ -64,7 +65,7 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 
 @signals
-@pytest.mark.parametrize("module", ["pipeline.cli", "pipeline.flags", "shardfeed.errors"])
+@pytest.mark.parametrize("module", ["shardfeed.cli.main", "shardfeed.pipeline.cli.flags", "shardfeed.errors"])
 def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_later(
     tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
 ) -> None:
@@ -76,7 +77,7 @@ def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_late
     ("args", "what"), [(("verify", "/no/such"), "verify"), (("--version",), "the command"), ((), "the command")]
 )
 def test_the_line_names_the_command(tmp_path: Path, args: tuple[str, ...], what: str) -> None:
-    ended = _interrupted(tmp_path, "pipeline.cli", signal.SIGINT, *args)
+    ended = _interrupted(tmp_path, "shardfeed.cli.main", signal.SIGINT, *args)
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED.replace("build", what))
 
 

@@ -121,8 +121,8 @@ def _become(request: Request, out: int, err: int) -> None:
         faulthandler.register(signal.SIGUSR1, err)
         os.environ.update(request.env)
         tempfile.tempdir = None  # asked again of the environment
-        from pipeline import signals
-        from pipeline.cli import main
+        from shardfeed import signals
+        from shardfeed.cli.main import main
 
         signals.install("build")  # as the program does
         for hook in request.hooks:
@@ -146,7 +146,9 @@ def _preload() -> None:
     from PIL import Image
 
     import tests.promises.steps  # noqa: F401
-    from pipeline import cli, graph, launch, local, progress, signals  # noqa: F401
+    from shardfeed import signals  # noqa: F401
+    from shardfeed.pipeline import local
+    from shardfeed.pipeline.report import progress
 
     Image.init()
     local.MOST_PROCESSES = 0  # they are programs of their own: no hook reaches them (see ``hooks.processes``)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import naming
+from shardfeed.format import naming
 from tests.promises import builds, disk, hooks, steps
 from tests.promises.builder import Request
 from tests.promises.photos import make_photos, photo, write

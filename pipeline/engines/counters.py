@@ -1,0 +1,46 @@
+"""What the workers of a job have counted, as the engine tells it, and what of a dataset an earlier run had finished.
+
+An engine's numbers are not trusted: an attempt that was repeated may be in them twice, and one that was lost not at all. They
+serve only where the images in them are as many as the manifest's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from shardfeed.format.manifest import Manifest
+from shardfeed.transforms.run.state import Run
+
+
+def counted(result: Any) -> dict[str, int]:
+    """Our counters by name, summed over the steps that have one of it; ``result`` is Beam's."""
+    from apache_beam.metrics.metric import MetricsFilter
+
+    found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
+    counts: dict[str, int] = {}
+    for counter in found:
+        name = counter.key.metric.name
+        counts[name] = counts.get(name, 0) + (counter.committed or counter.attempted or 0)
+    return counts
+
+
+def note_counted(result: Any, run: Run) -> None:
+    """Keeps what the workers of a job that has ended counted, in ``run``, where the engine can tell it."""
+    with contextlib.suppress(Exception):  # whatever an engine's client raises: only a number of the summary is missing
+        run.counted = counted(result)
+
+
+def images_kept(manifest: Manifest, run: Run) -> int | None:
+    """Images of parts that an earlier run had finished; None where neither this process nor the engine has seen all parts."""
+    total = manifest.written + sum(manifest.rejected.values())
+    if total == run.done:
+        return run.kept
+    if total == _images(run.counted):
+        return run.counted.get("images_kept", 0)
+    return None
+
+
+def _images(counts: Mapping[str, int]) -> int:
+    return counts.get("images_written", 0) + counts.get("images_rejected", 0)

@@ -1,0 +1,79 @@
+"""What an engine other than Dataflow says when a job failed, and what to do about it.
+
+The reason that a step of the graph wrote comes first (``transforms/run/outcome.py``). This is for a step that never
+came to writing one, or could not: a worker that may not write the output, or whose disk is full.
+"""
+
+from __future__ import annotations
+
+from shardfeed.errors import (
+    ConflictError,
+    DatasetError,
+    IncompleteError,
+    ShardfeedError,
+    TooManyRejectsError,
+    UsageError,
+    clip,
+)
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.failure_text import (
+    NO_DEPENDENCY,
+    NO_PACKAGE,
+    first_remedy,
+    names_error,
+    step_error,
+    step_traceback,
+    telling_line,
+)
+from shardfeed.pipeline.engines.quiet import Said
+from shardfeed.storage import NotFoundError, StorageError, UnreadableError
+
+_NO_RERUN_MENDS = (
+    (NO_PACKAGE, "the workers have no shardfeed"),
+    (NO_DEPENDENCY, "the workers lack what shardfeed depends on"),
+)
+_OURS: dict[str, type[ShardfeedError]] = {
+    f"{cls.__module__}.{cls.__name__}": cls
+    for cls in (
+        UsageError,
+        TooManyRejectsError,
+        IncompleteError,
+        ConflictError,
+        DatasetError,
+        StorageError,
+        UnreadableError,
+        NotFoundError,
+    )
+}
+
+
+def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) -> ShardfeedError:
+    """The error to raise for a job that failed by ``error`` and left no outcome; ``said``: what Beam said meanwhile."""
+    text = str(error) or type(error).__name__
+    name, message = step_error(text)
+    if name in _OURS:  # the output of which it tells is also where its outcome belonged
+        return _OURS[name](message)
+    wrong = first_remedy(text, _NO_RERUN_MENDS)
+    if wrong:
+        return UsageError(f"{wrong} ({telling_line(text)}). {_install(config)} docs/engines.md has what workers need.")
+    more = ""
+    if traceback := step_traceback(text):
+        more = f" What went wrong in the step:\n{traceback}"
+    elif not names_error(text) and (texts := said.beside(error)):
+        more = "\nApache Beam said meanwhile:\n" + "\n".join(texts)
+    return IncompleteError(
+        f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
+        f"docs/engines.md.{more}"
+    )
+
+
+def _install(config: BuildConfig) -> str:
+    if config.engine.arg("environment_type") != "EXTERNAL":
+        return (
+            "Install the package for the workers' Python (pip install . in this repository), or give an image that holds it "
+            "(--environment_config)."
+        )
+    return (
+        f"The pool at {clip(config.engine.arg('environment_config'))} starts the first python of its PATH: install the package "
+        "for that one (pip install . in this repository), or start the pool where it is."
+    )

@@ -1,0 +1,172 @@
+"""Waiting for the job's end, in this process or on an engine elsewhere, and what Ctrl-C means for a job elsewhere.
+
+Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the waiting, and the job only
+where the user says so; on a terminal the user is asked, once. A rerun of the same command joins a job that goes on and carries on
+one that was cancelled: it is the way back in both cases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, TextIO
+
+from shardfeed import signals
+from shardfeed.errors import IncompleteError, UsageError, clip
+from shardfeed.format import naming
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.counters import note_counted
+from shardfeed.pipeline.engines.first_sign import SilentWorkers
+from shardfeed.pipeline.report.submitted import Submitted
+from shardfeed.transforms.run.state import Run
+
+_NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wait for it again, rerun the same command."
+_QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
+
+
+def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
+    """Runs a constructed graph to its end, where waiting was not forbidden: else gives what was submitted.
+
+    Says on ``stream`` where no worker begins.
+
+    Raises:
+        UsageError: Beam could not make a job of it with the options given.
+        IncompleteError: the engine cannot be reached, or was lost.
+        Exception: whatever an engine makes of a failure in a step.
+    """
+    own = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
+    with _engine_trouble(config, run), own:
+        workers = SilentWorkers(config, stream)
+        result = _submitted(pipeline, config)
+        if not config.engine.waits_for_end:
+            return Submitted(config.output, result._job_id)
+        asked = cancelled_or_left(result, config) if config.engine.outlives_launcher else contextlib.nullcontext()
+        with asked, workers.told(result):
+            result.wait_until_finish()
+            note_counted(result, run)
+    return None
+
+
+def _submitted(pipeline: Any, config: BuildConfig) -> Any:
+    where = config.engine.arg("job_endpoint") or config.engine.runner
+    may_be_taken = functools.partial(
+        signals.leave,
+        f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the same "
+        "command to join it.",
+    )
+    try:
+        with signals.on_stop(may_be_taken) if config.engine.outlives_launcher else contextlib.nullcontext():
+            return pipeline.run()
+    except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
+        from apache_beam.runners.portability.portable_runner import PortableRunner
+
+        if not isinstance(pipeline.runner, PortableRunner):  # it has run the job then
+            raise
+        if _is_no_answer(error):
+            raise IncompleteError(
+                f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
+            ) from error
+        raise UsageError(
+            f"--runner {config.engine.runner} does not start with these options: {_first_line(error)}. docs/engines.md has "
+            "what each engine needs."
+        ) from error
+
+
+def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> AbstractContextManager[None]:
+    """While ``result``'s job is waited for in the block, a signal cancels it, or leaves it running, and ends this process.
+
+    A job that has ended by the time it is to be cancelled is neither: the block goes on, to the job's result. ``job`` is what
+    messages call it.
+    """
+    return signals.on_stop(functools.partial(_cancel_or_leave, result, config, job), again=_NO_LONGER)
+
+
+def _cancel_or_leave(result: Any, config: BuildConfig, job: str) -> None:
+    if not _shall_cancel(config):
+        signals.leave(
+            f"no longer waiting; {job} goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
+            "finished is done twice."
+        )
+    try:
+        if _has_ended(result):
+            return
+        result.cancel()
+    except Exception as error:  # whatever an engine's client raises
+        signals.leave(
+            f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
+        )
+    signals.leave(
+        f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
+    )
+
+
+def _has_ended(result: Any) -> bool:
+    from apache_beam.runners.runner import PipelineState
+
+    return bool(PipelineState.is_terminal(result.state))
+
+
+def _shall_cancel(config: BuildConfig) -> bool:
+    if config.on_interrupt is not None:
+        return config.on_interrupt == "cancel"
+    if not signals.is_ctrl_c() or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+        return False
+    sys.stderr.write(_QUESTION)
+    sys.stderr.flush()
+    # Not sys.stdin: the interpreter's end waits for its lock, which a thread that reads there holds.
+    answer = os.read(sys.stdin.fileno(), 1000)
+    return answer.strip().lower() in (b"y", b"yes")
+
+
+@contextlib.contextmanager
+def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
+    """Says plainly that an engine cannot be reached or was lost."""
+    try:
+        yield
+    except Exception as error:
+        if _is_ctrl_c(error):
+            raise KeyboardInterrupt from None
+        endpoint = config.engine.arg("job_endpoint")
+        if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
+            seconds = config.engine.arg("job_server_timeout") or "300"
+            raise IncompleteError(
+                f"no engine answers at --job_endpoint {clip(endpoint)} (waited for {seconds} s, --job_server_timeout). "
+                "Start it, then rerun the same command."
+            ) from error
+        if type(error).__module__.startswith("grpc."):
+            pool = config.engine.arg("environment_config")
+            remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
+            said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
+            if not config.engine.outlives_launcher:
+                signals.leave(said)  # at once: each thread of a worker in this process would end with pages of its own
+            raise IncompleteError(said) from error
+        raise
+    finally:
+        run.stop.set()  # before an engine's workers in this process are forgotten
+
+
+def _is_ctrl_c(error: BaseException | None) -> bool:
+    """Whether a host program's KeyboardInterrupt met a step of the graph: Beam makes a RuntimeError of it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _is_no_answer(error: Exception) -> bool:
+    """Whether a cluster that is spoken to over HTTP (``--flink_submit_uber_jar``) could not be reached."""
+    import requests  # Beam's; it takes a tenth of a second
+
+    return isinstance(error, (requests.ConnectionError, requests.Timeout))
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says; gRPC's wrap it into several lines of their own."""
+    details = getattr(error, "details", None)
+    text = str(details() if callable(details) else error) or type(error).__name__
+    return clip(text.splitlines()[0].rstrip("."), 300)
