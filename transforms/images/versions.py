@@ -1,9 +1,9 @@
 """Everything besides the options that decides what bytes an image becomes. Part of the fingerprint.
 
-``codec_versions`` is asked of the libraries that are really loaded, and only of those that can
-change a byte under the given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for
-JPEG output would refuse a worker for a difference that no byte shows. ``ENCODER_REVISION``
-(``transforms/options.py``) stands for our own code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
+``codec_versions`` is asked of the libraries that are really loaded, and only of those that can change a byte under the
+given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for JPEG output would
+refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` (``transforms/options.py``) stands for our own
+code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
 """
 
 from __future__ import annotations
