@@ -10,6 +10,7 @@ The socket speaks pickles of our own making, from this user's own tests: a ``Req
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import functools
 import gc
@@ -25,6 +26,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder listens
 
 
@@ -116,6 +118,7 @@ def _become(request: Request, out: int, err: int) -> None:
     code = 1
     try:
         os.setsid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a build that waits for another ends with the tests
         os.dup2(out, 1)
         os.dup2(err, 2)
         faulthandler.register(signal.SIGUSR1, err)
