@@ -145,7 +145,8 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
     script = tmp_path / "bin" / "shardfeed"  # as pip makes it
     script.parent.mkdir()
     script.write_text(
-        "import sys; from pipeline import cli, local; local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
+        "import sys; from shardfeed.cli import main as cli; from shardfeed.pipeline import local; "
+        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
         "sys.exit(cli.main())"
     )
     before = sorted(photos.rglob("*"))

@@ -114,7 +114,8 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
 ) -> None:
     ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
     raised = f"existing.check_folder = lambda folder: signal.raise_signal({int(number)})"
-    program = f"{ignored}\nfrom pipeline import existing, __main__\n{raised}\nraise SystemExit(__main__.main())"
+    imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built as existing"
+    program = f"{ignored}\n{imports}\n{raised}\nraise SystemExit(__main__.main())"
     ended = subprocess.run(
         [sys.executable, "-c", program, *build], capture_output=True, text=True, env=environment(), check=False
     )
