@@ -1,7 +1,8 @@
-"""One submission by Beam: files are staged, then the job is asked for; which of the two failed decides what a user is told.
+"""One submission by Beam: files are staged, then Dataflow is asked for the job; which of them failed?
 
-Beam does both in one call. What a bucket refuses it tries again for ten minutes, and what Google's own client has tried for two
-minutes for another half an hour; here a file that cannot be staged ends the submission.
+Beam does both in one call, and what the user is told depends on the answer. Beam tries again for ten
+minutes what a bucket refuses, and for half an hour what Google's own client has already tried for two
+minutes. Here a file that cannot be staged ends the submission.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 from requests.exceptions import RequestException
 
 NO_GOOD_ANSWER = (GoogleAPICallError, TransportError, RequestException)
+_SWAPPING = threading.Lock()  # one submission of a process at a time has its client in Beam's module
 
 
 class Submission:
@@ -32,7 +34,7 @@ class Submission:
             self.asked = True
 
     def never_asks(self) -> bool:
-        """Whether Dataflow was not asked yet. It never will be then: from now on ``ask`` waits for the end of the process."""
+        """Whether Dataflow was not asked yet; from now on ``ask`` waits for the end of the process."""
         self._asking.acquire()
         return not self.asked
 
@@ -47,13 +49,22 @@ class NotStagedError(PermanentException):  # which Beam does not try again
 
 @contextlib.contextmanager
 def watched() -> Iterator[Submission]:
-    """What becomes of the submission in the block.
+    """Watches the submission in the block. A second thread waits until the first one's has ended.
 
     Raises:
         NotStagedError: a bucket did not take a file.
     """
     submission = Submission()
+    with _SWAPPING:
+        before = apiclient.DataflowApplicationClient
+        apiclient.DataflowApplicationClient = _client_of(submission)  # type: ignore[misc]
+        try:
+            yield submission
+        finally:
+            apiclient.DataflowApplicationClient = before  # type: ignore[misc]
 
+
+def _client_of(submission: Submission) -> type[apiclient.DataflowApplicationClient]:
     class Client(apiclient.DataflowApplicationClient):
         def stage_file(self, gcs_or_local_path: str, *args: Any, **kwargs: Any) -> None:
             try:
@@ -71,12 +82,7 @@ def watched() -> Iterator[Submission]:
             except apiclient.DataflowJobAlreadyExistsError as error:  # Beam's for another job in the answer
                 raise Conflict(str(error)) from error
 
-    before = apiclient.DataflowApplicationClient
-    apiclient.DataflowApplicationClient = Client  # type: ignore[misc]
-    try:
-        yield submission
-    finally:
-        apiclient.DataflowApplicationClient = before  # type: ignore[misc]
+    return Client
 
 
 def _answer(error: BaseException | None) -> BaseException | None:

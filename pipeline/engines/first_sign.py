@@ -1,8 +1,9 @@
-"""A job whose workers never begin: an engine waits for them for ever and says nothing, so the launcher says it once.
+"""Warns once if the workers of a job never begin: the engine waits for them for ever, in silence.
 
-Only a line: a cluster may take long to give machines. A worker is heard of when it has counted something or written below
-``_parts/``, where the claim is the first. Some engines give no counts before the end, and then one that lists a large input is
-not heard of yet; the line says so.
+A worker shows itself by a count of ours, or by the claim that the first one writes into the output.
+Some engines give no counts before the end, and a large input is listed before the claim: the line says
+so. It is only a line, because a cluster may take long to give machines. If the output has a claim
+already, nobody is warned.
 """
 
 from __future__ import annotations
@@ -22,58 +23,42 @@ from shardfeed.pipeline.engines.counters import counted
 SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
 
 
-class SilentWorkers:
-    """Says on ``stream`` that no worker of a job was heard of.
+@contextlib.contextmanager
+def awaited(result: Any, config: BuildConfig, stream: TextIO | None) -> Iterator[None]:
+    """Warns on ``stream`` if ``result``'s job has shown no sign for ``SECONDS`` of the block."""
+    if stream is None or config.engine.encodes_here:
+        yield
+        return
+    ended = threading.Event()
 
-    Made before the job runs: what lies in the output then is no sign of it.
-    """
+    def look() -> None:
+        if not (ended.wait(SECONDS) or has_begun(result, config.output) or ended.is_set()):
+            stream.write(f"shardfeed: {_warning(config)}\n")
+            stream.flush()
 
-    def __init__(self, config: BuildConfig, stream: TextIO | None) -> None:
-        self._stream = None if config.engine.encodes_here or config.engine.is_dataflow else stream
-        self._config = config
-        self._before = 0 if self._stream is None else self._state()
+    threading.Thread(target=look, name="first sign", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
-    @contextlib.contextmanager
-    def told(self, result: Any) -> Iterator[None]:
-        """While ``result``'s job is waited for in the block."""
-        if self._stream is None:
-            yield
-            return
-        ended = threading.Event()
-        threading.Thread(target=self._look, args=(result, ended), daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
 
-    def heard(self, result: Any) -> bool:
-        """Whether a worker of the job has shown itself; True as well where that cannot be seen."""
-        # Beam's result keeps the first counts that it was asked for; those of the job's end are needed too.
-        with contextlib.suppress(Exception):  # whatever an engine's client raises: the output is looked at
-            if counted(copy.copy(result)):
-                return True
-        try:
-            return self._state() != self._before
-        except ShardfeedError:
+def has_begun(result: Any, output: str) -> bool:
+    """Whether a worker of ``result``'s job has shown itself; also True if that cannot be seen."""
+    # Of a copy: Beam's result keeps the first counts that it was asked for, and those of the job's end are needed too.
+    with contextlib.suppress(Exception):  # whatever an engine's client raises: then only the output is looked at
+        if counted(copy.copy(result)):
             return True
+    try:
+        return storage.open_store(output).stat(naming.CLAIM) is not None
+    except ShardfeedError:
+        return True
 
-    def _look(self, result: Any, ended: threading.Event) -> None:
-        if ended.wait(SECONDS) or self.heard(result) or ended.is_set():
-            return
-        assert self._stream is not None
-        self._stream.write(f"shardfeed: {self._text()}\n")
-        self._stream.flush()
 
-    def _text(self) -> str:
-        pool = self._config.engine.arg("environment_config")
-        external = self._config.engine.arg("environment_type") == "EXTERNAL"
-        return (
-            f"no worker was heard of in {SECONDS:g} s (some engines tell nothing while a large input is listed). See that the "
-            f"workers{f' at {clip(pool)}' if external else ''} run, and that their `python` has shardfeed and apache-beam. "
-            "Still waiting."
-        )
-
-    def _state(self) -> int:
-        """A sum that every other set of names below ``_parts/`` gives another of; a million names are not held."""
-        store = storage.open_store(self._config.output)
-        return sum(hash(name) for name, _ in store.list(naming.PARTS + "/"))
+def _warning(config: BuildConfig) -> str:
+    external = config.engine.arg("environment_type") == "EXTERNAL"
+    pool = f" at {clip(config.engine.arg('environment_config'))}" if external else ""
+    return (
+        f"no worker was heard of in {SECONDS:g} s (some engines tell nothing while a large input is listed). See that the "
+        f"workers{pool} run, and that their `python` has shardfeed and apache-beam. Still waiting."
+    )
