@@ -42,15 +42,9 @@ METHODS = [
     ("engines/prism", *SERVER, "start_process", ("self",)),
     ("engines/prism", *SERVER, "stop", ("self",)),
     ("engines/run", *JOB, "cancel", ("self",)),
-    ("dataflow_submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
-    ("dataflow_submission", *CLIENT, "submit_job_description", ("self", "job")),
-    ("dataflow_job", *CLIENT, "list_messages", ("self", "job_id")),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsSingleton", "_side_input_data", ("self",)),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsIter", "_side_input_data", ("self",)),
-    (
-        *("transforms/side_inputs", "apache_beam.pvalue", "SideInputData", "__init__"),
-        ("self", "access_pattern", "window_mapping_fn", "view_fn"),
-    ),
+    ("dataflow/submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
+    ("dataflow/submission", *CLIENT, "submit_job_description", ("self", "job")),
+    ("dataflow/follow", *CLIENT, "list_messages", ("self", "job_id")),
 ]
 
 # Who uses it; module and class; the method that sets the attribute, or reads it; the attribute.
@@ -60,17 +54,16 @@ ATTRIBUTES = [
     ("engines/run", *JOB, "__init__", "_job_id"),
     ("engines/first_sign", *JOB, "metrics", "_metrics"),  # the first counts are kept there
     ("engines/quiet", f"{RUNNERS}.worker.sdk_worker", "SdkHarness", "_execute", "print"),
-    ("dataflow_submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
-    ("dataflow_job", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
-    ("dataflow_job", *CLOUD_JOB, "__init__", "_job"),
-    ("dataflow_job", *CLOUD_JOB, "_get_job_state", "current_state"),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsSideInput", "__init__", "_window_mapping_fn"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
+    ("dataflow/follow", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
+    ("dataflow/follow", *CLOUD_JOB, "__init__", "_job"),
+    ("dataflow/follow", *CLOUD_JOB, "_get_job_state", "current_state"),
 ]
 
 # Classes that we catch, make or call, of modules that Beam does not document.
 CLASSES = [
-    ("dataflow_submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
-    ("dataflow_submission", "apache_beam.utils.retry", "PermanentException"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
+    ("dataflow/submission", "apache_beam.utils.retry", "PermanentException"),
     ("engines/run", f"{RUNNERS}.portability.portable_runner", "PortableRunner"),
 ]
 

@@ -103,12 +103,8 @@ def test_beam_is_imported_in_its_own_rooms_only() -> None:
         for path in ALL_FILES
         if "apache_beam" in {sources.top(name) for name in sources.all_imports(path)}
     }
-    assert {path for path in with_beam if not path.startswith(BEAM)} == BEAM_ELSEWHERE
+    assert {path for path in with_beam if not path.startswith(BEAM)} == set()
     assert len(with_beam) > 15
-
-
-# Inside a function, for the flags of Beam's own and to make the pipeline: only with --runner.
-BEAM_ELSEWHERE = {"pipeline/config/beam_flags.py", "pipeline/run_build.py"}
 
 
 def test_every_folder_says_on_its_first_line_which_question_it_answers() -> None:
