@@ -11,12 +11,12 @@ import os
 from typing import Any, TextIO
 
 from pipeline.config import BuildConfig
-from pipeline.counted import note_counted
 from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, check_options
 from pipeline.dataflow_job import follow, job_link, submit
 from pipeline.dataflow_workers import choose_workers, encode_threads, job_name_of
+from pipeline.engines.counters import note_counted
+from pipeline.engines.run import cancelled_or_left
 from pipeline.submitted import Submitted
-from pipeline.waiting import cancelled_or_left
 from shardfeed.errors import UsageError
 from transforms.run_state import Run
 

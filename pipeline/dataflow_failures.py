@@ -8,7 +8,7 @@ any failed work item speaks of service accounts and subnetworks.
 
 from __future__ import annotations
 
-from pipeline.telling import NO_DEPENDENCY, NO_PACKAGE, before_traceback, first_remedy, telling_line
+from pipeline.engines.failure_text import NO_DEPENDENCY, NO_PACKAGE, before_traceback, first_remedy, telling_line
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 
 _CARRY_ON = "What is finished is kept: rerun the same command to carry on."

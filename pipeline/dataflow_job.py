@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 from pipeline import signals
-from pipeline.counted import counted
 from pipeline.dataflow_failures import explain_failure, explain_refusal
+from pipeline.engines.counters import counted
 from pipeline.progress import human_bytes
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.storage.gcs_bucket import parse_url

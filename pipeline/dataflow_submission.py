@@ -17,6 +17,7 @@ from google.cloud.storage.exceptions import InvalidResponse
 from requests.exceptions import RequestException
 
 NO_GOOD_ANSWER = (GoogleAPICallError, TransportError, RequestException)
+_SWAPPING = threading.Lock()  # one submission of a process at a time has its client in Beam's module
 
 
 class Submission:
@@ -47,13 +48,22 @@ class NotStagedError(PermanentException):  # which Beam does not try again
 
 @contextlib.contextmanager
 def watched() -> Iterator[Submission]:
-    """What becomes of the submission in the block.
+    """What becomes of the submission in the block. A second thread waits for the first one's.
 
     Raises:
         NotStagedError: a bucket did not take a file.
     """
     submission = Submission()
+    with _SWAPPING:
+        before = apiclient.DataflowApplicationClient
+        apiclient.DataflowApplicationClient = _client_of(submission)  # type: ignore[misc]
+        try:
+            yield submission
+        finally:
+            apiclient.DataflowApplicationClient = before  # type: ignore[misc]
 
+
+def _client_of(submission: Submission) -> type[apiclient.DataflowApplicationClient]:
     class Client(apiclient.DataflowApplicationClient):
         def stage_file(self, gcs_or_local_path: str, *args: Any, **kwargs: Any) -> None:
             try:
@@ -71,12 +81,7 @@ def watched() -> Iterator[Submission]:
             except apiclient.DataflowJobAlreadyExistsError as error:  # Beam's for another job in the answer
                 raise Conflict(str(error)) from error
 
-    before = apiclient.DataflowApplicationClient
-    apiclient.DataflowApplicationClient = Client  # type: ignore[misc]
-    try:
-        yield submission
-    finally:
-        apiclient.DataflowApplicationClient = before  # type: ignore[misc]
+    return Client
 
 
 def _answer(error: BaseException | None) -> BaseException | None:

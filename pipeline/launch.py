@@ -19,16 +19,16 @@ from typing import Any, TextIO
 from pipeline import signals
 from pipeline.beam_options import require_beam
 from pipeline.config import BuildConfig
-from pipeline.counted import images_kept
-from pipeline.engine_failures import explain_engine_failure
+from pipeline.engines.counters import images_kept
+from pipeline.engines.failures import explain_engine_failure
 from pipeline.engines.quiet import Said, kept
+from pipeline.engines.run import run_and_wait
 from pipeline.existing import find_existing
 from pipeline.local import build_here
 from pipeline.output_folder import no_empty_folders
 from pipeline.progress import ProgressLine
 from pipeline.submitted import Submitted
 from pipeline.summary import Summary
-from pipeline.waiting import run_and_wait
 from shardfeed import naming, storage
 from shardfeed.collecting import uncollected
 from shardfeed.errors import (
@@ -124,7 +124,7 @@ def _run_graph(
         from apache_beam.options.pipeline_options import SetupOptions
 
         from pipeline.dataflow import prepare, run_on_dataflow
-        from pipeline.engine_options import EngineOptions
+        from pipeline.engines.options import EngineOptions
         from pipeline.graph import build
         from pipeline.worker_package import codecs_pinned
 
@@ -137,7 +137,7 @@ def _run_graph(
             prepare(config, options, run.run_id, progress)
         runner: Any = config.engine.name
         if config.engine.kind == "prism":
-            from pipeline.patient_prism import OwnPrismRunner
+            from pipeline.engines.prism import OwnPrismRunner
 
             runner = OwnPrismRunner()
         try:

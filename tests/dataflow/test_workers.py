@@ -7,7 +7,7 @@ from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
 
 from pipeline.dataflow_workers import NEEDED, Machine, choose_workers, encode_threads, job_name_of, parse_machine_type
 from pipeline.engine import Engine
-from pipeline.engine_options import EngineOptions
+from pipeline.engines.options import EngineOptions
 
 GIB = 2**30
 

@@ -18,7 +18,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.runner import PipelineResult
 
 from pipeline.config import BuildConfig
-from pipeline.counted import counted
+from pipeline.engines.counters import counted
 from pipeline.graph import build
 from shardfeed.manifest import Manifest, parse_manifest
 from shardfeed.storage import retry

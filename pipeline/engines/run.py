@@ -17,8 +17,8 @@ from typing import Any, TextIO
 
 from pipeline import signals
 from pipeline.config import BuildConfig
-from pipeline.counted import note_counted
-from pipeline.silent_workers import SilentWorkers
+from pipeline.engines import first_sign
+from pipeline.engines.counters import note_counted
 from pipeline.submitted import Submitted
 from shardfeed import naming
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -40,12 +40,11 @@ def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | 
     """
     own = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
     with _engine_trouble(config, run), own:
-        workers = SilentWorkers(config, stream)
         result = _submitted(pipeline, config)
         if not config.engine.waits_for_end:
             return Submitted(config.output, result._job_id)
         asked = cancelled_or_left(result, config) if config.engine.outlives_launcher else contextlib.nullcontext()
-        with asked, workers.told(result):
+        with asked, first_sign.awaited(result, config, stream):
             result.wait_until_finish()
             note_counted(result, run)
     return None
@@ -130,14 +129,16 @@ def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
     except Exception as error:
         if _is_ctrl_c(error):
             raise KeyboardInterrupt from None
+        import grpc  # type: ignore[import-untyped]
+
         endpoint = config.engine.arg("job_endpoint")
-        if endpoint is not None and type(error).__name__ == "FutureTimeoutError":
+        if endpoint is not None and isinstance(error, grpc.FutureTimeoutError):
             seconds = config.engine.arg("job_server_timeout") or "300"
             raise IncompleteError(
                 f"no engine answers at --job_endpoint {clip(endpoint)} (waited for {seconds} s, --job_server_timeout). "
                 "Start it, then rerun the same command."
             ) from error
-        if type(error).__module__.startswith("grpc."):
+        if isinstance(error, grpc.RpcError):
             pool = config.engine.arg("environment_config")
             remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
             said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."

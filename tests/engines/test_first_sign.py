@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.silent_workers import SilentWorkers
+from pipeline.engines.first_sign import has_begun
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
@@ -30,8 +26,9 @@ from tests.promises import builds
 # ``shardfeed`` that does not wait a minute.
 IMPATIENT = """
 import sys
-from pipeline import __main__, silent_workers
-silent_workers.SECONDS = 0.5
+from pipeline import __main__
+from pipeline.engines import first_sign
+first_sign.SECONDS = 0.5
 sys.exit(__main__.main())
 """
 
@@ -94,31 +91,28 @@ class _NoCounts:
         raise NotImplementedError
 
 
-def _workers(photos: Path, out: Path) -> SilentWorkers:
-    where = ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL", "--environment_config=localhost:2")
-    config = BuildConfig(inputs=(str(photos),), output=str(out), engine=Engine("PortableRunner", where))
-    return SilentWorkers(config, io.StringIO())
+class _NoCountsYet:
+    """Beam's result before a worker has counted anything."""
+
+    def metrics(self) -> Any:
+        return self
+
+    def query(self, _filter: Any) -> Any:
+        return {"counters": []}
 
 
-def _until_written(out: Path) -> None:
-    """A part whose images came before the one that stands still may be about to be written."""
-    before: set[Path] = set()
-    while before != (now := set(out.rglob("*"))):
-        before = now
-        time.sleep(1)
-
-
-def test_a_worker_is_heard_of_by_its_claim_or_by_what_it_counts(
-    stuck_build: StuckBuild, photos: Path, tmp_path: Path
-) -> None:
-    fresh = _workers(photos, tmp_path / "out")
-    assert not fresh.heard(_NoCounts())
+def test_a_worker_is_heard_of_by_its_claim_or_by_what_it_counts(stuck_build: StuckBuild, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    assert (has_begun(_NoCounts(), out), has_begun(_NoCountsYet(), out)) == (False, False)
     with stuck_build() as stuck:
-        _until_written(tmp_path / "out")
-        again = _workers(photos, tmp_path / "out")  # a run that finds this one's claim
         with grpc.insecure_channel(stuck.engine.service.address) as channel:
             service: Any = beam_job_api_pb2_grpc
             result: Any = PipelineResult(service.JobServiceStub(channel), "job-001", iter(()), iter(()))
-            heard = (fresh.heard(_NoCounts()), again.heard(_NoCounts()), again.heard(result))
-        assert heard == (True, False, True)
+            heard = has_begun(_NoCounts(), out), has_begun(_NoCountsYet(), out), has_begun(result, str(tmp_path))
+        assert heard == (True, True, True)
         assert result._metrics is None  # else the summary would be told these counts at the end
+
+
+def test_an_output_that_cannot_be_looked_at_is_no_reason_to_warn(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "out")
+    assert has_begun(_NoCounts(), str(tmp_path / "out"))

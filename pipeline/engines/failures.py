@@ -7,8 +7,7 @@ could not: a worker that may not write the output, or whose disk is full.
 from __future__ import annotations
 
 from pipeline.config import BuildConfig
-from pipeline.engines.quiet import Said
-from pipeline.telling import (
+from pipeline.engines.failure_text import (
     NO_DEPENDENCY,
     NO_PACKAGE,
     first_remedy,
@@ -17,6 +16,7 @@ from pipeline.telling import (
     step_traceback,
     telling_line,
 )
+from pipeline.engines.quiet import Said
 from shardfeed.errors import (
     ConflictError,
     DatasetError,

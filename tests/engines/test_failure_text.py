@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config import BuildConfig
 from pipeline.engine import Engine
-from pipeline.engine_failures import explain_engine_failure
+from pipeline.engines.failures import explain_engine_failure
 from pipeline.engines.quiet import Said
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
 from shardfeed.storage import StorageError

@@ -1,0 +1,62 @@
+"""Warns once if the workers of a job never begin: an engine waits for them for ever and says nothing.
+
+A worker shows itself by a count of ours, or by the claim, which the first one writes into the output. Some engines give no counts
+before the end, and a large input is listed before the claim: the line says so. It only warns, because a cluster may take long to
+give machines. On an output that has a claim already nobody is warned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from pipeline.config import BuildConfig
+from pipeline.engines.counters import counted
+from shardfeed import naming, storage
+from shardfeed.errors import ShardfeedError, clip
+
+SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
+
+
+@contextlib.contextmanager
+def awaited(result: Any, config: BuildConfig, stream: TextIO | None) -> Iterator[None]:
+    """Warns on ``stream`` if ``result``'s job has shown no sign for ``SECONDS`` of the block."""
+    if stream is None or config.engine.encodes_here:
+        yield
+        return
+    ended = threading.Event()
+
+    def look() -> None:
+        if not (ended.wait(SECONDS) or has_begun(result, config.output) or ended.is_set()):
+            stream.write(f"shardfeed: {_warning(config)}\n")
+            stream.flush()
+
+    threading.Thread(target=look, name="first sign", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def has_begun(result: Any, output: str) -> bool:
+    """Whether a worker of ``result``'s job has shown itself; also True if that cannot be seen."""
+    # Of a copy: Beam's result keeps the first counts that it was asked for, and those of the job's end are needed too.
+    with contextlib.suppress(Exception):  # whatever an engine's client raises: then only the output is looked at
+        if counted(copy.copy(result)):
+            return True
+    try:
+        return storage.open_store(output).stat(naming.CLAIM) is not None
+    except ShardfeedError:
+        return True
+
+
+def _warning(config: BuildConfig) -> str:
+    external = config.engine.arg("environment_type") == "EXTERNAL"
+    pool = f" at {clip(config.engine.arg('environment_config'))}" if external else ""
+    return (
+        f"no worker was heard of in {SECONDS:g} s (some engines tell nothing while a large input is listed). See that the "
+        f"workers{pool} run, and that their `python` has shardfeed and apache-beam. Still waiting."
+    )

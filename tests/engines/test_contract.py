@@ -1,0 +1,133 @@
+"""Every private thing of Beam's that we rely on: a release without one of them is noticed here, not by a user.
+
+Names that Beam's documentation has are not listed. Where the behaviour behind a name counts, other tests show it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam import version
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners import common
+from apache_beam.runners.portability.prism_runner import PrismJobServer
+from apache_beam.runners.worker import sdk_worker
+
+from pipeline.engines import failure_text, prism
+from pipeline.engines.options import EngineOptions
+from tests.packaging.sources import ROOT
+
+RUNNERS = "apache_beam.runners"
+JOB = f"{RUNNERS}.portability.portable_runner", "PipelineResult"
+PRISM = f"{RUNNERS}.portability.prism_runner"
+SERVER = "apache_beam.utils.subprocess_server", "SubprocessServer"
+CLIENT = f"{RUNNERS}.dataflow.internal.apiclient", "DataflowApplicationClient"
+CLOUD_JOB = f"{RUNNERS}.dataflow.dataflow_runner", "DataflowPipelineResult"
+
+# Who uses it; module, class and method; the names of the parameters that we give or take.
+METHODS = [
+    ("beam_options", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
+    ("engines/options", "apache_beam.options.pipeline_options", "PipelineOptions", "view_as", ("self", "cls")),
+    ("engines/prism", PRISM, "PrismRunner", "default_job_server", ("self", "options")),
+    ("engines/prism", PRISM, "PrismJobServer", "subprocess_cmd_and_endpoint", ("self",)),
+    ("engines/prism", *SERVER, "__init__", ("self", "stub_class", "cmd", "port", "logger")),
+    ("engines/prism", *SERVER, "start", ("self",)),
+    ("engines/prism", *SERVER, "start_process", ("self",)),
+    ("engines/prism", *SERVER, "stop", ("self",)),
+    ("engines/run", *JOB, "cancel", ("self",)),
+    ("dataflow_submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
+    ("dataflow_submission", *CLIENT, "submit_job_description", ("self", "job")),
+    ("dataflow_job", *CLIENT, "list_messages", ("self", "job_id")),
+    ("transforms/side_inputs", "apache_beam.pvalue", "AsSingleton", "_side_input_data", ("self",)),
+    ("transforms/side_inputs", "apache_beam.pvalue", "AsIter", "_side_input_data", ("self",)),
+    (
+        *("transforms/side_inputs", "apache_beam.pvalue", "SideInputData", "__init__"),
+        ("self", "access_pattern", "window_mapping_fn", "view_fn"),
+    ),
+]
+
+# Who uses it; module and class; the method that sets the attribute, or reads it; the attribute.
+ATTRIBUTES = [
+    ("engines/prism", PRISM, "PrismJobServer", "__init__", "_log_filter"),
+    ("engines/prism", PRISM, "PrismJobServer", "__init__", "_log_level"),
+    ("engines/run", *JOB, "__init__", "_job_id"),
+    ("engines/first_sign", *JOB, "metrics", "_metrics"),  # the first counts are kept there
+    ("engines/quiet", f"{RUNNERS}.worker.sdk_worker", "SdkHarness", "_execute", "print"),
+    ("dataflow_submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
+    ("dataflow_job", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
+    ("dataflow_job", *CLOUD_JOB, "__init__", "_job"),
+    ("dataflow_job", *CLOUD_JOB, "_get_job_state", "current_state"),
+    ("transforms/side_inputs", "apache_beam.pvalue", "AsSideInput", "__init__", "_window_mapping_fn"),
+]
+
+# Classes that we catch, make or call, of modules that Beam does not document.
+CLASSES = [
+    ("dataflow_submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
+    ("dataflow_submission", "apache_beam.utils.retry", "PermanentException"),
+    ("engines/run", f"{RUNNERS}.portability.portable_runner", "PortableRunner"),
+]
+
+
+def ids(case: tuple[Any, ...]) -> str:
+    return "-".join(part for part in case if isinstance(part, str))
+
+
+@pytest.mark.parametrize("case", METHODS, ids=ids)
+def test_a_method_takes_what_we_give_it(case: tuple[str, str, str, str, tuple[str, ...]]) -> None:
+    _, module, owner, name, parameters = case
+    method = getattr(getattr(importlib.import_module(module), owner), name)
+    given = [each for each in parameters if not (each == "self" and inspect.ismethod(method))]
+    assert list(inspect.signature(method).parameters)[: len(given)] == given
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """Names that a function uses, and those inside it."""
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return {*code.co_names, *code.co_freevars}.union(*map(names_in, inner))
+
+
+@pytest.mark.parametrize("case", ATTRIBUTES, ids=ids)
+def test_an_attribute_is_used_where_we_think(case: tuple[str, str, str, str, str]) -> None:
+    _, module, owner, method, name = case
+    function = getattr(getattr(importlib.import_module(module), owner), method)
+    assert name in names_in(inspect.unwrap(function).__code__)
+
+
+@pytest.mark.parametrize("case", CLASSES, ids=ids)
+def test_a_class_is_there(case: tuple[str, str, str]) -> None:
+    _, module, name = case
+    assert inspect.isclass(getattr(importlib.import_module(module), name))
+
+
+def test_the_worker_prints_by_python_s_own_function() -> None:
+    assert "print" not in vars(sdk_worker)
+
+
+def test_prism_logs_in_json_at_this_level_unless_asked_otherwise() -> None:
+    server = PrismJobServer(PipelineOptions([]))
+    assert (server._log_level, isinstance(server._log_filter, logging.Filter)) == (prism._DEFAULT_LOG_LEVEL, True)
+
+
+def test_views_of_options_share_their_values() -> None:
+    options = EngineOptions(["--runner", "one"])
+    options.view_as(StandardOptions).runner = "two"
+    assert PipelineOptions.view_as(options, StandardOptions).runner == "two"
+    assert options.view_as(StandardOptions) is options.view_as(StandardOptions)
+
+
+def test_an_error_in_a_step_is_marked_as_we_look_for_it() -> None:
+    assert failure_text._IN_A_STEP in Path(common.__file__).with_name("common.py").read_text()
+
+
+def test_the_package_asks_for_the_release_that_these_tests_ran_with() -> None:
+    (low, high) = re.findall(r'"apache-beam\[gcp\]>=([\d.]+),<([\d.]+)"', (ROOT / "pyproject.toml").read_text())[0]
+    minor = int(low.split(".")[1])
+    assert (low, high) == (f"2.{minor}", f"2.{minor + 1}")
+    assert version.__version__.startswith(f"{low}.")
