@@ -1,7 +1,8 @@
-"""One submission by Beam: files are staged, then the job is asked for; which of the two failed decides what a user is told.
+"""One submission by Beam: files are staged, then Dataflow is asked for the job; which of them failed?
 
-Beam does both in one call. What a bucket refuses it tries again for ten minutes, and what Google's own client has tried for two
-minutes for another half an hour; here a file that cannot be staged ends the submission.
+Beam does both in one call, and what the user is told depends on the answer. Beam tries again for ten
+minutes what a bucket refuses, and for half an hour what Google's own client has already tried for two
+minutes. Here a file that cannot be staged ends the submission.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ class Submission:
             self.asked = True
 
     def never_asks(self) -> bool:
-        """Whether Dataflow was not asked yet. It never will be then: from now on ``ask`` waits for the end of the process."""
+        """Whether Dataflow was not asked yet; from now on ``ask`` waits for the end of the process."""
         self._asking.acquire()
         return not self.asked
 
@@ -48,7 +49,7 @@ class NotStagedError(PermanentException):  # which Beam does not try again
 
 @contextlib.contextmanager
 def watched() -> Iterator[Submission]:
-    """What becomes of the submission in the block. A second thread waits for the first one's.
+    """Watches the submission in the block. A second thread waits until the first one's has ended.
 
     Raises:
         NotStagedError: a bucket did not take a file.

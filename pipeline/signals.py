@@ -1,14 +1,17 @@
 """SIGINT and SIGTERM in the command line: one thread hears them and acts.
 
-Python's own handler does nothing, so no exception of ours ever interrupts the main thread. The thread reads the numbers of the
-signals from a pipe that Python's C code writes (``signal.set_wakeup_fd``). It hears them while the main thread waits inside a
-library too, where Python would call a handler only after the wait.
+Python's own handler does nothing, so no exception of ours ever interrupts the main thread. The thread
+reads the numbers of the signals from a pipe that Python's C code writes (``signal.set_wakeup_fd``). It
+hears them even while the main thread waits inside a library; Python would call a handler after the
+wait only.
 
-What the first signal does depends on the phase of the command (``on_stop``); a second signal leaves at once. Outside of any
-phase the first one leaves: with a line and exit code 4, or with the exit code that the command has come to (``decided``).
+What the first signal does depends on the phase of the command (``on_stop``). A second signal leaves at
+once. Outside of all phases the first signal leaves: with a line and exit code 4, or with the exit code
+that the command has come to (``decided``).
 
-Only the command line calls ``install``. A program that calls the library keeps its own handlers and gets KeyboardInterrupt. The
-top of this file imports almost nothing, because the import of anything else may be what a user interrupts.
+Only the command line calls ``install``. A program that calls the library keeps its own handlers and
+gets KeyboardInterrupt. This file imports almost nothing, because the import of anything else may be
+what the user interrupts.
 """
 
 from __future__ import annotations
@@ -81,11 +84,11 @@ class _Listener:
     def leave(self, text: str, code: int) -> NoReturn:
         self._leaving.acquire()  # for good: only the first thread that leaves says why
         keep = {pid for each in self._not_ours for pid in (each, *descendants(each))}
-        for pid in descendants(os.getpid()):
-            if pid not in keep:
-                with contextlib.suppress(OSError):  # it has ended
-                    os.kill(pid, signal.SIGKILL)
+        ending = [pid for pid in descendants(os.getpid()) if pid not in keep]
         _write(text)
+        for pid in ending:  # last: threads that lose them would say so
+            with contextlib.suppress(OSError):  # it has ended
+                os.kill(pid, signal.SIGKILL)
         os._exit(code)
 
 
@@ -93,7 +96,7 @@ _listener: _Listener | None = None  # None in a program that is not the command 
 
 
 def install(command: str) -> None:
-    """From now on either signal ends this process with a line that names ``command`` and exit 4, except in a phase.
+    """Makes either signal end this process, outside of phases: a line names ``command``, exit code 4.
 
     A signal that this process was started to ignore stays ignored. Call it once.
     """
@@ -112,23 +115,23 @@ def install(command: str) -> None:
 
 
 def decided(code: int) -> None:
-    """From now on either signal ends this process with the exit code that its command has, without another word."""
+    """Makes either signal end this process with ``code``, the command's own, and without a line."""
     if _listener is not None:
         _listener.line, _listener.code = "", code
 
 
 @contextlib.contextmanager
 def on_stop(action: Callable[[], object], *, again: str = STOPPED) -> Iterator[None]:
-    """In the block the first signal calls ``action``, in a thread; a second one leaves with the message ``again`` and exit 4.
+    """In the block the first signal calls ``action`` in a thread; a second leaves with ``again``, exit 4.
 
-    The block does not end while ``action`` runs. Where nothing is installed, this does nothing.
+    The block does not end while ``action`` runs. If nothing is installed, this does nothing.
     """
     with contextlib.nullcontext() if _listener is None else _listener.phase(_Phase(action, again)):
         yield
 
 
 def after_images_in_hand(stop: Callable[[], object]) -> Callable[[], None]:
-    """An action for ``on_stop`` in a build whose images are encoded here; ``stop`` must end it after the images in hand."""
+    """An action for ``on_stop`` in a build that encodes here; ``stop`` ends it after the images in hand."""
 
     def action() -> None:
         stop()
@@ -148,7 +151,7 @@ def is_ctrl_c() -> bool:
 
 
 def leave(message: str) -> NoReturn:
-    """Ends this process with ``message`` and exit 4, and all processes that it started, whatever they are doing.
+    """Ends this process with ``message`` and exit code 4, and all processes that it has started.
 
     Raises:
         IncompleteError: nothing is installed: a host program's process is not ours to end.
@@ -180,7 +183,7 @@ def _do_nothing(_number: int, _frame: FrameType | None) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: a signal to it is not one to its parent, and it has no thread that listens."""
+    """In a forked child: a signal to it is its own, and it has no thread that listens."""
     global _listener
     _listener = None
     with contextlib.suppress(ValueError):  # not in the main thread

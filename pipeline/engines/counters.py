@@ -1,7 +1,7 @@
-"""What the workers of a job have counted, as the engine tells it, and what of a dataset an earlier run had finished.
+"""What the workers of a job have counted, and how many images an earlier run had finished.
 
-An engine's numbers are not trusted: an attempt that was repeated may be in them twice, and one that was lost not at all. They
-serve only where the images in them are as many as the manifest's.
+An engine's numbers are not trusted: a repeated attempt may be in them twice, a lost one not at all.
+They are used only if they hold as many images as the manifest.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ def counted(result: Any) -> dict[str, int]:
 
 
 def note_counted(result: Any, run: Run) -> None:
-    """Keeps what the workers of a job that has ended counted, in ``run``, where the engine can tell it."""
+    """Keeps in ``run`` what the workers of a job have counted, if the engine can say it."""
     with contextlib.suppress(Exception):  # whatever an engine's client raises: only a number of the summary is missing
         run.counted = counted(result)
 
 
 def images_kept(manifest: Manifest, run: Run) -> int | None:
-    """Images of parts that an earlier run had finished; None where neither this process nor the engine has seen all parts."""
+    """Images in parts that an earlier run had finished.
+
+    None if neither this process nor the engine has seen all parts.
+    """
     total = manifest.written + sum(manifest.rejected.values())
     if total == run.done:
         return run.kept

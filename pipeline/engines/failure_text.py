@@ -1,8 +1,8 @@
-"""What a failed job's account comes to: the line of it that tells, and the remedy that it shows.
+"""Finds the cause in an engine's account of a failed job, and the remedy that fits it.
 
-Engines give a worker's error as a traceback inside their own, or two; its first error is the cause, and what follows is what was
-made of it on the way. A table's entry is a pattern of such a text and our remedy; the first one that fits wins, so the specific
-ones stand first.
+Engines give a worker's error as a traceback inside their own, or two. Its first error is the cause;
+what follows was made of it on the way. An entry of a table is a pattern of such a text and our remedy.
+The first one that fits wins, so the specific ones stand first.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _CONSEQUENCES = re.compile(r"\n\n*(?:During handling of|The above exception was)
 
 
 def first_remedy(text: str, table: tuple[tuple[str, str], ...]) -> str:
-    """The remedy of the first entry whose pattern is found in ``text``; empty where none is."""
+    """The remedy of the first entry whose pattern is found in ``text``; else empty."""
     return next((remedy for pattern, remedy in table if re.search(pattern, text)), "")
 
 
 def before_traceback(text: str) -> str:
-    """What an engine says in its own words: all up to the first traceback, whose text is our code's and its libraries'."""
+    """What an engine says in its own words: the text up to the first traceback."""
     return text.partition(_TRACEBACK)[0]
 
 
 def telling_line(text: str) -> str:
-    """The error of a traceback, with the step where it is told; the beginning of anything else."""
+    """The error of a traceback, with the step if the text has it; the beginning of any other text."""
     errors = [found[0].strip() for found in _ERROR.finditer(text)]
     told = next((error for error in errors if _IN_A_STEP in error), errors[0] if errors else "")
     return clip(told or " ".join(text.partition(_TRACEBACK)[0].split()), _SHOWN)
@@ -47,7 +47,7 @@ def names_error(text: str) -> bool:
 
 
 def step_error(text: str) -> tuple[str, str]:
-    """The class, by its full name, and the message of an error of shardfeed's that a step raised; empty where it was another."""
+    """Full name of the class, and message, of the error of shardfeed's that a step raised; else empty."""
     before, raised, _ = text.partition(_IN_A_STEP)
     heads = list(_OURS.finditer(before)) if raised else []
     message = before[heads[-1].end() :].removesuffix(" ") if heads else ""
@@ -57,7 +57,7 @@ def step_error(text: str) -> tuple[str, str]:
 
 
 def step_traceback(text: str) -> str:
-    """The traceback of the cause where a step of the graph failed; empty where it was something else."""
+    """The traceback of the cause if a step of the graph failed; else empty."""
     if _IN_A_STEP not in text or _TRACEBACK not in text:
         return ""
     cause = _CONSEQUENCES.split(text, maxsplit=1)[0]

@@ -1,7 +1,7 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``transforms.outcome``); this is for what never came to writing one, or
-could not: a worker that may not write the output, or whose disk is full.
+The reason that a step of the graph wrote comes first (``transforms.outcome``). This is for a job whose
+steps wrote none, or could not: a worker may not write the output, or its disk is full.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ _OURS: dict[str, type[ShardfeedError]] = {
 
 
 def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) -> ShardfeedError:
-    """The error to raise for a job that failed by ``error`` and left no outcome; ``said``: what Beam said meanwhile."""
+    """The error to raise for a job that failed by ``error`` and left no outcome.
+
+    If the engine's account names no error, what Beam ``said`` is added.
+    """
     text = str(error) or type(error).__name__
     name, message = step_error(text)
     if name in _OURS:  # the output of which it tells is also where its outcome belonged

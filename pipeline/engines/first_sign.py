@@ -1,8 +1,9 @@
-"""Warns once if the workers of a job never begin: an engine waits for them for ever and says nothing.
+"""Warns once if the workers of a job never begin: the engine waits for them for ever, in silence.
 
-A worker shows itself by a count of ours, or by the claim, which the first one writes into the output. Some engines give no counts
-before the end, and a large input is listed before the claim: the line says so. It only warns, because a cluster may take long to
-give machines. On an output that has a claim already nobody is warned.
+A worker shows itself by a count of ours, or by the claim that the first one writes into the output.
+Some engines give no counts before the end, and a large input is listed before the claim: the line says
+so. It is only a line, because a cluster may take long to give machines. If the output has a claim
+already, nobody is warned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Beam's options with each view made once.
 
-Beam asks for views of its options several times a step, and makes a parser of all of a view's flags each time: half of the half
-second that constructing the graph costs. Views share their values with the options they are of, so one a class is enough.
+Beam asks for views of its options several times per step, and each time makes a parser of all flags of
+the view: half of the half second that constructing the graph costs. Views share their values with the
+options that they are made from, so one per class is enough.
 """
 
 from typing import Any

@@ -1,11 +1,12 @@
 """Prism as a process of one run: started at the lowest priority, and ended with the run.
 
-While a step that has a side input is at work, Prism 2.77 looks without a pause whether there is more work for it, and takes the
-better part of a core that the images need: 12,272 of them on two cores took 1.6 times the in-process build's time, and 1.2 times
-at this priority. What else Prism has to do, it does while the workers wait for it.
+While a step that has a side input is at work, Prism 2.77 asks without a pause whether there is more
+work for it. That takes the better part of a core that the images need: 12,272 of them on two cores took
+1.6 times as long as in process, and 1.2 times at this priority. Prism's other work is done while the
+workers wait for it.
 
-Beam's own runner keeps Prism until the interpreter ends, waits a second for its end there, and installs a handler for SIGINT
-that stops Prism before anybody else hears the signal.
+Beam's own runner keeps Prism until the interpreter ends, waits a second for it there, and installs a
+handler for SIGINT that stops Prism before anybody else hears the signal.
 """
 
 import logging
@@ -25,14 +26,14 @@ _ANSWER_SECONDS = 30.0  # for the options of a program; Prism tells its own in 0
 
 
 class OwnPrismRunner(PrismRunner):
-    """Beam's runner for Prism. The run must be in a ``with`` block of it, at whose end the Prism that it started is killed."""
+    """Beam's runner for Prism; a Prism that it started is killed at the end of its ``with`` block."""
 
     def __init__(self) -> None:
         super().__init__()
         self._prism: _Prism | None = None
 
     def default_job_server(self, options: Any) -> Any:
-        """The Prism of this run; where the user names an engine that is there already, nobody asks for it."""
+        """The Prism of this run. Beam does not ask for it if the user names an engine that runs already."""
         self._prism = _Prism(options)
         return self._prism
 
@@ -87,14 +88,17 @@ class _Process(SubprocessServer):
         return self._popen, endpoint
 
     def kill(self) -> None:
-        """Ends the process at once. Beam would ask it to end, and look a second later whether it has."""
+        """Ends the process at once. Beam would ask it to end, and wait for a second."""
         if self._popen is not None:
             self._popen.kill()
             self._popen.wait()
 
 
 def _require_prism(program: str) -> None:
-    """Asks ``program`` for its options. Beam would start it three times, and wait without end for one that does not serve."""
+    """Asks ``program`` for its options.
+
+    Beam would start it three times, and wait for ever for a program that does not serve.
+    """
     try:
         asked = subprocess.run(
             [program, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS

@@ -1,12 +1,12 @@
-"""Keeps what Beam says in this process while a run on it lasts; it is shown only if nothing else explains the run's end.
+"""Keeps what Beam says during a run, and shows it only if nothing else explains how the run ended.
 
-A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets threads end by it: pages that
-would bury our message. Their wording and the names of Beam's threads change from release to release, so neither is looked at:
-what counts is that code of Beam or of gRPC said it.
+A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets threads
+end by it: pages that would bury our message. Wording and thread names change with Beam's releases, so
+neither is looked at. What counts is that code of Beam or of gRPC said it.
 
-The hooks are those of the whole process. They are installed for the first run and removed with the last, so that a program which
-calls the library is left as it was. Nobody can tell which of several runs a thread of Beam's belongs to: each run keeps what all
-of them said.
+The hooks are those of the whole process. The first run installs them and the last one removes them, so
+that a program which calls the library is left as it was. Nobody can tell to which of several runs a
+thread of Beam's belongs, so each run keeps what is said while it lasts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PACKAGES = ("apache_beam", "grpc")
 
 
 class Said:
-    """What Beam has said during a run: in its log from ``level`` on, on standard error, and at the end of its threads."""
+    """What Beam has said: in its log from ``level`` on, on standard error, and as its threads ended."""
 
     def __init__(self, level: int = logging.ERROR) -> None:
         self._level = level
@@ -60,7 +60,10 @@ class Said:
 
 @contextlib.contextmanager
 def kept(said: Said) -> Iterator[None]:
-    """In the block ``said`` gets what Beam says, and nobody else does. In the command line it gets the rest too."""
+    """In the block ``said`` gets what Beam says, and nobody else does.
+
+    In the command line this lasts to the end of the process, for the threads that end only then.
+    """
     _HOOKS.add(said)
     try:
         yield
@@ -68,7 +71,7 @@ def kept(said: Said) -> Iterator[None]:
         _HOOKS.await_last_words()
         raise
     finally:
-        if not signals.is_installed():  # else the process ends now, and threads that end before it would say so
+        if not signals.is_installed():
             _HOOKS.remove(said)
 
 
@@ -136,7 +139,7 @@ class _Hooks:
         self.keep(logging.CRITICAL, lambda: (" " if sep is None else sep).join(map(str, values)))
 
     def await_last_words(self) -> None:
-        """Waits until no thread runs Beam's code; not long, because some of its threads wait for work for ever."""
+        """Waits until no thread runs Beam's code; not long, for some wait for work for ever."""
         deadline = time.monotonic() + (0 if signals.is_installed() else LAST_WORDS_SECONDS)
         while time.monotonic() < deadline and any(map(_runs_beam, sys._current_frames().values())):
             time.sleep(0.02)
@@ -160,7 +163,7 @@ def _runs_beam(innermost: FrameType) -> bool:
 
 
 def _is_beams(frames: Iterator[FrameType]) -> bool:
-    """Whether a thread was started to run Beam's code or gRPC's, by its ``frames``, the outermost first."""
+    """Whether a thread was started to run code of Beam or gRPC; ``frames``: the outermost first."""
     modules = (frame.f_globals.get("__name__", "") for frame in frames)
     return next((name for name in modules if name != threading.__name__), "").partition(".")[0] in _PACKAGES
 

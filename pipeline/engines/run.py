@@ -1,8 +1,8 @@
-"""Waiting for the job's end, in this process or on an engine elsewhere, and what Ctrl-C means for a job elsewhere.
+"""Runs a graph on an engine and waits for its end; says what Ctrl-C does to a job elsewhere.
 
-Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the waiting, and the job only
-where the user says so; on a terminal the user is asked, once. A rerun of the same command joins a job that goes on and carries on
-one that was cancelled: it is the way back in both cases.
+Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the
+waiting, and the job only if the user says so; on a terminal the user is asked, once. A rerun of the
+same command joins a job that goes on, and carries on one that was cancelled.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
 def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
-    """Runs a constructed graph to its end, where waiting was not forbidden: else gives what was submitted.
+    """Runs a graph to its end; only hands it over, and returns what was, if nobody shall wait for it.
 
-    Says on ``stream`` where no worker begins.
+    Warns on ``stream`` if no worker begins.
 
     Raises:
         UsageError: Beam could not make a job of it with the options given.
@@ -76,10 +76,9 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
 
 
 def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> AbstractContextManager[None]:
-    """While ``result``'s job is waited for in the block, a signal cancels it, or leaves it running, and ends this process.
+    """In the block a signal cancels ``result``'s job, or leaves it running, and ends this process.
 
-    A job that has ended by the time it is to be cancelled is neither: the block goes on, to the job's result. ``job`` is what
-    messages call it.
+    If the job has ended by then, the block goes on, to the job's result. ``job`` is its name in messages.
     """
     return signals.on_stop(functools.partial(_cancel_or_leave, result, config, job), again=_NO_LONGER)
 
@@ -151,7 +150,7 @@ def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
 
 
 def _is_ctrl_c(error: BaseException | None) -> bool:
-    """Whether a host program's KeyboardInterrupt met a step of the graph: Beam makes a RuntimeError of it."""
+    """Whether a host program's KeyboardInterrupt met a step: Beam makes a RuntimeError of it."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -160,7 +159,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _is_no_answer(error: Exception) -> bool:
-    """Whether a cluster that is spoken to over HTTP (``--flink_submit_uber_jar``) could not be reached."""
+    """Whether a cluster that Beam calls over HTTP (``--flink_submit_uber_jar``) cannot be reached."""
     import requests  # Beam's; it takes a tenth of a second
 
     return isinstance(error, (requests.ConnectionError, requests.Timeout))

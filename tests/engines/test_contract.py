@@ -1,6 +1,6 @@
-"""Every private thing of Beam's that we rely on: a release without one of them is noticed here, not by a user.
+"""Every private thing of Beam's that we rely on: a release without it fails here, not at a user's.
 
-Names that Beam's documentation has are not listed. Where the behaviour behind a name counts, other tests show it.
+Names in Beam's documentation are not listed. Other tests show the behaviour behind a name.
 """
 
 from __future__ import annotations

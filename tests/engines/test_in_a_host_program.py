@@ -1,4 +1,4 @@
-"""A program that builds by calling the library: what is its own stays as it was, and the engine ends with the build."""
+"""A program that calls the library: what is its own stays as it was; the engine ends with the build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Beam says while a run lasts is kept and shown only if nothing else explains the run's end; then all is as before."""
+"""What Beam says during a run is kept, and shown only if nothing else explains the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a signal does in each phase of the command line, and that a program which calls the library keeps its own handlers."""
+"""What a signal does in each phase of the command line, and what it does in a host program."""
 
 from __future__ import annotations
 
