@@ -72,6 +72,8 @@ demo: $(VENV)/.demo
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@rm -rf .typecheck && mkdir -p .typecheck/shardfeed
+	@ln -s $(CURDIR)/shardfeed/* $(CURDIR)/pipeline $(CURDIR)/transforms .typecheck/shardfeed/
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 
@@ -83,4 +85,4 @@ test: lint engines
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 clean:
-	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .typecheck .ruff_cache .pytest_cache .hypothesis

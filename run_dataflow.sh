@@ -120,10 +120,10 @@ python=${PYTHON:-$here/.venv/bin/python}
 if [[ ${PLAN:-} != no ]]; then
   code=0
   # A million files of one folder are listed in five minutes (docs/scale.md); more are left to the workers.
-  plan=$("$python" -m pipeline plan --list_at_most 1000000 "${arguments[@]}" "$@") || code=$?
+  plan=$("$python" -m shardfeed plan --list_at_most 1000000 "${arguments[@]}" "$@") || code=$?
   [[ -z $plan ]] || printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
   [[ $code -eq 0 || -z $plan ]] ||
     note "no job was submitted, for it would end with exit code $code, by the plan's notes. To submit it all the same: PLAN=no"
   [[ $code -eq 0 ]] || exit "$code"
 fi
-exec "$python" -m pipeline build "${arguments[@]}" "$@"
+exec "$python" -m shardfeed build "${arguments[@]}" "$@"

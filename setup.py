@@ -1,7 +1,9 @@
-"""Exists because Dataflow's ``--setup_file`` wants a file of this name; all metadata is in pyproject.toml.
+"""Exists because Dataflow's ``--setup_file`` wants a file of this name; metadata is in pyproject.toml.
 
-The one addition: a source package that is built for workers asks for the codecs of their launcher, which it gives in
-``SHARDFEED_PINS="pillow==12.3.0 simplejpeg==1.9.0 cykooz-resizer==4.0.1"`` (pipeline/worker_package.py says why).
+Two additions. Only the name ``shardfeed`` is installed: the folders ``pipeline`` and ``transforms`` become
+``shardfeed.pipeline`` and ``shardfeed.transforms``, because users have packages of these names themselves.
+And a source package that is built for workers asks for the codecs of their launcher, which it gives in
+``SHARDFEED_PINS="pillow==12.3.0 simplejpeg==1.9.0 cykooz-resizer==4.0.1"`` (pipeline/dataflow/codec_pins.py says why).
 """
 
 import os
@@ -32,4 +34,14 @@ def _pin(path: Path, pin: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-setuptools.setup(cmdclass={"sdist": PinnedSdist})
+FOLDERS = {"shardfeed": "shardfeed", "shardfeed.pipeline": "pipeline", "shardfeed.transforms": "transforms"}
+
+setuptools.setup(
+    cmdclass={"sdist": PinnedSdist},
+    package_dir=FOLDERS,
+    packages=[
+        ".".join(filter(None, (package, below)))
+        for package, folder in FOLDERS.items()
+        for below in ("", *setuptools.find_packages(folder))
+    ],
+)

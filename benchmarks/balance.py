@@ -13,10 +13,10 @@ from collections.abc import Callable
 from common import median, where
 
 from shardfeed.storage.base import Stat
-from transforms.assigning import split_by_part
-from transforms.elements import ImageRef, PartFile, pack_ref, unpack_keys
-from transforms.packing import pack
-from transforms.plan import PARTS_A_SHARD
+from shardfeed.transforms.elements import ImageRef, PartFile, pack_ref, unpack_keys
+from shardfeed.transforms.planning.assign import split_by_part
+from shardfeed.transforms.planning.plan import PARTS_A_SHARD
+from shardfeed.transforms.publish.packing import pack
 
 _SHARDS = 16
 

@@ -15,7 +15,7 @@ from common import ROOT, build, command, link_copies, median, photos_parser, whe
 
 def killed_at(photos: Path, output: Path, share: float, parts: int) -> int:
     """Starts a build, kills it when ``share`` of its parts are committed; the number that were."""
-    args = ["-m", "pipeline", "build", "--input", str(photos), "--output", str(output), "--resize", "squash"]
+    args = ["-m", "shardfeed", "build", "--input", str(photos), "--output", str(output), "--resize", "squash"]
     process = subprocess.Popen(
         [sys.executable, *args, "--quality", "90", "--num_shards", "16", "--json"],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -38,14 +38,14 @@ def main() -> None:
     args = parser.parse_args()
     print(where())
     bare = median([command("-c", "pass").seconds for _ in range(args.rounds)])
-    helps = median([command("-m", "pipeline", "--help").seconds for _ in range(args.rounds)])
+    helps = median([command("-m", "shardfeed", "--help").seconds for _ in range(args.rounds)])
     print(f"--help: {helps:.3f} s, {helps / bare:.1f} x an empty Python")
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         photos, output = link_copies(args.photos, Path(work) / "photos", args.copies), Path(work) / "out"
         images = sum(1 for _ in photos.rglob("*.jpg"))
         whole = build(photos, output)
         again = [
-            command("-m", "pipeline", "build", "--input", str(photos), "--output", str(output), "--resize", "squash",
+            command("-m", "shardfeed", "build", "--input", str(photos), "--output", str(output), "--resize", "squash",
                     "--quality", "90", "--num_shards", "16").seconds
             for _ in range(args.rounds)
         ]  # fmt: skip
@@ -54,7 +54,7 @@ def main() -> None:
         )
         output = Path(work) / "killed"
         done = killed_at(photos, output, 0.5, 256)
-        ran = command("-m", "pipeline", "build", "--input", str(photos), "--output", str(output), "--resize", "squash",
+        ran = command("-m", "shardfeed", "build", "--input", str(photos), "--output", str(output), "--resize", "squash",
                       "--quality", "90", "--num_shards", "16", "--json")  # fmt: skip
         encoded = json.loads(ran.output.splitlines()[-1])["encoded_in_this_run"]
         print(

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pipeline.processes import descendants  # noqa: E402
+from shardfeed.processes import descendants  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _resident_pages(pid: int) -> int:
 def build(photos: Path, output: Path, *more: str, check: bool = True) -> Ran:
     """One whole ``shardfeed build`` into an empty folder, start-up included."""
     shutil.rmtree(output, ignore_errors=True)
-    args = ["-m", "pipeline", "build", "--input", str(photos), "--output", str(output)]
+    args = ["-m", "shardfeed", "build", "--input", str(photos), "--output", str(output)]
     return command(*args, "--resize", "squash", "--quality", "90", "--num_shards", "16", "--json", *more, check=check)
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from PIL import Image, ImageChops, ImageStat
 
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
-from transforms.images.rejects import RejectError
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.images.rejects import RejectError
 
 _END = b"\xff\xd9"
 _LEVELS = 2  # of 255: the mean difference up to which a stored photo counts as harmless

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from common import ROOT, Watched, build, link_copies, median, photos_parser, where
 
-from pipeline.processes import descendants
+from shardfeed.processes import descendants
 from tests.engines import servers
 from tests.engines.worker import Worker, make_worker
 

@@ -17,7 +17,7 @@ from common import ROOT, build, command, link_copies, median, photos_parser, whe
 
 sys.path.insert(0, str(ROOT))  # the server's starter lives with the tests
 
-from pipeline.processes import descendants
+from shardfeed.processes import descendants
 
 
 def upload(photos: Path, bucket: str) -> None:
@@ -69,7 +69,7 @@ def main() -> None:
         for turn in range(args.rounds):
             local, before = build(photos, Path(work) / "out"), _server_cpu()
             remote = command(
-                "-m", "pipeline", "build", "--input", "gs://photos", "--output", f"gs://datasets/v{turn}", "--resize", "squash",
+                "-m", "shardfeed", "build", "--input", "gs://photos", "--output", f"gs://datasets/v{turn}", "--resize", "squash",
                 "--quality", "90", "--num_shards", "16",
                 *([] if args.threads is None else ["--threads", args.threads]),
             )  # fmt: skip

@@ -79,8 +79,8 @@ def arrays(dataset: Path, args: argparse.Namespace) -> None:
 def _decode_only_arrays(info: Any) -> Iterator[Any]:
     import numpy as np
 
-    from shardfeed.array_columns import image_and_class
-    from shardfeed.array_decode import image_decoder
+    from shardfeed.arrays.decode import image_decoder
+    from shardfeed.arrays.parsing import image_and_class
 
     decode, threads = image_decoder(info.manifest.image), len(os.sched_getaffinity(0))
     images = [image_and_class(record)[0] for record in _records(info)]
@@ -99,7 +99,7 @@ def _decode_only_arrays(info: Any) -> Iterator[Any]:
 
 
 def _records(info: Any) -> list[bytes]:
-    from shardfeed import tfrecord
+    from shardfeed.format import tfrecord
 
     found: list[bytes] = []
     for shard in info.splits["train"].shards:
@@ -124,15 +124,15 @@ def _images_a_second(stream: Iterator[Any], seconds: float, batch: int = BATCH) 
 def _decode_only(info: Any) -> Iterator[Any]:
     import tensorflow as tf
 
-    from shardfeed import graph
-    from shardfeed.decode import Wanted, chunk_decoder
+    from shardfeed.tfdata import batching
+    from shardfeed.tfdata.decode import Wanted, chunk_decoder
 
     decode = chunk_decoder(info.manifest.image, Wanted(None))
-    chunks = tf.data.Dataset.from_tensor_slices(_records(info)).repeat().batch(graph.CHUNK, drop_remainder=True)
+    chunks = tf.data.Dataset.from_tensor_slices(_records(info)).repeat().batch(batching.CHUNK, drop_remainder=True)
     decoded = chunks.map(
-        lambda records: tuple(decode(records, None).values()), num_parallel_calls=graph.threads(), deterministic=True
+        lambda records: tuple(decode(records, None).values()), num_parallel_calls=batching.threads(), deterministic=True
     )
-    return graph.with_options(decoded.prefetch(2)).as_numpy_iterator()
+    return batching.with_options(decoded.prefetch(2)).as_numpy_iterator()
 
 
 def _tutorial(info: Any) -> Iterator[Any]:
@@ -235,8 +235,8 @@ def resume(dataset: Path, args: argparse.Namespace) -> None:
 
 def _many_times(dataset: Path, folder: Path, records: int) -> Path:
     """The training split's shards under so many names that there are ``records`` of them."""
-    from shardfeed.manifest import parse_manifest
-    from shardfeed.naming import MANIFEST, shard_name
+    from shardfeed.format.manifest import parse_manifest
+    from shardfeed.format.naming import MANIFEST, shard_name
 
     manifest = parse_manifest((dataset / MANIFEST).read_bytes(), MANIFEST)
     split = manifest.splits["train"]

@@ -25,19 +25,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from common import where  # this repository is found from here on
 
-import pipeline.graph as graph
 import shardfeed
-from pipeline.config import BuildConfig
-from shardfeed import naming, storage
-from shardfeed.checksums import to_hex
-from shardfeed.hashing import MASK128, hash64, key_hash
-from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+import shardfeed.pipeline.graph as graph
+from shardfeed import storage
+from shardfeed.format import naming
+from shardfeed.format.checksums import to_hex
+from shardfeed.format.hashing import MASK128, hash64, key_hash
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.storage.base import Stat
-from transforms import types
-from transforms.committing import RunRecord
-from transforms.compose_shards import ComposeShards
-from transforms.composing import blocks_of
-from transforms.elements import (
+from shardfeed.transforms.elements import (
     ImageRef,
     PartFile,
     PartResult,
@@ -49,13 +46,17 @@ from transforms.elements import (
     pack_ref,
     unpack_refs,
 )
-from transforms.encode_parts import EncodeParts
-from transforms.labels import class_of
-from transforms.list_images import ListImages
-from transforms.listing import BATCH_REFS
-from transforms.packing import plan_shards
-from transforms.reconciling import counts_of, sum_counts
-from transforms.run_state import Run
+from shardfeed.transforms.inputs.labels import class_of
+from shardfeed.transforms.inputs.listing import BATCH_REFS
+from shardfeed.transforms.publish.composing import blocks_of
+from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.transforms.publish.packing import plan_shards
+from shardfeed.transforms.publish.verdict import counts_of, sum_counts
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps import coders
+from shardfeed.transforms.steps.compose_shards import ComposeShards
+from shardfeed.transforms.steps.encode_parts import EncodeParts
+from shardfeed.transforms.steps.list_images import ListImages
 
 CLASSES = 1_000
 RECORD_BYTES = 22_000
@@ -161,7 +162,7 @@ def _forget_peak() -> None:
 @contextmanager
 def _measured() -> Iterator[None]:
     """Notes each stage's time and peak memory, and each coded element's size."""
-    execute, encode = fn_runner.FnApiRunner._execute_bundle, types._BytesCoder.encode
+    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode
 
     def stage(self: Any, context: Any, bundle: Any, *more: Any) -> Any:
         _forget_peak()
@@ -177,11 +178,11 @@ def _measured() -> Iterator[None]:
         LARGEST[type(value).__name__] = max(most, len(data)), count + 1, total + len(data)
         return data
 
-    fn_runner.FnApiRunner._execute_bundle, types._BytesCoder.encode = stage, sized  # type: ignore[method-assign]
+    fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = stage, sized  # type: ignore[method-assign]
     try:
         yield
     finally:
-        fn_runner.FnApiRunner._execute_bundle, types._BytesCoder.encode = execute, encode  # type: ignore[method-assign]
+        fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = execute, encode  # type: ignore[method-assign]
 
 
 def _stage_name(stage: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from apache_beam.runners.portability.fn_api_runner import execution
 from common import link_copies, photos_parser, where
 
-from pipeline.cli import main as shardfeed
+from shardfeed.cli.main import main as shardfeed
 
 
 def main() -> None:

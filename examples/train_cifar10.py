@@ -57,7 +57,7 @@ def draw_patterns(folder: Path, images: int) -> Path:
 def build(args: argparse.Namespace) -> shardfeed.DatasetInfo:
     """The dataset in --dataset. Where it is complete already, the command says so and ends."""
     images = args.input or draw_patterns(Path(f"{args.dataset}-images"), args.images)
-    command = [sys.executable, "-m", "pipeline", "build", "--input", str(images), "--output", args.dataset]
+    command = [sys.executable, "-m", "shardfeed", "build", "--input", str(images), "--output", args.dataset]
     flags = ["--image_size", "32", "--image_format", "raw", "--splits", "train=0.85,test=0.15"]
     code = subprocess.run([*command, *flags]).returncode
     if code:

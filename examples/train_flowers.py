@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
 
 def build(args: argparse.Namespace) -> shardfeed.DatasetInfo:
     """The dataset in --dataset. Where it is complete already, the command says so and ends."""
-    command = [sys.executable, "-m", "pipeline", "build", "--input", args.input, "--output", args.dataset]
+    command = [sys.executable, "-m", "shardfeed", "build", "--input", args.input, "--output", args.dataset]
     flags = ["--image_size", str(args.image_size), "--splits", "train=0.8,validation=0.2"]
     code = subprocess.run([*command, *flags]).returncode
     if code:

@@ -56,7 +56,7 @@ def draw_digits(folder: Path) -> Path:
 def build(args: argparse.Namespace) -> shardfeed.DatasetInfo:
     """The dataset in --dataset. Where it is complete already, the command says so and ends."""
     images = args.input or draw_digits(Path(f"{args.dataset}-images"))
-    command = [sys.executable, "-m", "pipeline", "build", "--input", str(images), "--output", args.dataset]
+    command = [sys.executable, "-m", "shardfeed", "build", "--input", str(images), "--output", args.dataset]
     flags = ["--image_size", "28", "--image_format", "png", "--channels", args.channels]
     code = subprocess.run([*command, *flags, "--splits", "train=0.85,test=0.15"]).returncode
     if code:

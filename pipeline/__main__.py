@@ -1,27 +1,7 @@
-"""The program ``shardfeed``, also ``python -m pipeline``.
+"""``python -m pipeline`` would load every module under a second name, so it only says what the program is called."""
 
-The command line is imported inside ``main``, so that Ctrl-C during the import ends as it does later:
-with a line and exit code 4.
-"""
-
-import gc
 import sys
 
-from pipeline import signals
-
-
-def main() -> int:
-    """Runs one command; returns the exit code."""
-    named = sys.argv[1:2]
-    signals.install(named[0] if named and named[0].isalpha() else "the command")
-    try:
-        from pipeline import cli
-
-        return cli.main(decided=signals.decided)
-    finally:
-        # The interpreter's end looks at every object three times, for cycles. Of Beam's imports that took half a second.
-        gc.freeze()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stderr.write("python -m pipeline is not the program. Run `shardfeed`, or `python -m shardfeed`.\n")
+    sys.exit(2)

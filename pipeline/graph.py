@@ -3,21 +3,21 @@
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from pipeline.config import BuildConfig
-from pipeline.dataflow_workers import encode_threads
-from transforms.assign_parts import AssignParts
-from transforms.claim_output import ClaimOutput
-from transforms.commit import Commit, Sweep
-from transforms.committing import RunRecord
-from transforms.compose_shards import ComposeShards
-from transforms.count_images import CountImages
-from transforms.encode_parts import EncodeParts
-from transforms.label_images import LabelImages
-from transforms.list_images import ListImages
-from transforms.pack_shards import PackShards
-from transforms.reconcile import Reconcile
-from transforms.run_state import Run
-from transforms.write_rejects import Proceed, WriteRejects
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.dataflow.workers import encode_threads
+from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps.assign_parts import AssignParts
+from shardfeed.transforms.steps.claim_output import ClaimOutput
+from shardfeed.transforms.steps.commit import Commit, Sweep
+from shardfeed.transforms.steps.compose_shards import ComposeShards
+from shardfeed.transforms.steps.count_images import CountImages
+from shardfeed.transforms.steps.encode_parts import EncodeParts
+from shardfeed.transforms.steps.label_images import LabelImages
+from shardfeed.transforms.steps.list_images import ListImages
+from shardfeed.transforms.steps.pack_shards import PackShards
+from shardfeed.transforms.steps.reconcile import Reconcile
+from shardfeed.transforms.steps.write_rejects import Proceed, WriteRejects
 
 
 def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: Run) -> PCollection[int]:

@@ -10,28 +10,29 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pipeline.config import BuildConfig
-from pipeline.pool.pool import Part, Pool, make_parts
-from shardfeed import naming, storage
-from shardfeed.hashing import hash64
+from shardfeed import storage
+from shardfeed.format import naming
+from shardfeed.format.hashing import hash64
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
-from transforms.assigning import split_by_part
-from transforms.claim import claim_output, hold_claim
-from transforms.committing import RunRecord, commit, drop_claim, leftovers, sweep
-from transforms.composing import AT_ONCE, compose_shard
-from transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
-from transforms.encoding import EncoderSettings, open_encoder
-from transforms.images.versions import codec_versions
-from transforms.listing import list_sections, sections_of
-from transforms.machine import default_threads
-from transforms.outcome import reported
-from transforms.packing import part_file, plan_shards
-from transforms.plan import make_plan
-from transforms.reconciling import counts_of, judge, require_good, sum_counts
-from transforms.rejects_files import plan_rejects, write_rejects
-from transforms.run_state import Run
-from transforms.side_by_side import side_by_side
-from transforms.totals import add_totals, count_batch, label_batch
+from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
+from shardfeed.transforms.encode.part_encoder import EncoderSettings, open_encoder
+from shardfeed.transforms.encode.threads import default_threads
+from shardfeed.transforms.images.versions import codec_versions
+from shardfeed.transforms.inputs.listing import list_sections, sections_of
+from shardfeed.transforms.output.claim import claim_output, hold_claim
+from shardfeed.transforms.planning.assign import split_by_part
+from shardfeed.transforms.planning.plan import make_plan
+from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
+from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
+from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
+from shardfeed.transforms.publish.packing import part_file, plan_shards
+from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejects
+from shardfeed.transforms.publish.verdict import counts_of, judge, require_good, sum_counts
+from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.run.outcome import reported
+from shardfeed.transforms.run.state import Run
 
 MOST_PROCESSES = 15  # beside this one; about 60 MB each
 IMAGES_PER_PROCESS = 100  # for fewer, a process would start longer than it works

@@ -9,87 +9,70 @@ Importing this costs nothing: every name is loaded when it is first used, and Te
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from shardfeed._version import __version__
 
 if TYPE_CHECKING:
-    from shardfeed import testing
-    from shardfeed.accelerator import Accelerator, detect_accelerator
-    from shardfeed.array_batches import ArrayBatches, array_batches
-    from shardfeed.benchmark_result import Benchmark
-    from shardfeed.benchmarking import benchmark
-    from shardfeed.dataset_info import DatasetInfo, SplitInfo, info
-    from shardfeed.distribution import distribute, input_fn
-    from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError
-    from shardfeed.explain import explain_errors
-    from shardfeed.fitting import compile_args, fit_args
-    from shardfeed.gcs_tuning import tune_gcs
-    from shardfeed.load import load
-    from shardfeed.storage.base import StorageError
-    from shardfeed.verify import verify
+    from shardfeed import testing as testing
+    from shardfeed.accelerator.detect import Accelerator as Accelerator
+    from shardfeed.accelerator.detect import detect_accelerator as detect_accelerator
+    from shardfeed.accelerator.keras_args import compile_args as compile_args
+    from shardfeed.accelerator.keras_args import fit_args as fit_args
+    from shardfeed.arrays.batches import ArrayBatches as ArrayBatches
+    from shardfeed.arrays.batches import array_batches as array_batches
+    from shardfeed.benchmarking.result import Benchmark as Benchmark
+    from shardfeed.benchmarking.stream import benchmark as benchmark
+    from shardfeed.dataset.info import DatasetInfo as DatasetInfo
+    from shardfeed.dataset.info import SplitInfo as SplitInfo
+    from shardfeed.dataset.info import info as info
+    from shardfeed.errors import DatasetError as DatasetError
+    from shardfeed.errors import IncompleteError as IncompleteError
+    from shardfeed.errors import ShardfeedError as ShardfeedError
+    from shardfeed.errors import UsageError as UsageError
+    from shardfeed.storage.base import StorageError as StorageError
+    from shardfeed.tfdata.distribute import distribute as distribute
+    from shardfeed.tfdata.distribute import input_fn as input_fn
+    from shardfeed.tfdata.explain_errors import explain_errors as explain_errors
+    from shardfeed.tfdata.load import load as load
+    from shardfeed.tfdata.tune_gcs import tune_gcs as tune_gcs
+    from shardfeed.verification.dataset import verify as verify
 
-__all__ = [
-    "Accelerator",
-    "ArrayBatches",
-    "Benchmark",
-    "DatasetError",
-    "DatasetInfo",
-    "IncompleteError",
-    "ShardfeedError",
-    "SplitInfo",
-    "StorageError",
-    "UsageError",
-    "__version__",
-    "array_batches",
-    "benchmark",
-    "compile_args",
-    "detect_accelerator",
-    "distribute",
-    "explain_errors",
-    "fit_args",
-    "info",
-    "input_fn",
-    "load",
-    "testing",
-    "tune_gcs",
-    "verify",
-]
-
+# Every public name and the module that holds it; "" for a module of that name.
 _HOMES = {
-    "Accelerator": "accelerator",
-    "ArrayBatches": "array_batches",
-    "Benchmark": "benchmark_result",
+    "Accelerator": "accelerator.detect",
+    "ArrayBatches": "arrays.batches",
+    "Benchmark": "benchmarking.result",
     "DatasetError": "errors",
-    "DatasetInfo": "dataset_info",
+    "DatasetInfo": "dataset.info",
     "IncompleteError": "errors",
     "ShardfeedError": "errors",
-    "SplitInfo": "dataset_info",
+    "SplitInfo": "dataset.info",
     "StorageError": "storage.base",
     "UsageError": "errors",
-    "array_batches": "array_batches",
-    "benchmark": "benchmarking",
-    "compile_args": "fitting",
-    "detect_accelerator": "accelerator",
-    "distribute": "distribution",
-    "explain_errors": "explain",
-    "fit_args": "fitting",
-    "info": "dataset_info",
-    "input_fn": "distribution",
-    "load": "load",
-    "tune_gcs": "gcs_tuning",
-    "verify": "verify",
+    "array_batches": "arrays.batches",
+    "benchmark": "benchmarking.stream",
+    "compile_args": "accelerator.keras_args",
+    "detect_accelerator": "accelerator.detect",
+    "distribute": "tfdata.distribute",
+    "explain_errors": "tfdata.explain_errors",
+    "fit_args": "accelerator.keras_args",
+    "info": "dataset.info",
+    "input_fn": "tfdata.distribute",
+    "load": "tfdata.load",
+    "testing": "",
+    "tune_gcs": "tfdata.tune_gcs",
+    "verify": "verification.dataset",
 }
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return import_module("shardfeed.testing")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not _HOMES[name]:
+        return import_module(f"{__name__}.{name}")
     try:
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
@@ -103,16 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps ``shardfeed.load`` the function: importing the submodule ``shardfeed.load`` would put the module there."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return sorted(__all__)

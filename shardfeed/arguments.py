@@ -155,3 +155,15 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:  # an array may equal a text
         raise UsageError(f"{name}={clip(repr(value))}: expected {' or '.join(map(repr, allowed))}.")
     return str(value)
+
+
+def parse_image_size(text: str) -> tuple[int, int]:
+    """(height, width) of ``224`` or ``224x320`` (height first).
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"0*([0-9]{1,9})(?:[xX]0*([0-9]{1,9}))?", text)
+    if not match:
+        raise UsageError(f"--image_size {clip(text)}: give one number (224) or HEIGHTxWIDTH (224x320), in pixels.")
+    return int(match[1]), int(match[2] or match[1])

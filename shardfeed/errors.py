@@ -1,7 +1,7 @@
 """Errors a user can meet, each with the exit code that the command line gives it.
 
 One decision: an error carries its exit code from where it is found to where the process ends, because on a remote
-engine only the text survives the way back and the launcher has to map it again (see ``transforms.outcome``).
+engine only the text survives the way back and the launcher has to map it again (see ``shardfeed.transforms.run.outcome``).
 Codes: 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command), 5 conflicting output.
 """
 

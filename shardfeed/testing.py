@@ -20,16 +20,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from shardfeed import naming
 from shardfeed._version import __version__
 from shardfeed.arguments import distinct_names, height_width, integer, positive
-from shardfeed.checksums import crc32c, to_hex
-from shardfeed.dataset_info import DatasetInfo, info
+from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
-from shardfeed.example import Value, encode_example
-from shardfeed.hashing import key_hash
-from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split
-from shardfeed.tfrecord import frame
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.example import Value, encode_example
+from shardfeed.format.hashing import key_hash
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.format.tfrecord import frame
 
 _BLOCK = 16  # records; a build's block is a megabyte, and a test wants several
 _NOISE = 64  # of 256 levels

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from shardfeed import naming
-from shardfeed.checksums import crc32c, to_hex
-from shardfeed.example import encode_example
-from shardfeed.manifest import ImageInfo, Manifest, Shard, SideFile, Split
-from shardfeed.tfrecord import frame
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.example import encode_example
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.format.tfrecord import frame
 
 CLASSES = ("daisy", "rose", "tulip")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from transforms.images.options import ImageOptions
+from shardfeed.transforms.images.options import ImageOptions
 
 # Forced up by the golden digests in tests/ whenever our own code changes a byte of any output.
 ENCODER_REVISION = 1

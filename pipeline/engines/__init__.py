@@ -1,4 +1,1 @@
-"""How does a job run on an engine of Beam's, and what does its end mean?
-
-What knows Beam's insides lies here; what knows Dataflow's is in ``pipeline.dataflow`` and its neighbours.
-"""
+"""How does a graph run on an engine of Apache Beam? All that knows Beam's insides is here."""

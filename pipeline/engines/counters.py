@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from shardfeed.manifest import Manifest
-from transforms.run_state import Run
+from shardfeed.format.manifest import Manifest
+from shardfeed.transforms.run.state import Run
 
 
 def counted(result: Any) -> dict[str, int]:

@@ -1,22 +1,11 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``transforms.outcome``). This is for a job whose
+The reason that a step of the graph wrote comes first (``transforms/run/outcome.py``). This is for a job whose
 steps wrote none, or could not: a worker may not write the output, or its disk is full.
 """
 
 from __future__ import annotations
 
-from pipeline.config import BuildConfig
-from pipeline.engines.failure_text import (
-    NO_DEPENDENCY,
-    NO_PACKAGE,
-    first_remedy,
-    names_error,
-    step_error,
-    step_traceback,
-    telling_line,
-)
-from pipeline.engines.quiet import Said
 from shardfeed.errors import (
     ConflictError,
     DatasetError,
@@ -26,6 +15,17 @@ from shardfeed.errors import (
     UsageError,
     clip,
 )
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.failure_text import (
+    NO_DEPENDENCY,
+    NO_PACKAGE,
+    first_remedy,
+    names_error,
+    step_error,
+    step_traceback,
+    telling_line,
+)
+from shardfeed.pipeline.engines.quiet import Said
 from shardfeed.storage import NotFoundError, StorageError, UnreadableError
 
 _NO_RERUN_MENDS = (

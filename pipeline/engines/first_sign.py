@@ -14,10 +14,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from pipeline.config import BuildConfig
-from pipeline.engines.counters import counted
-from shardfeed import naming, storage
+from shardfeed import storage
 from shardfeed.errors import ShardfeedError, clip
+from shardfeed.format import naming
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.counters import counted
 
 SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
 

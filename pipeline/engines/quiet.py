@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from pipeline import signals
+from shardfeed import signals
 
 MOST = 200  # entries that a run keeps: the latest
 LAST_WORDS_SECONDS = 2.0  # for threads of Beam's that lose their engine when a run fails; they take some 0.3 s

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
-from pipeline import signals
-from pipeline.config import BuildConfig
-from pipeline.engines import first_sign
-from pipeline.engines.counters import note_counted
-from pipeline.submitted import Submitted
-from shardfeed import naming
+from shardfeed import signals
 from shardfeed.errors import IncompleteError, UsageError, clip
-from transforms.run_state import Run
+from shardfeed.format import naming
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines import first_sign
+from shardfeed.pipeline.engines.counters import note_counted
+from shardfeed.pipeline.report.submitted import Submitted
+from shardfeed.transforms.run.state import Run
 
 _NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wait for it again, rerun the same command."
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "

@@ -1,1 +1,1 @@
-"""Processes that make parts beside the local build, one per further core."""
+"""Which processes make parts beside the local build?"""

@@ -21,17 +21,17 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from shardfeed.errors import clip
-from transforms.elements import PartResult, Plan
-from transforms.encoding import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
-from transforms.run_state import Run
-from transforms.spent import Spent
+from shardfeed.transforms.elements import PartResult, Plan
+from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
+from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.run.state import Run
 
 # Isolated (-I): a file in the current folder, often the input, must not be imported in place of a module. -I also skips the
 # user's own site-packages, where this package may be installed; its .pth files are read here if this process has read them.
 _BOOT = (
     "import site, sys; from multiprocessing.connection import Connection; pipe = Connection(int(sys.argv[1])); "
     "path, user_site = pipe.recv(); user_site and site.addsitedir(user_site); sys.path[:] = path; "
-    "from pipeline.pool.worker import serve; serve(pipe)"
+    "from shardfeed.pipeline.pool.worker import serve; serve(pipe)"
 )
 _LAST_WORDS = 2_000  # bytes of a process's standard error that are looked at
 _LOG = logging.getLogger("shardfeed")

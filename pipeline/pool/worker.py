@@ -9,7 +9,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
-from transforms.encoding import Made, open_encoder
+from shardfeed.transforms.encode.part_encoder import Made, open_encoder
 
 
 def serve(pipe: Connection) -> None:

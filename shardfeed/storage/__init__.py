@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from shardfeed.checksums import to_hex
 from shardfeed.errors import ConflictError, UsageError, clip
+from shardfeed.format.checksums import to_hex
 from shardfeed.storage.base import (
     ChangedError,
     ChecksumError,

@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import UsageError, clip
+from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.storage import retry
 from shardfeed.storage.base import ChecksumError, Listed, NotFoundError, Source, Stat, Store, UnreadableError
 from shardfeed.storage.gcs_bucket import MAX_COMPOSE, Bucket, parse_url

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from shardfeed import naming
-from shardfeed.checksums import crc32c_path
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c_path
 from shardfeed.storage import retry
 from shardfeed.storage.base import NotFoundError, Stat, StorageError, Store
 from shardfeed.storage.local_errors import OF_WRITING, translated

@@ -12,7 +12,8 @@ import pytest
 
 import shardfeed
 from shardfeed import storage
-from shardfeed.array_blocks import Block, BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
 from tests.arrays.streams import THREE_BLOCKS, numbers
 from tests.datasets import write_dataset

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed import array_columns
-from shardfeed.array_blocks import Block, BlockReader, Records, blocks_in
-from shardfeed.array_columns import image_and_class, images_and_classes
-from shardfeed.array_frames import split
-from shardfeed.example import decode_example, encode_example, encode_feature, join_features
-from shardfeed.manifest import Shard
-from shardfeed.tfrecord import OVERHEAD, frame
+from shardfeed.arrays import parsing
+from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.framing import split
+from shardfeed.arrays.parsing import image_and_class, images_and_classes
+from shardfeed.format.example import decode_example, encode_example, encode_feature, join_features
+from shardfeed.format.manifest import Shard
+from shardfeed.format.tfrecord import OVERHEAD, frame
+from shardfeed.sampling.blocks import Block, blocks_in
 from tests.promises.builds import build
 from tests.promises.photos import make_photos
 
@@ -79,7 +80,7 @@ def test_all_records_of_a_build_are_found_the_quick_way(
     def one_by_one(data: bytes) -> tuple[bytes, int]:
         raise AssertionError("taken apart one by one")
 
-    monkeypatch.setattr(array_columns, "image_and_class", one_by_one)
+    monkeypatch.setattr(parsing, "image_and_class", one_by_one)
     images, numbers = images_and_classes(blocks)
 
     assert list(zip(map(bytes, images), numbers.tolist(), strict=True)) == careful

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.example import decode_example, encode_example
-from shardfeed.tfrecord import OVERHEAD, frame, scan
+from shardfeed.format.example import decode_example, encode_example
+from shardfeed.format.tfrecord import OVERHEAD, frame, scan
 from tests.datasets import write_dataset
 
 SHARD = "train-00001-of-00003.tfrecord"

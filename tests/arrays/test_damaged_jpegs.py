@@ -15,7 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from shardfeed.verify_record import RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck, RecordProblem
 from tests import datasets
 from tests.arrays.test_damage import records_of
 from tests.datasets import write_dataset

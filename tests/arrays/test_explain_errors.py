@@ -15,10 +15,10 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import explain
-from shardfeed.array_blocks import BlockReader
-from shardfeed.checksums import crc32c, to_hex
-from shardfeed.tfrecord import frame
+from shardfeed.arrays.blocks import BlockReader
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.tfrecord import frame
+from shardfeed.tfdata import explain_errors
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
 from tests.datasets import write_dataset
 from tests.reader.test_columns import ROWS, with_columns
@@ -264,7 +264,7 @@ def test_it_looks_for_five_minutes_at_most(tmp_path: Path, monkeypatch: pytest.M
     data[100] ^= 1
     (tmp_path / "train-00002-of-00003.tfrecord").write_bytes(data)
     now = itertools.count(0, 60)  # a minute passes at each look
-    monkeypatch.setattr(explain, "clock", lambda: next(now))
+    monkeypatch.setattr(explain_errors, "clock", lambda: next(now))
 
     with (
         pytest.warns(UserWarning) as warned,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed import array_frames
-from shardfeed.array_frames import split
-from shardfeed.tfrecord import HEADER_BYTES, RecordError, frame
+from shardfeed.arrays import framing
+from shardfeed.arrays.framing import split
+from shardfeed.format.tfrecord import HEADER_BYTES, RecordError, frame
 from tests.format.test_tfrecord import FILE, RECORDS, STARTS, damage, scan_all
 
 
@@ -27,7 +27,7 @@ def test_any_block_is_split_as_it_is_scanned(records: list[bytes]) -> None:
 
 
 def test_a_block_in_order_is_not_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_frames, "scan", lambda file: pytest.fail("scanned"))
+    monkeypatch.setattr(framing, "scan", lambda file: pytest.fail("scanned"))
     block = b"".join(frame(bytes(range(256)) * size) for size in range(70))
 
     starts, stops = split(block)

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from shardfeed.array_decode import image_decoder
-from shardfeed.manifest import ImageInfo
+from shardfeed.arrays.decode import image_decoder
+from shardfeed.format.manifest import ImageInfo
 from tests.datasets import encode, write_dataset
 
 PHOTOS = sorted(Path(__file__).parents[2].glob("examples/sample_photos/*/*.jpg"))[::20]

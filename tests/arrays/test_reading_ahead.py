@@ -13,8 +13,9 @@ import pytest
 
 import shardfeed
 from shardfeed import storage
-from shardfeed.array_blocks import Block, BlockReader, Records
-from shardfeed.array_reading import Decoder
+from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.pipeline import Decoder
+from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import Store
 from tests.datasets import Written, write_dataset
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import order
-from shardfeed.array_order import training_windows
-from shardfeed.cut import host_range
 from shardfeed.errors import UsageError
+from shardfeed.sampling import order
+from shardfeed.sampling.host_share import host_range
+from shardfeed.sampling.record_order import training_windows
 from tests.arrays.streams import THREE_BLOCKS, numbers, train
 from tests.datasets import Written, write_dataset
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from pipeline.cli import main
+from shardfeed.cli.main import main
 from tests.datasets import write_dataset
 
 
@@ -81,7 +81,7 @@ def test_an_iterator_of_one_batch_cannot_be_measured(tmp_path: Path) -> None:
 def test_the_limit_decodes_cuts_and_resizes_as_the_stream_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], decoded: tuple[int, int]
 ) -> None:
-    from shardfeed import limits
+    from shardfeed.benchmarking import limits
 
     write_dataset(tmp_path)
     asked: list[Any] = []
@@ -310,7 +310,7 @@ def test_without_tensorflow_the_command_names_the_extra_and_the_other_reader(
     write_dataset(tmp_path)
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"
-        "from pipeline.cli import main\n"
+        "from shardfeed.cli.main import main\n"
         "sys.exit(main(['benchmark', sys.argv[1]]))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
@@ -327,7 +327,7 @@ def test_the_command_needs_neither_beam_nor_pillow(tmp_path: Path) -> None:
     write_dataset(tmp_path)
     code = (
         "import sys\n"
-        "from pipeline.cli import main\n"
+        "from shardfeed.cli.main import main\n"
         "main(['benchmark', sys.argv[1], '--reader', 'arrays', '--batch_size', '8', '--seconds', '0.01'])\n"
         "print([name for name in ('apache_beam', 'PIL', 'tensorflow') if name in sys.modules])"
     )
@@ -341,8 +341,8 @@ def test_the_command_needs_neither_beam_nor_pillow(tmp_path: Path) -> None:
 def test_the_command_reads_from_a_bucket_in_pieces_of_2_mib(address: str, expected: str) -> None:
     code = (
         "import os, sys, shardfeed.benchmarking\n"
-        "from pipeline.cli import main\n"
-        "shardfeed.benchmarking.benchmark_reader = lambda *_, **__: os.environ.get('GCS_READ_CACHE_BLOCK_SIZE_MB')\n"
+        "from shardfeed.cli.main import main\n"
+        "shardfeed.benchmarking.stream.benchmark_reader = lambda *_, **__: os.environ.get('GCS_READ_CACHE_BLOCK_SIZE_MB')\n"
         "sys.exit(main(['benchmark', sys.argv[1]]))"
     )
     env = {name: value for name, value in os.environ.items() if name != "GCS_READ_CACHE_BLOCK_SIZE_MB"}

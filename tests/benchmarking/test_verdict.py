@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shardfeed.benchmark_result import Benchmark
-from shardfeed.limits import rate_of
+from shardfeed.benchmarking.limits import rate_of
+from shardfeed.benchmarking.result import Benchmark
 
 MEASURED = Benchmark(
     images_per_second=5_000,

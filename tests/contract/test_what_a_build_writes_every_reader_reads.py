@@ -22,7 +22,7 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from pipeline.cli import main
+from shardfeed.cli.main import main
 from tests.tfds.environment import run_with_tfds
 
 CLASSES = ("a b", "daisy", "größe")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.cli import main
+from shardfeed.cli.main import main
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import PROJECT, REGION, FakeDataflow
 from tests.pipeline.photos import command, environment

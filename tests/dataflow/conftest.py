@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import dataflow_job
+from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, FakeDataflow
@@ -54,7 +54,7 @@ def cloud(
         home = tmp_path_factory.mktemp("home")
         module_patch.setenv("STORAGE_EMULATOR_HOST", gcs)
         module_patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(service.key_file(home)))
-        module_patch.setattr(dataflow_job, "POLL_SECONDS", 0.05)
+        module_patch.setattr(follow, "POLL_SECONDS", 0.05)
         client = google_client()
         for name in ("photos", "data", "scratch"):
             client.create_bucket(name)

@@ -22,7 +22,7 @@ from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import execution
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipeline.engines.counters import counted
+from shardfeed.pipeline.engines.counters import counted
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import End, Job
 from tests.worker_python import make_worker_python

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.config import BuildConfig
-from pipeline.dataflow_checks import STAGED_FLAGS, check_buckets, covers
-from pipeline.engine import Engine
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, covers
 from tests.fakes.gcs_objects import Refusal
 from tests.fakes.gcs_requests import Request
 from tests.fakes.strict_gcs import StrictGCS

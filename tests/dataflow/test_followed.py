@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
 
-from pipeline import dataflow_job
-from pipeline.dataflow_failures import explain_failure
 from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.pipeline.dataflow import follow
+from shardfeed.pipeline.dataflow.remedies import explain_failure
 from shardfeed.storage import retry
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End
@@ -77,7 +77,7 @@ def test_what_no_rerun_mends_is_a_bad_argument(module: str, said: str) -> None:
 def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
     errors = ["A work item was attempted 4 times", "Traceback\n  File x\nValueError: no such thing", "Workflow failed."]
     cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", errors)
     ended = cloud.submit(*IMAGE)
@@ -91,7 +91,7 @@ def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
 def test_a_job_that_fails_without_a_word_is_asked_for_its_last_words(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
     cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", ["\n"])
     ended = cloud.submit(*IMAGE)
     assert ended.code == 4
@@ -113,7 +113,7 @@ def _followed(pages: list[list[str] | Exception]) -> str:
 
     shown = io.StringIO()
     result = SimpleNamespace(state="DONE", job_id=lambda: "job1")
-    dataflow_job.follow(result, SimpleNamespace(list_messages=list_messages), shown)
+    follow.follow(result, SimpleNamespace(list_messages=list_messages), shown)
     return shown.getvalue()
 
 
@@ -130,7 +130,7 @@ def test_an_error_is_shown_escaped_and_cut() -> None:
 
 
 def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
+    monkeypatch.setattr(follow, "METRICS_SECONDS", 0.05)
     over = threading.Event()
     cloud.service.counters = {
         "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "retries": 9,
@@ -152,7 +152,7 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
 def test_a_job_that_has_not_ended_is_waited_for(
     state: str, shown: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataflow_job, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
     over, left = threading.Event(), iter(range(10))  # looks, far more than a failed job gets
 
     def meanwhile() -> str:
@@ -177,7 +177,7 @@ def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> Non
 
 @pytest.mark.parametrize("what", ["", "/messages", "/metrics"])
 def test_a_service_that_is_busy_is_asked_again(what: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow_job, "METRICS_SECONDS", 0.05)
+    monkeypatch.setattr(follow, "METRICS_SECONDS", 0.05)
     monkeypatch.setattr(retry, "sleep", lambda _: None)
     over = threading.Event()
     cloud.service.busy[what] = 3

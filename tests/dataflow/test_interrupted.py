@@ -76,7 +76,8 @@ def test_a_signal_while_a_job_is_followed(
 # ``shardfeed``, whose main thread looks at the job once, and again at each line.
 LOOKING_SELDOM = """
 import sys
-from pipeline import __main__, dataflow_job
+from shardfeed import __main__
+from shardfeed.pipeline.dataflow import follow as dataflow_job
 dataflow_job.sleep = lambda seconds: sys.stdin.readline()
 sys.exit(__main__.main())
 """

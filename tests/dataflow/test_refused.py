@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from apache_beam.utils import retry as beam_retry
 
-from pipeline.config import BuildConfig
-from pipeline.dataflow_checks import check_options
-from pipeline.dataflow_failures import explain_refusal
-from pipeline.engine import Engine
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.dataflow.preflight import check_options
+from shardfeed.pipeline.dataflow.remedies import explain_refusal
 from shardfeed.storage.gcs_clients import google_client
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
 
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 

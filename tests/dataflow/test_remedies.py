@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.dataflow_failures import explain_failure, explain_refusal
 from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.pipeline.dataflow.remedies import explain_failure, explain_refusal
 
 REFUSED = {
     "login": "gcloud auth application-default login",

@@ -25,8 +25,8 @@ def test_the_plan_is_shown_and_then_a_job_is_submitted_with_the_same_arguments(t
     same = [*FIXED, *TEMP, *SETUP, "--image_size", "224"]
     assert (ran.code, ran.out, ran.err) == (0, f"{BUILT}\n", f"{PLANNED}\n")
     assert ran.started == [
-        ["-m", "pipeline", "plan", "--list_at_most", "1000000", *same],
-        ["-m", "pipeline", "build", *same],
+        ["-m", "shardfeed", "plan", "--list_at_most", "1000000", *same],
+        ["-m", "shardfeed", "build", *same],
     ]
 
 
@@ -54,13 +54,13 @@ def test_the_plan_is_shown_and_then_a_job_is_submitted_with_the_same_arguments(t
 def test_a_variable_becomes_an_option(tmp_path: Path, variable: str, value: str, options: list[str]) -> None:
     ran = run(tmp_path, *COMMAND, **{variable: value})
     assert (ran.code, ran.err) == (0, f"{PLANNED}\n")
-    assert ran.started[1] == ["-m", "pipeline", "build", *FIXED, *options]
+    assert ran.started[1] == ["-m", "shardfeed", "build", *FIXED, *options]
 
 
 def test_arguments_after_the_output_come_last_as_they_are(tmp_path: Path) -> None:
     further = ["--input", "gs://more", "--class_list", "my classes.txt", "--labels", "team=$vision *"]
     ran = run(tmp_path, *COMMAND, *further, PLAN="no")
-    assert ran.started == [["-m", "pipeline", "build", *FIXED, *TEMP, *SETUP, *further]]
+    assert ran.started == [["-m", "shardfeed", "build", *FIXED, *TEMP, *SETUP, *further]]
 
 
 @pytest.mark.parametrize("help", ["-h", "--help"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config import BuildConfig
-from pipeline.dataflow_checks import STAGED_FLAGS, check_options
-from pipeline.engine import Engine
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_options
 
 CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.utils import retry as beam_retry
 
-from pipeline import dataflow_checks
+from shardfeed.pipeline.dataflow import preflight
 from tests.dataflow.cloud import Cloud
 from tests.fakes.gcs_requests import Kind, Request
 from tests.fakes.strict_gcs import StrictGCS
@@ -25,7 +25,8 @@ SECONDS = 60.0
 # ``shardfeed`` that lets this server's buckets pass.
 UNCHECKED = """
 import sys
-from pipeline import __main__, dataflow_checks
+from shardfeed import __main__
+from shardfeed.pipeline.dataflow import preflight as dataflow_checks
 dataflow_checks._check = lambda *_: None
 sys.exit(__main__.main())
 """
@@ -47,7 +48,7 @@ def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
     with StrictGCS() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setattr(server.objects, "check_write", lambda *_: None)  # Beam stages files without preconditions
-        monkeypatch.setattr(dataflow_checks, "_check", lambda *_: None)
+        monkeypatch.setattr(preflight, "_check", lambda *_: None)
         server.objects.buckets.update(data={}, scratch={}, photos={})
         server.objects.put("photos", "in/cat/0.jpg", b"")
         yield server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from apache_beam.runners.dataflow.internal import apiclient
 
-from pipeline.dataflow_submission import watched
+from shardfeed.pipeline.dataflow.submission import watched
 
 
 def ask() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
 
-from pipeline.dataflow_workers import NEEDED, Machine, choose_workers, encode_threads, job_name_of, parse_machine_type
-from pipeline.engine import Engine
-from pipeline.engines.options import EngineOptions
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.dataflow.workers import (
+    NEEDED,
+    Machine,
+    choose_workers,
+    encode_threads,
+    job_name_of,
+    parse_machine_type,
+)
+from shardfeed.pipeline.engines.options import EngineOptions
 
 GIB = 2**30
 

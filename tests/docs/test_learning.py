@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
-from pipeline.cli import main
+from shardfeed.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 EVALUATE = """

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shardfeed.example import decode_example
+from shardfeed.format.example import decode_example
 from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import builds
 from tests.promises.builder import Ended
@@ -132,7 +132,7 @@ def few_parts() -> None:
 
 def one_part() -> None:
     """All of a split in one part, however large."""
-    from transforms import plan
+    from shardfeed.transforms.planning import plan
 
     parts_a_shard(1)
     put(plan, "PART_BYTES", 1 << 30)

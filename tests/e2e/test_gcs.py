@@ -14,14 +14,14 @@ import pytest
 from google.cloud.storage import Client
 
 import shardfeed
-from shardfeed.naming import MANIFEST
+from shardfeed.format.naming import MANIFEST
 from shardfeed.storage.gcs_clients import google_client
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
 from tests.e2e.cloud import Cloud, build_args, comparable, digests, note_connections, records, tree
 from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import hooks
 from tests.promises.photos import photo
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
 
 NAMES = [
     "class.labels.txt",

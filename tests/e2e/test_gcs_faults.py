@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.naming import MANIFEST, is_shard
+from shardfeed.format.naming import MANIFEST, is_shard
 from tests.e2e.cloud import IN, OUT, Cloud, digests, few_parts, output, published, tree
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_requests import Kind, Request

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import naming
+from shardfeed.format import naming
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published, write_pid
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_requests import Request

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
+from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from tests.e2e.cloud import IN, OUT, Cloud, one_part
 from tests.fakes.gcs_requests import Request
 from tests.fakes.strict_gcs import StrictGCS
 from tests.promises import hooks
 from tests.promises.photos import photo
-from transforms.side_by_side import REQUESTS
 
 IMAGES, SHARDS, PARTS, THREADS = 400, 2, 40, 4
 

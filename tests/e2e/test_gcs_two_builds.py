@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.naming import MANIFEST
+from shardfeed.format.naming import MANIFEST
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_requests import Request

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.naming import MANIFEST
+from shardfeed.format.naming import MANIFEST
 from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
 from tests.e2e.conftest import Undisturbed
 from tests.fakes.gcs_objects import Refusal

@@ -20,7 +20,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
-from pipeline.processes import descendants
+from shardfeed.processes import descendants
 from tests.engines.worker import Worker
 
 START_SECONDS = 60.0  # a worker pool starts in 2 s on an idle machine

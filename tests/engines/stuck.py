@@ -17,7 +17,7 @@ from tests.pipeline.photos import command, environment
 # From the tenth image on a worker tells who it is, and waits for the gate.
 _HOOK = """
 import itertools
-from transforms import slices
+from shardfeed.transforms.encode import slices
 process, count = slices.process_image, itertools.count()
 def stuck(*args, **kwargs):
     if next(count) >= 10:

@@ -15,7 +15,7 @@ from tests.engines.worker import Worker, make_bare_worker
 from tests.promises import builds
 
 BUG = """
-from transforms import slices
+from shardfeed.transforms.encode import slices
 def broken(*args, **kwargs):
     raise ValueError("a bug")
 slices.process_image = broken
@@ -25,7 +25,7 @@ import PIL.Image
 PIL.__version__ = "12.1.1"
 """
 NOT_THE_FIRST = """
-from transforms import list_images
+from shardfeed.transforms.steps import list_images
 list_images.require_same = lambda launcher: None
 """
 DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")

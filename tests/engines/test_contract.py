@@ -20,8 +20,8 @@ from apache_beam.runners import common
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from apache_beam.runners.worker import sdk_worker
 
-from pipeline.engines import failure_text, prism
-from pipeline.engines.options import EngineOptions
+from shardfeed.pipeline.engines import failure_text, prism
+from shardfeed.pipeline.engines.options import EngineOptions
 from tests.packaging.sources import ROOT
 
 RUNNERS = "apache_beam.runners"
@@ -33,7 +33,7 @@ CLOUD_JOB = f"{RUNNERS}.dataflow.dataflow_runner", "DataflowPipelineResult"
 
 # Who uses it; module, class and method; the names of the parameters that we give or take.
 METHODS = [
-    ("beam_options", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
+    ("config/beam_flags", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
     ("engines/options", "apache_beam.options.pipeline_options", "PipelineOptions", "view_as", ("self", "cls")),
     ("engines/prism", PRISM, "PrismRunner", "default_job_server", ("self", "options")),
     ("engines/prism", PRISM, "PrismJobServer", "subprocess_cmd_and_endpoint", ("self",)),
@@ -42,13 +42,13 @@ METHODS = [
     ("engines/prism", *SERVER, "start_process", ("self",)),
     ("engines/prism", *SERVER, "stop", ("self",)),
     ("engines/run", *JOB, "cancel", ("self",)),
-    ("dataflow_submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
-    ("dataflow_submission", *CLIENT, "submit_job_description", ("self", "job")),
-    ("dataflow_job", *CLIENT, "list_messages", ("self", "job_id")),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsSingleton", "_side_input_data", ("self",)),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsIter", "_side_input_data", ("self",)),
+    ("dataflow/submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
+    ("dataflow/submission", *CLIENT, "submit_job_description", ("self", "job")),
+    ("dataflow/follow", *CLIENT, "list_messages", ("self", "job_id")),
+    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsSingleton", "_side_input_data", ("self",)),
+    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsIter", "_side_input_data", ("self",)),
     (
-        *("transforms/side_inputs", "apache_beam.pvalue", "SideInputData", "__init__"),
+        *("transforms/steps/side_inputs", "apache_beam.pvalue", "SideInputData", "__init__"),
         ("self", "access_pattern", "window_mapping_fn", "view_fn"),
     ),
 ]
@@ -60,17 +60,17 @@ ATTRIBUTES = [
     ("engines/run", *JOB, "__init__", "_job_id"),
     ("engines/first_sign", *JOB, "metrics", "_metrics"),  # the first counts are kept there
     ("engines/quiet", f"{RUNNERS}.worker.sdk_worker", "SdkHarness", "_execute", "print"),
-    ("dataflow_submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
-    ("dataflow_job", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
-    ("dataflow_job", *CLOUD_JOB, "__init__", "_job"),
-    ("dataflow_job", *CLOUD_JOB, "_get_job_state", "current_state"),
-    ("transforms/side_inputs", "apache_beam.pvalue", "AsSideInput", "__init__", "_window_mapping_fn"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
+    ("dataflow/follow", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
+    ("dataflow/follow", *CLOUD_JOB, "__init__", "_job"),
+    ("dataflow/follow", *CLOUD_JOB, "_get_job_state", "current_state"),
+    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsSideInput", "__init__", "_window_mapping_fn"),
 ]
 
 # Classes that we catch, make or call, of modules that Beam does not document.
 CLASSES = [
-    ("dataflow_submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
-    ("dataflow_submission", "apache_beam.utils.retry", "PermanentException"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
+    ("dataflow/submission", "apache_beam.utils.retry", "PermanentException"),
     ("engines/run", f"{RUNNERS}.portability.portable_runner", "PortableRunner"),
 ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import existing, launch
+from shardfeed.pipeline import already_built, run_build
 from tests.pipeline.photos import environment
 from tests.promises import builds
 from tests.promises.builder import Ended
@@ -28,7 +28,7 @@ def engine(request: pytest.FixtureRequest, prism_program: Path) -> tuple[str, ..
 def overlook_the_dataset() -> None:
     """The launcher looks before another build has published; the graph finds its dataset."""
     looks = iter([1])
-    put(launch, "find_existing", lambda config: None if next(looks, None) else existing.find_existing(config))
+    put(run_build, "find_existing", lambda config: None if next(looks, None) else already_built.find_existing(config))
 
 
 def said(ended: Ended, out: Path) -> tuple[int, str]:
@@ -63,7 +63,7 @@ def test_success(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
 TELLING_SLEEP = """
 import sys, types
 from apache_beam.utils import subprocess_server
-from pipeline import __main__
+from shardfeed import __main__
 subprocess_server.time = types.SimpleNamespace(sleep=lambda seconds: print("Beam waits", file=sys.stderr))
 sys.exit(__main__.main())
 """

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.engines.failures import explain_engine_failure
-from pipeline.engines.quiet import Said
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.engines.failures import explain_engine_failure
+from shardfeed.pipeline.engines.quiet import Said
 from shardfeed.storage import StorageError
 
 CONFIG = BuildConfig(

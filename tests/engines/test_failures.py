@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from apache_beam.version import __version__ as beam_version
 
-from pipeline.processes import descendants
+from shardfeed.processes import descendants
 from tests.e2e.cloud import IN, build_args, photo_server
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
@@ -67,7 +67,7 @@ def test_a_killed_prism_whose_worker_is_a_thread_of_the_launcher_is_said_in_one_
     photos = write_photos(tmp_path / "in", cat=300, dog=300)
     args = builds.build_args(photos, tmp_path / "out", *FLAGS, "--threads", "1")
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    program = [sys.executable, "-m", "pipeline", *args, *engine]
+    program = [sys.executable, "-m", "shardfeed", *args, *engine]
     with subprocess.Popen(
         program, cwd=builds.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as launcher:

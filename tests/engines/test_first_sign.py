@@ -15,7 +15,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
-from pipeline.engines.first_sign import has_begun
+from shardfeed.pipeline.engines.first_sign import has_begun
 from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
 from tests.engines.servers import Server
@@ -26,8 +26,8 @@ from tests.promises import builds
 # ``shardfeed`` that does not wait a minute.
 IMPATIENT = """
 import sys
-from pipeline import __main__
-from pipeline.engines import first_sign
+from shardfeed import __main__
+from shardfeed.pipeline.engines import first_sign
 first_sign.SECONDS = 0.5
 sys.exit(__main__.main())
 """

@@ -14,13 +14,13 @@ from tests.promises import builds, disk
 # Builds with one process of its own beside it, and does something at the first image.
 HOST = """
 import atexit, logging, os, signal, subprocess, sys, threading, time
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.launch import run_build
-from pipeline.processes import descendants
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.processes import descendants
 from shardfeed.errors import IncompleteError
 from shardfeed.storage import gcs_clients  # whose import sets a variable for Google's client
-from transforms import slices
+from shardfeed.transforms.encode import slices
 
 photos, out, does, *engine = sys.argv[1:]
 waiting = [sys.executable, "-c", "import signal; signal.pause()", "prism", "gs://sunbeam-photos/"]

@@ -15,7 +15,7 @@ import apache_beam
 import pytest
 from apache_beam.runners.worker import sdk_worker
 
-from pipeline.engines.quiet import MOST, Said, kept
+from shardfeed.pipeline.engines.quiet import MOST, Said, kept
 from tests.pipeline.photos import environment
 
 BEAM = logging.getLogger("apache_beam.runners.any")
@@ -177,7 +177,7 @@ def test_what_the_error_itself_says_is_not_shown_again(caplog: pytest.LogCapture
 BROKEN = """
 import logging, sys
 from apache_beam.runners.portability.fn_api_runner import fn_runner
-from pipeline import __main__
+from shardfeed import __main__
 def run(*_):
     logging.getLogger("apache_beam.runners").error("the reason")
     raise {error}

@@ -17,7 +17,7 @@ from tests.promises import builds, disk
 
 # The account of a worker: its process, that which started it, and where its code comes from.
 WITNESS = """
-from transforms import slices
+from shardfeed.transforms.encode import slices
 process = slices.process_image
 def witnessed(*args, **kwargs):
     with open({log!r}, "a") as log:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardfeed.checksums import crc32c
+from shardfeed.format.checksums import crc32c
 
 MAX_COMPOSE = 32
 MAX_NAME = 1024  # bytes of UTF-8

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.checksums import combine, combine_all, crc32c, crc32c_file, crc32c_path, to_hex
+from shardfeed.format.checksums import combine, combine_all, crc32c, crc32c_file, crc32c_path, to_hex
 
 
 @pytest.mark.parametrize(

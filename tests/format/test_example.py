@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.example import decode_example, encode_example
+from shardfeed.format.example import decode_example, encode_example
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOAT32 = st.floats(width=32)

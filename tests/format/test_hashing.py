@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.hashing import hash64, hash128, key_hash
+from shardfeed.format.hashing import hash64, hash128, key_hash
 
 GOLDEN = [
     ("key", 0, b"", 0xE7FD2186D17350E5E54C89196125F1E0),

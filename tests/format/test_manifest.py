@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed import naming
 from shardfeed.errors import DatasetError
-from shardfeed.manifest import (
+from shardfeed.format import naming
+from shardfeed.format.manifest import (
     MAX_BYTES,
     SCHEMA_VERSION,
     ImageInfo,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed import naming
+from shardfeed.format import naming
 
 SPLITS = st.from_regex(naming.SPLIT_NAME, fullmatch=True)
 NUMBERS = st.integers(0, 10**7)

@@ -9,8 +9,8 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardfeed.checksums import crc32c
-from shardfeed.tfrecord import MAX_RECORD_BYTES, OVERHEAD, RecordError, frame, mask, scan
+from shardfeed.format.checksums import crc32c
+from shardfeed.format.tfrecord import MAX_RECORD_BYTES, OVERHEAD, RecordError, frame, mask, scan
 
 RECORDS = [b"first", b"", b"the third record"]
 FILE = b"".join(map(frame, RECORDS))

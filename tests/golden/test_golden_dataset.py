@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import shardfeed
-from pipeline.cli import main
+from shardfeed.cli.main import main
+from shardfeed.transforms.elements import PartFile
+from shardfeed.transforms.options import ENCODER_REVISION
+from shardfeed.transforms.publish.composing import blocks_of
+from shardfeed.transforms.publish.packing import pack
 from tests.corpus import makers as m
 from tests.packaging.sources import ROOT
 from tests.transforms.images.golden import codecs
-from transforms.composing import blocks_of
-from transforms.elements import PartFile
-from transforms.options import ENCODER_REVISION
-from transforms.packing import pack
 
 HERE = Path(__file__).parent
 DATASET = HERE / "v1"
@@ -44,7 +44,9 @@ def write_photos(folder: Path) -> None:
 
 
 def build(folder: Path, out: Path, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("transforms.images.versions._versions", lambda: (("cykooz_resizer", "fixed"), ("zlib", "fixed")))
+    patch.setattr(
+        "shardfeed.transforms.images.versions._versions", lambda: (("cykooz_resizer", "fixed"), ("zlib", "fixed"))
+    )
     flags = ["--image_size", "8x12", "--image_format", "raw", "--num_shards", "3", "--threads", "1"]
     flags += ["--splits", "train=0.75,validation=0.25"]
     write_photos(folder)

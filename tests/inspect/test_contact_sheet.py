@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.contact_sheet import contact_sheet
 from shardfeed.errors import UsageError
-from shardfeed.manifest import ImageInfo
+from shardfeed.format.manifest import ImageInfo
+from shardfeed.inspection.contact_sheet import contact_sheet
 from tests.datasets import write_dataset
 from tests.verify.tiny import Tiny, columns, tiny
 
@@ -107,7 +107,7 @@ def test_classes_are_told_apart_whatever_the_font_can_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fonts: tuple[str, ...] | None, labels: tuple[str, str]
 ) -> None:
     if fonts is not None:
-        monkeypatch.setattr("shardfeed.contact_sheet._FONTS", fonts)
+        monkeypatch.setattr("shardfeed.inspection.contact_sheet._FONTS", fonts)
     rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 1 if fonts is None else 6)]
     rows[0]["label"], rows[2]["label"] = (label.encode() for label in labels)
     rows[1]["label"] = rows[0]["label"]

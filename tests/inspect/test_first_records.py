@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.dataset.first_records import StoredRecord, first_records
 from shardfeed.errors import DatasetError, UsageError
-from shardfeed.records import StoredRecord, first_records
 from tests.verify.damage import cut, flip, records
 from tests.verify.tiny import CLASSES, columns, tiny
 

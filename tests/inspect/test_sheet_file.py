@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import main
+from shardfeed.cli.main import main
 from tests.verify.tiny import tiny
 
 

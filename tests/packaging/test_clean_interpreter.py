@@ -57,4 +57,4 @@ def test_importing_the_plain_files_of_the_transforms_does_not_load_beam(tmp_path
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "no_such_command"])
 def test_the_command_answers_without_loading_anything_heavy(tmp_path: Path, argument: str) -> None:
-    assert heavy_after(f"from pipeline.cli import main; main([{argument!r}])", tmp_path) == []
+    assert heavy_after(f"from shardfeed.cli.main import main; main([{argument!r}])", tmp_path) == []

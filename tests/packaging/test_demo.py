@@ -23,8 +23,8 @@ def run(*arguments: str | Path) -> list[str]:
 def test_the_sample_photos_become_a_verified_dataset_and_a_picture_of_one_batch(tmp_path: Path) -> None:
     dataset, picture = tmp_path / "dataset", tmp_path / "batch.png"
     flags = ["--image_size", "224", "--num_shards", "4", "--splits", "train=0.8,validation=0.2"]
-    run("-m", "pipeline", "build", "--input", "examples/sample_photos", "--output", dataset, *flags)
-    run("-m", "pipeline", "verify", dataset, "--deep")
+    run("-m", "shardfeed", "build", "--input", "examples/sample_photos", "--output", dataset, *flags)
+    run("-m", "shardfeed", "verify", dataset, "--deep")
     said = run("examples/demo.py", dataset, picture)
     assert said[:4] == [
         "train: 153 images, shards: " + ", ".join(f"train-0000{i}-of-00004.tfrecord" for i in range(4)),

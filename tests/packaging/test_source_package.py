@@ -171,6 +171,31 @@ def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str
     assert run(worker, "-c", code, tmp_path).strip() == expected
 
 
+def test_one_name_is_installed(worker: Path) -> None:
+    """``pipeline`` and ``transforms`` belong to the users' own code."""
+    files = run(worker, "-c", "import importlib.metadata as m; print(*(str(f) for f in m.files('shardfeed')))").split()
+    tops = {Path(file).parts[0] for file in files if not file.startswith("..")}
+    assert {top for top in tops if not top.endswith((".dist-info", ".pth"))} == {"shardfeed"}
+    assert {"shardfeed/pipeline/local.py", "shardfeed/transforms/steps/commit.py", "shardfeed/py.typed"} <= set(files)
+
+
+@pytest.mark.parametrize("how", ["program", "module"])
+def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: Path, tmp_path: Path, how: str) -> None:
+    write_photos(tmp_path / "photos", cat=3, dog=3)
+    for name in ("pipeline", "transforms", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the user\\'s own code was run')\n")
+    for name in ("cli.py", "errors.py", "steps.py", "utils.py"):
+        (tmp_path / name).write_text("raise SystemExit('the user\\'s own code was run')\n")
+    program = [worker.with_name("shardfeed")] if how == "program" else [worker, "-m", "shardfeed"]
+    command = [*program, "build", "--input", "photos", "--output", "out", "--image_size", "8"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**CLEAN, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert info(tmp_path / "out").splits["train"].num_records == 6
+
+
 def test_a_build_needs_no_extra(worker: Path, tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", cat=3, dog=3)
     command = [worker.with_name("shardfeed"), "build", "--input", photos, "--output", "out", "--image_size", "8"]

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pipeline import __main__, local
-from transforms import slices
+from shardfeed import __main__
+from shardfeed.pipeline import local
+from shardfeed.transforms.encode import slices
 
 FREE = 5  # images before the gate
 

@@ -35,7 +35,7 @@ def write_photos(root: Path, **counts: int) -> Path:
 
 def command(*args: str | os.PathLike[str]) -> list[str]:
     """The command line of ``shardfeed`` in a process of its own."""
-    return [sys.executable, "-m", "pipeline", *map(os.fspath, args)]
+    return [sys.executable, "-m", "shardfeed", *map(os.fspath, args)]
 
 
 def environment(**changes: str) -> dict[str, str]:

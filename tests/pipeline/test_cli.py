@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import cli
 from shardfeed._version import __version__
-from shardfeed.manifest import parse_manifest
+from shardfeed.cli import main
+from shardfeed.format.manifest import parse_manifest
+from shardfeed.transforms.images.rejects import Reason
 from tests.datasets import write_dataset
 from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
-from transforms.images.rejects import Reason
 
 BUILD_FLAGS = {
     "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
@@ -43,7 +43,7 @@ def photos(tmp_path: Path) -> Path:
 def _run(*args: object) -> int:
     """The exit code, also where argparse leaves by itself."""
     try:
-        return cli.main([str(arg) for arg in args])
+        return main.main([str(arg) for arg in args])
     except SystemExit as leaving:
         assert isinstance(leaving.code, int)
         return leaving.code
@@ -54,8 +54,8 @@ def _unquoted(text: str) -> str:
     return text.replace("'", "")
 
 
-def _subparsers() -> dict[str, argparse.ArgumentParser]:
-    (action,) = [a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction)]
+def _subparsers(command: str | None = None) -> dict[str, argparse.ArgumentParser]:
+    (action,) = [a for a in main._parser(command)._actions if isinstance(a, argparse._SubParsersAction)]
     return dict(action.choices)
 
 
@@ -70,14 +70,14 @@ def test_help_lists_exactly_the_flags_of_a_command(command: str, capsys: pytest.
     shown = capsys.readouterr().out
     options = shown.partition("options:")[2].partition("examples:")[0]
     assert set(re.findall(r"^  (--?\w+)", options, re.M)) - {"-h"} == COMMANDS[command]
-    assert {flag for action in _subparsers()[command]._actions for flag in action.option_strings} == COMMANDS[
+    assert {flag for action in _subparsers(command)[command]._actions for flag in action.option_strings} == COMMANDS[
         command
     ] | {"-h", "--help"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_flag_has_a_help_text(command: str) -> None:
-    assert [action.dest for action in _subparsers()[command]._actions if not action.help] == []
+    assert [action.dest for action in _subparsers(command)[command]._actions if not action.help] == []
 
 
 @pytest.mark.parametrize("command", ["report", "export", "repair", "metadata", "Build", "bui"])
@@ -210,7 +210,7 @@ def test_flags_may_be_spelled_with_hyphens_and_beams_are_passed_on(
 
 
 def test_underscores_and_hyphens_in_values_stay() -> None:
-    assert cli._underscored(["--class-list", "my-file", "--input=a-b_c--d", "-n", "--", "--a-b=c-d=e"]) == [
+    assert main._underscored(["--class-list", "my-file", "--input=a-b_c--d", "-n", "--", "--a-b=c-d=e"]) == [
         *("--class_list", "my-file", "--input=a-b_c--d", "-n", "--", "--a_b=c-d=e")
     ]
 

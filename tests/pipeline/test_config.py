@@ -10,20 +10,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import (
-    BuildConfig,
-    parse_bytes,
-    parse_colour,
-    parse_image_size,
-    parse_num_shards,
-    read_class_list,
-)
-from pipeline.engine import Engine
+from shardfeed.arguments import parse_image_size
 from shardfeed.errors import UsageError
-from transforms.committing import class_line
-from transforms.images.options import ImageOptions
-from transforms.input_roots import InputRoot
-from transforms.options import BuildOptions
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.config.values import parse_bytes, parse_colour, parse_num_shards, read_class_list
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.publish.manifest_commit import class_line
 
 
 def _config(**changes: Any) -> BuildConfig:
@@ -324,7 +319,7 @@ def test_a_name_of_a_class_list_is_not_compared_with_each_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "classes.txt").write_text("".join(f"n{i:04}\n" for i in range(1_000)))
-    monkeypatch.setattr("pipeline.config._unescaped", lambda line, _path: _Counted(line))
+    monkeypatch.setattr("shardfeed.pipeline.config.build_config._unescaped", lambda line, _path: _Counted(line))
 
     assert len(read_class_list(str(tmp_path / "classes.txt"))) == 1_000
     assert _Counted.compared <= 10_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.engine import Engine
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.engine import Engine
 
 DATAFLOW = ("--project=my-project", "--region", "us-central1", "--temp_location=gs://bucket/tmp")
 ELSEWHERE = ("--job_endpoint", "host:1")

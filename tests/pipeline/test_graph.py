@@ -14,15 +14,15 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipeline.config import BuildConfig
-from pipeline.graph import build
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.graph import build
 from shardfeed.storage.base import Stat
-from transforms import types
-from transforms.assign_parts import AssignParts
-from transforms.committing import RunRecord
-from transforms.elements import Element, ImageRef, Plan, RefBatch, SplitPlan, pack_ref, unpack_refs
-from transforms.listing import BATCH_REFS
-from transforms.run_state import Run
+from shardfeed.transforms.elements import Element, ImageRef, Plan, RefBatch, SplitPlan, pack_ref, unpack_refs
+from shardfeed.transforms.inputs.listing import BATCH_REFS
+from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps import coders
+from shardfeed.transforms.steps.assign_parts import AssignParts
 
 Proto = beam_runner_api_pb2.Pipeline
 
@@ -39,7 +39,7 @@ PRIMITIVES = {
     "ListCoder",
     "GlobalWindowCoder",
 }
-OURS = {name for name in vars(types) if name.endswith("Coder") and not name.startswith("_")}
+OURS = {name for name in vars(coders) if name.endswith("Coder") and not name.startswith("_")}
 
 # Where Beam itself puts a coder of its own choice; everything else is ours.
 BEAMS = {
@@ -224,5 +224,5 @@ def test_a_coder_gives_back_what_it_was_given(proto: Proto) -> None:
 
     assert coder.decode(coder.encode(batch)) == batch
     assert coder.is_deterministic()
-    assert coder == types.RefBatchCoder()
-    assert coder != types.PlanCoder()
+    assert coder == coders.RefBatchCoder()
+    assert coder != coders.PlanCoder()

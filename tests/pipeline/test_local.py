@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from pipeline import local
-from pipeline.config import BuildConfig
-from pipeline.launch import run_build
-from pipeline.summary import Summary
+from shardfeed.pipeline import local
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.report.summary import Summary
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 from tests.promises import builds, disk
 from tests.promises.photos import make_photos
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 
@@ -37,7 +37,7 @@ def calls_of(path: Path) -> set[str]:
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("transforms.")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shardfeed.transforms.")
         for alias in node.names
     }
     annotations = {id(name) for node in ast.walk(tree) for part in _annotations(node) for name in ast.walk(part)}
@@ -55,7 +55,7 @@ def _annotations(node: ast.AST) -> list[ast.AST]:
 
 def test_both_drivers_call_the_same_decisions() -> None:
     folder = builds.ROOT / "transforms"
-    steps = set().union(*(calls_of(folder / f"{name}.py") for name in _STEPS.split()))
+    steps = set().union(*(calls_of(folder / "steps" / f"{name}.py") for name in _STEPS.split()))
     here = calls_of(builds.ROOT / "pipeline" / "local.py")
     assert len(here - _TRANSPORT) > 20
     assert here - _TRANSPORT == steps - _TRANSPORT
@@ -64,7 +64,7 @@ def test_both_drivers_call_the_same_decisions() -> None:
 def test_a_build_from_folder_to_folder_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos")
     code = (
-        "import sys; from pipeline.cli import main; code = main(sys.argv[1:]); "
+        "import sys; from shardfeed.cli.main import main; code = main(sys.argv[1:]); "
         "print(sorted(sys.modules)); sys.exit(code)"
     )
     ran = subprocess.run(
@@ -122,12 +122,12 @@ def test_a_build_that_joins_another_begins_with_other_parts(tmp_path: Path, monk
 
 HOST = """
 import os, signal, sys, threading, time
-from pipeline import local
-from pipeline.config import BuildConfig
-from pipeline.launch import run_build
+from shardfeed.pipeline import local
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.run_build import run_build
 from tests.promises import hooks
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 
 hooks.processes(1)
 hooks.signal_at_image(5, signal.SIGINT)

@@ -11,7 +11,7 @@ from tests.packaging.sources import ROOT
 END = """
 import atexit, gc, sys
 atexit.register(lambda: print(gc.get_freeze_count()))
-from pipeline.__main__ import main
+from shardfeed.__main__ import main
 sys.argv = ["shardfeed", *sys.argv[1:]]
 sys.exit(main())
 """

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import shardfeed as reader
-from pipeline import launch
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.summary import Summary
 from shardfeed.errors import IncompleteError
+from shardfeed.pipeline import run_build
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.report.summary import Summary
+from shardfeed.transforms.options import BuildOptions
 from tests.pipeline.photos import shardfeed, write_photos
-from transforms.options import BuildOptions
 
 ENGINE = Engine("PortableRunner", ("--job_endpoint", "host:1"))  # any that does not encode in this process
 
@@ -42,8 +42,8 @@ def test_the_launcher_finds_the_manifest_instead(config: BuildConfig, monkeypatc
     def build() -> None:
         assert shardfeed("build", "--input", config.inputs[0], "--output", config.output).returncode == 0
 
-    monkeypatch.setattr(launch, "_run_graph", _failing_engine(build))
-    summary = launch.run_build(config)
+    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(build))
+    summary = run_build.run_build(config)
     assert isinstance(summary, Summary)
     assert summary.manifest == reader.info(config.output).manifest
     assert summary.kept is None
@@ -55,12 +55,12 @@ def test_another_dataset_there_is_not_taken_for_this_one(config: BuildConfig, mo
         other = ("--seed", "1", "--input", config.inputs[0], "--output", config.output)
         assert shardfeed("build", *other).returncode == 0
 
-    monkeypatch.setattr(launch, "_run_graph", _failing_engine(build))
+    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(build))
     with pytest.raises(IncompleteError, match="the engine gave up: the engine's own words"):
-        launch.run_build(config)
+        run_build.run_build(config)
 
 
 def test_without_a_dataset_the_engine_s_words_are_shown(config: BuildConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_run_graph", _failing_engine(lambda: None))
+    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(lambda: None))
     with pytest.raises(IncompleteError, match="the engine gave up: the engine's own words"):
-        launch.run_build(config)
+        run_build.run_build(config)

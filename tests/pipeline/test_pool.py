@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import local
-from pipeline.pool import pool
+from shardfeed.pipeline import local
+from shardfeed.pipeline.pool import pool
+from shardfeed.transforms.elements import pack_ref
+from shardfeed.transforms.encode.part_encoder import EncoderSettings
 from tests.promises import builds, disk, hooks
 from tests.promises.photos import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
-from transforms.elements import pack_ref
-from transforms.encoding import EncoderSettings
 
 ONE = partial(hooks.processes, 1)
 LOST = "a process that encodes beside this one ended with code"
@@ -125,17 +125,17 @@ def start(fd: int) -> subprocess.Popen[bytes]:
 
 
 def test_a_process_is_told_neither_to_list_nor_to_plan_nor_to_claim() -> None:
-    code = "import sys, pipeline.pool.worker; print(*sys.modules)"
+    code = "import sys, shardfeed.pipeline.pool.worker; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=builds.ROOT, capture_output=True, text=True, check=True)
     forbidden = {
-        "transforms.listing",
-        "transforms.plan",
-        "transforms.claim",
-        "transforms.committing",
-        "pipeline.launch",
+        "shardfeed.transforms.inputs.listing",
+        "shardfeed.transforms.planning.plan",
+        "shardfeed.transforms.output.claim",
+        "shardfeed.transforms.publish.manifest_commit",
+        "shardfeed.pipeline.run_build",
     }
     assert forbidden.isdisjoint(ran.stdout.split())
-    assert "transforms.encoding" in ran.stdout.split()
+    assert "shardfeed.transforms.encode.part_encoder" in ran.stdout.split()
 
 
 def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
     script = tmp_path / "bin" / "shardfeed"  # as pip makes it
     script.parent.mkdir()
     script.write_text(
-        "import sys; from pipeline import cli, local; local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
-        "sys.exit(cli.main())"
+        "import sys; from shardfeed import __main__; from shardfeed.pipeline import local; "
+        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; sys.exit(__main__.main())"
     )
     before = sorted(photos.rglob("*"))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from pipeline.processes import descendants
+from shardfeed.processes import descendants
 
 
 def test_a_child_is_found_while_threads_end() -> None:

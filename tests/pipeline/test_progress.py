@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from pipeline import progress
-from pipeline.progress import ProgressLine, duration, human_bytes, progress_text
-from transforms.run_state import Run
+from shardfeed.pipeline.report import progress
+from shardfeed.pipeline.report.progress import ProgressLine, duration, human_bytes, progress_text
+from shardfeed.transforms.run.state import Run
 
 
 @pytest.mark.parametrize(

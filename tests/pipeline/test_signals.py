@@ -29,7 +29,7 @@ def ran(program: str, *args: object) -> tuple[int, str, str]:
 # The main thread blocks the signal, so that another thread receives it: what chance decides elsewhere.
 WAITING = """
 import os, signal, sys, threading, time
-from pipeline import signals
+from shardfeed import signals
 
 number, stop, done = int(sys.argv[1]), threading.Event(), threading.Event()
 
@@ -63,7 +63,7 @@ def test_the_first_signal_is_taken_while_the_main_thread_waits_and_does_not_inte
 
 ASKING = """
 import os, signal, sys, threading
-from pipeline import signals
+from shardfeed import signals
 signals.install("build")
 asked = threading.Event()
 def ask():
@@ -92,7 +92,7 @@ def test_a_second_signal_leaves_while_the_first_one_s_action_still_waits(
 # The main thread meets an error of what the action does, before the action has said why.
 CANCELLING = """
 import signal, threading, time
-from pipeline import signals
+from shardfeed import signals
 signals.install("build")
 cancelled = threading.Event()
 def cancel():
@@ -118,7 +118,7 @@ def test_an_action_that_only_returns_lets_the_main_thread_go_on() -> None:
 
 PHASES = """
 import signal, threading
-from pipeline import signals
+from shardfeed import signals
 signals.install("build")
 heard = threading.Event()
 def outer():
@@ -145,7 +145,7 @@ def test_a_second_signal_after_all_phases_leaves_too() -> None:
 
 IN_A_HOST = """
 import signal, threading
-from pipeline import signals
+from shardfeed import signals
 from shardfeed.errors import IncompleteError
 try:
     with signals.on_stop(lambda: print("called")):
@@ -169,7 +169,8 @@ TREE = "import signal, subprocess, sys; subprocess.Popen([sys.executable, '-c', 
 LEAVING = """
 import os, subprocess, sys, time
 from pathlib import Path
-from pipeline import processes, signals
+from shardfeed import processes
+from shardfeed import signals
 tree, last = sys.argv[1:]
 def start(*names):
     for name in names:
@@ -223,7 +224,7 @@ def test_leaving_ends_what_the_command_has_started_whatever_it_is_called_and_not
 
 FORKING = """
 import os, signal, sys
-from pipeline import signals
+from shardfeed import signals
 from shardfeed.errors import IncompleteError
 signals.install("benchmark")
 child = os.fork()

@@ -14,7 +14,7 @@ from tests.pipeline.photos import environment, write_photos
 # ``shardfeed``, which a signal meets among what Beam and others have registered for the interpreter's end.
 AT_THE_END = """
 import atexit, signal, sys
-from pipeline import __main__
+from shardfeed import __main__
 atexit.register(signal.raise_signal, {number})
 sys.exit(__main__.main())
 """
@@ -22,7 +22,7 @@ sys.exit(__main__.main())
 # ``shardfeed``, of which a thread still waits when the command has ended, as for a bucket that does not answer.
 WITH_A_THREAD = """
 import sys, threading
-from pipeline import __main__
+from shardfeed import __main__
 threading.Thread(target=threading.Event().wait).start()
 try:
     sys.exit(__main__.main())
@@ -91,7 +91,8 @@ def test_a_signal_ends_what_still_waits_when_a_command_has_ended(
 # ``shardfeed`` with a command ``status`` of ours, beside a thread that waits.
 OTHER_STATUS = """
 import sys, threading
-from pipeline import __main__, cli
+from shardfeed import __main__
+from shardfeed.cli import main as cli
 def status(args, rest):
     {does}
 cli._status = status

@@ -30,11 +30,12 @@ sys.meta_path.insert(0, Finder)
 # ``shardfeed``, which waits for ever in the look at what the output holds.
 AT_THE_OUTPUT = """
 import sys, threading
-from pipeline import existing, __main__
+from shardfeed import __main__
+from shardfeed.pipeline import already_built
 def gate(*args):
     print("at the gate", flush=True)
     threading.Event().wait()
-existing.check_folder = gate
+already_built.check_folder = gate
 sys.exit(__main__.main())
 """
 
@@ -64,7 +65,7 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 
 @signals
-@pytest.mark.parametrize("module", ["pipeline.cli", "pipeline.flags", "shardfeed.errors"])
+@pytest.mark.parametrize("module", ["shardfeed.cli.main", "shardfeed.pipeline.cli.flags", "shardfeed.errors"])
 def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_later(
     tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
 ) -> None:
@@ -76,7 +77,7 @@ def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_late
     ("args", "what"), [(("verify", "/no/such"), "verify"), (("--version",), "the command"), ((), "the command")]
 )
 def test_the_line_names_the_command(tmp_path: Path, args: tuple[str, ...], what: str) -> None:
-    ended = _interrupted(tmp_path, "pipeline.cli", signal.SIGINT, *args)
+    ended = _interrupted(tmp_path, "shardfeed.cli.main", signal.SIGINT, *args)
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED.replace("build", what))
 
 
@@ -112,8 +113,9 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
     build: tuple[str, ...], number: signal.Signals
 ) -> None:
     ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
-    raised = f"existing.check_folder = lambda folder: signal.raise_signal({int(number)})"
-    program = f"{ignored}\nfrom pipeline import existing, __main__\n{raised}\nraise SystemExit(__main__.main())"
+    raised = f"already_built.check_folder = lambda folder: signal.raise_signal({int(number)})"
+    imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built"
+    program = f"{ignored}\n{imports}\n{raised}\nraise SystemExit(__main__.main())"
     ended = subprocess.run(
         [sys.executable, "-c", program, *build], capture_output=True, text=True, env=environment(), check=False
     )

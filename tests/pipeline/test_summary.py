@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.summary import Summary
-from shardfeed.manifest import ImageInfo, Manifest, Shard, Split
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, Split
+from shardfeed.pipeline.report.summary import Summary
 
 MANIFEST = Manifest(
     fingerprint="f" * 32,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cloud_cost import about_machine, about_threads, cloud_cost
+from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cost
 
 DOCS = Path(__file__).parents[2] / "docs" / "dataflow.md"
 

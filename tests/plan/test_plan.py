@@ -16,21 +16,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import plan_notes
-from pipeline.cli import main
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.launch import run_build
-from pipeline.plan_command import plan_build
 from shardfeed import info
+from shardfeed.cli.main import main
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.plan import notes
+from shardfeed.pipeline.plan.command import plan_build
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.transforms.elements import RefBatch
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.inputs.listing import list_all
+from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.publish.verdict import RejectLimit
 from tests.pipeline.photos import REPOSITORY, photo, write_photos
-from transforms.elements import RefBatch
-from transforms.images.options import ImageOptions
-from transforms.input_roots import InputRoot
-from transforms.listing import list_all
-from transforms.options import BuildOptions
-from transforms.reconciling import RejectLimit
 
 PHOTOS = REPOSITORY / "examples" / "sample_photos"
 NINE_TO_ONE = "train=0.9,validation=0.1"
@@ -159,8 +159,8 @@ def test_a_listing_ends_where_it_is_longer_than_the_caller_waits_for(
             listed += 1
             yield batch
 
-    monkeypatch.setattr("transforms.listing.BATCH_REFS", 1)
-    monkeypatch.setattr("pipeline.plan_command.list_all", noted)
+    monkeypatch.setattr("shardfeed.transforms.inputs.listing.BATCH_REFS", 1)
+    monkeypatch.setattr("shardfeed.pipeline.plan.command.list_all", noted)
     flags = ("plan", "--input", str(photos), "--output", str(tmp_path / "out"), "--list_at_most")
     assert main([*flags, "4"]) == 0
     assert listed == 6  # the first batch is of files beside the class folders
@@ -189,8 +189,8 @@ def test_more_shards_than_parts_that_hold_an_image_are_not_promised(tmp_path: Pa
 
 
 def test_when_time_is_up_one_of_each_stratum_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.sample.LEAST_IMAGES", 0)
-    monkeypatch.setattr("pipeline.sample.SAMPLE_SECONDS", -1.0)
+    monkeypatch.setattr("shardfeed.pipeline.plan.sample.LEAST_IMAGES", 0)
+    monkeypatch.setattr("shardfeed.pipeline.plan.sample.SAMPLE_SECONDS", -1.0)
     photos = _flat(write_photos(tmp_path / "photos", cat=5), 7)
     (photos / "cat" / "empty.png").touch()
     forecast = plan_build(BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out")))
@@ -369,7 +369,7 @@ import importlib.util, sys
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "apache_beam" else find(name, *more)
 sys.modules["apache_beam"] = None
-from pipeline.cli import main
+from shardfeed.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -407,13 +407,13 @@ def test_a_build_that_does_not_fit_into_this_machines_memory_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = BuildConfig((str(write_photos(tmp_path / "photos", cat=5)),), str(tmp_path / "out"))
-    monkeypatch.setattr(plan_notes, "memory", lambda: 200_001_000)  # five images at 200 bytes each fit
+    monkeypatch.setattr(notes, "memory", lambda: 200_001_000)  # five images at 200 bytes each fit
     assert plan_build(config).notes == []
-    monkeypatch.setattr(plan_notes, "memory", lambda: 200_000_999)
+    monkeypatch.setattr(notes, "memory", lambda: 200_000_999)
     assert plan_build(config).notes == [
         "a build on this machine would need about 200.0 MB of memory for 5 images, and it may use 200.0 MB. Use an engine whose "
         "workers share the listing: run_dataflow.sh, or another --runner (docs/engines.md)"
     ]
     assert plan_build(replace(config, engine=Engine("DirectRunner"))).notes == []
-    monkeypatch.setattr(plan_notes, "memory", lambda: None)  # not known
+    monkeypatch.setattr(notes, "memory", lambda: None)  # not known
     assert plan_build(config).notes == []

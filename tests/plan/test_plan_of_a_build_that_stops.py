@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
-from pipeline import local, plan_command
-from pipeline.cli import main
-from pipeline.config import BuildConfig
-from pipeline.launch import run_build
-from pipeline.plan_command import plan_build
-from pipeline.sample import Calibration
-from shardfeed import naming
+from shardfeed.cli.main import main
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError
+from shardfeed.format import naming
+from shardfeed.pipeline import local
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.plan import command
+from shardfeed.pipeline.plan.command import plan_build
+from shardfeed.pipeline.plan.sample import Calibration
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import DISCARDING
+from shardfeed.transforms.publish.verdict import RejectLimit, parse_limit
 from tests.pipeline.photos import photo, write_photos
-from transforms.claim import DISCARDING
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.reconciling import RejectLimit, parse_limit
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 ALL = parse_limit("100%")
@@ -256,13 +257,13 @@ def test_an_image_that_changes_while_it_is_read_is_not_given_up(
     """As one that is still being copied."""
     photos = write_photos(tmp_path / "photos", cat=6, dog=1)
     config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL)
-    calibrate = plan_command.calibrate
+    calibrate = command.calibrate
 
     def copied(*args: Any) -> Calibration:
         os.utime(photos / "dog" / "000.jpg")
         return calibrate(*args)
 
-    monkeypatch.setattr(plan_command, "calibrate", copied)
+    monkeypatch.setattr(command, "calibrate", copied)
     forecast = plan_build(config)
     assert (forecast.rejected, forecast.notes, forecast.code) == ({"CHANGED": 1}, [], 0)
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.config import BuildConfig
-from pipeline.engine import Engine
-from pipeline.launch import run_build
-from pipeline.plan_command import plan_build
-from pipeline.status_command import status_of
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.plan.command import plan_build
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.pipeline.status.command import status_of
 from shardfeed.storage import retry
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 from tests.fakes.strict_gcs import StrictGCS
 from tests.pipeline.photos import photo
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 CONFIG = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", options=OPTIONS, threads=2)

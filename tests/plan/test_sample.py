@@ -9,10 +9,19 @@ from statistics import fmean
 
 import pytest
 
-from pipeline.sample import Chosen, Outcome, Sampler, SplitSample, Stratum, StratumSample, allot, conclude
-from shardfeed.hashing import hash64
+from shardfeed.format.hashing import hash64
+from shardfeed.pipeline.plan.sample import (
+    Chosen,
+    Outcome,
+    Sampler,
+    SplitSample,
+    Stratum,
+    StratumSample,
+    allot,
+    conclude,
+)
 from shardfeed.storage.base import Stat
-from transforms.elements import ImageRef, RefBatch, pack_ref
+from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref
 
 KEYS = [b"cat/%d.jpg" % number for number in range(300)]
 

@@ -10,6 +10,7 @@ The socket speaks pickles of our own making, from this user's own tests: a ``Req
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import functools
 import gc
@@ -25,6 +26,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder listens
 
 
@@ -116,13 +118,14 @@ def _become(request: Request, out: int, err: int) -> None:
     code = 1
     try:
         os.setsid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a build that waits for another ends with the tests
         os.dup2(out, 1)
         os.dup2(err, 2)
         faulthandler.register(signal.SIGUSR1, err)
         os.environ.update(request.env)
         tempfile.tempdir = None  # asked again of the environment
-        from pipeline import signals
-        from pipeline.cli import main
+        from shardfeed import signals
+        from shardfeed.cli.main import main
 
         signals.install("build")  # as the program does
         for hook in request.hooks:
@@ -146,7 +149,9 @@ def _preload() -> None:
     from PIL import Image
 
     import tests.promises.steps  # noqa: F401
-    from pipeline import cli, graph, launch, local, progress, signals  # noqa: F401
+    from shardfeed import signals  # noqa: F401
+    from shardfeed.pipeline import local
+    from shardfeed.pipeline.report import progress
 
     Image.init()
     local.MOST_PROCESSES = 0  # they are programs of their own: no hook reaches them (see ``hooks.processes``)

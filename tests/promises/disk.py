@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shardfeed.example import decode_example
+from shardfeed.format.example import decode_example
 
 
 def files(out: Path) -> list[str]:

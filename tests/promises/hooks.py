@@ -32,8 +32,8 @@ def put(owner: object, name: str, value: object) -> None:
 
 def put_in_both_drivers(name: str, value: object) -> None:
     """Puts ``value`` in place of a plain function where the local build and the graph's steps look it up."""
-    from pipeline import local
-    from transforms import commit, compose_shards
+    from shardfeed.pipeline import local
+    from shardfeed.transforms.steps import commit, compose_shards
 
     for module in (local, commit, compose_shards):
         if name in vars(module):
@@ -64,7 +64,7 @@ def run_other(other: Request, answer: Path) -> None:
 
 def _before_images(act: Callable[[int], None]) -> None:
     """Calls ``act(number)`` in the pool's threads before an image is decoded."""
-    from transforms import slices
+    from shardfeed.transforms.encode import slices
 
     process, count = vars(slices)["process_image"], iter(range(1 << 30))
 
@@ -106,7 +106,7 @@ def signal_at_image(number: int, what: signal.Signals) -> None:
 
     The image waits for what the signal does.
     """
-    from pipeline import signals
+    from shardfeed import signals
 
     stops, taken = signals.after_images_in_hand, threading.Event()
 
@@ -160,7 +160,7 @@ def kill_at_publishing() -> None:
 
 def before_manifest(act: Callable[[], object]) -> None:
     """Something happens when everything is composed and the build stands before the step that publishes the manifest."""
-    from transforms import claim
+    from shardfeed.transforms.output import claim
 
     def acting(*args: Any) -> None:
         act()
@@ -178,28 +178,28 @@ def kill_between_two_manifests() -> None:
 
 def parts_a_shard(count: int) -> None:
     """Fewer parts than the product makes, where a test kills at every one of them."""
-    from transforms import plan
+    from shardfeed.transforms.planning import plan
 
     put(plan, "PARTS_A_SHARD", count)
 
 
 def one_image_a_slice() -> None:
     """Every image is a slice of its own, so that as many are decoded at a time as there are threads."""
-    from transforms import slices
+    from shardfeed.transforms.encode import slices
 
     put(slices, "_SLICE_IMAGES", (1, 1))
 
 
 def spool_to_disk() -> None:
     """Parts go to temporary files at once, as parts of more than 64 MB do."""
-    from transforms import encoding
+    from shardfeed.transforms.encode import part_encoder
 
-    put(encoding, "MEMORY_PART", 1)
+    put(part_encoder, "MEMORY_PART", 1)
 
 
 def rejects_a_file(lines: int) -> None:
     """Rejects files of so many lines."""
-    from transforms import rejects_files
+    from shardfeed.transforms.publish import rejects_files
 
     put(rejects_files, "LINES_A_FILE", lines)
 
@@ -242,10 +242,10 @@ def fill_disk(most: int) -> None:
 
 def skip_build() -> None:
     """The driver does nothing and reports success."""
-    from pipeline import launch
+    from shardfeed.pipeline import run_build
 
-    put(launch, "build_here", lambda *_: None)
-    put(launch, "_run_graph", lambda *_: None)
+    put(run_build, "build_here", lambda *_: None)
+    put(run_build, "_run_graph", lambda *_: None)
 
 
 # ---- listings
@@ -253,7 +253,7 @@ def skip_build() -> None:
 
 def processes(count: int) -> None:
     """A pool of so many processes, however few images there are."""
-    from pipeline import local
+    from shardfeed.pipeline import local
 
     put(local, "MOST_PROCESSES", count)
     put(local, "IMAGES_PER_PROCESS", 1)
@@ -262,14 +262,14 @@ def processes(count: int) -> None:
 
 def join_halfway() -> None:
     """A local build that joins another begins with the part in the middle; otherwise its random run id chooses the part."""
-    from pipeline import local
+    from shardfeed.pipeline import local
 
     put(local, "hash64", lambda *_: 1 << 63)
 
 
 def at_part_of_process(number: int, act: Callable[[int], None]) -> None:
     """Something happens to a process of the pool (by its process id) when it is given its part of this number."""
-    from pipeline.pool import pool
+    from shardfeed.pipeline.pool import pool
 
     begin, count = pool._Process.begin, iter(range(1 << 30))
 
@@ -289,14 +289,14 @@ def interpreter(path: str) -> None:
 
 def broken_processes() -> None:
     """Processes of the pool end as soon as they are started."""
-    from pipeline.pool import pool
+    from shardfeed.pipeline.pool import pool
 
     put(pool, "_BOOT", "raise SystemExit('no such module')")
 
 
 def batches_of(refs: int) -> None:
     """Batches of so many references."""
-    from transforms import listing
+    from shardfeed.transforms.inputs import listing
 
     put(listing, "BATCH_REFS", refs)
 
@@ -317,16 +317,16 @@ def reorder_listing(seed: int | None) -> None:
 
 def before_encoding(act: Callable[[], object]) -> None:
     """Something happens to the input between its listing and its reading."""
-    from transforms import encoding
+    from shardfeed.transforms.encode import part_encoder
 
-    begin, once = encoding.PartEncoder.begin, iter([act])
+    begin, once = part_encoder.PartEncoder.begin, iter([act])
 
     def acting(self: Any, *args: Any) -> Any:
         for call in once:
             call()
         return begin(self, *args)
 
-    put(encoding.PartEncoder, "begin", acting)
+    put(part_encoder.PartEncoder, "begin", acting)
 
 
 # ---- mutations: a build that loses or doubles something
@@ -334,8 +334,8 @@ def before_encoding(act: Callable[[], object]) -> None:
 
 def lose_part() -> None:
     """A finished part never reaches the next step, whoever finished it."""
-    from pipeline import local
-    from transforms import encoding
+    from shardfeed.pipeline import local
+    from shardfeed.transforms.encode import part_encoder
 
     lost: list[tuple[str, int]] = []
 
@@ -349,13 +349,17 @@ def lose_part() -> None:
 
         return lose
 
-    for owner, name in ((encoding.PartEncoder, "submit"), (encoding.PartEncoder, "flush"), (local, "make_parts")):
+    for owner, name in (
+        (part_encoder.PartEncoder, "submit"),
+        (part_encoder.PartEncoder, "flush"),
+        (local, "make_parts"),
+    ):
         put(owner, name, losing(getattr(owner, name)))
 
 
 def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
     """One image is dropped without a word, another is written twice; an empty key is no image."""
-    from transforms import slices
+    from shardfeed.transforms.encode import slices
 
     encode = slices.SliceEncoder._encode_one
 
@@ -370,7 +374,7 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
 
 def lose_rejects() -> None:
     """Images that cannot be used are dropped instead of being written down."""
-    from transforms import slices
+    from shardfeed.transforms.encode import slices
 
     add = slices.SliceEncoder._add
 

@@ -10,8 +10,8 @@ from signal import SIGKILL
 import pytest
 
 import shardfeed
-from shardfeed import naming
 from shardfeed.errors import DatasetError
+from shardfeed.format import naming
 from tests.promises import builds, disk, hooks
 from tests.promises.killed import KilledBuilds
 from tests.promises.photos import make_photos

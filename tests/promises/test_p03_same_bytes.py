@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 from tests.promises import builds, disk, hooks
 from tests.promises.photos import make_photos, photo, write
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
 
 _FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "3", "--max_rejected", "5")
 
@@ -111,7 +111,7 @@ def test_what_a_build_killed_between_two_runs_of_a_bundle_leaves_is_swept_by_the
 def test_a_fresh_interpreter_in_another_environment_has_the_same_bytes(
     env: dict[str, str], photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "pipeline", *builds.build_args(photos, tmp_path / "out", *_FLAGS)]
+    command = [sys.executable, "-m", "shardfeed", *builds.build_args(photos, tmp_path / "out", *_FLAGS)]
     path = {"PYTHONPATH": str(builds.ROOT), "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, cwd=tmp_path, env=path | env, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b"")

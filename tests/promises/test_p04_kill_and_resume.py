@@ -12,7 +12,7 @@ from signal import SIGINT, SIGKILL
 
 import pytest
 
-from shardfeed import naming
+from shardfeed.format import naming
 from tests.promises import builds, disk, hooks
 from tests.promises.killed import IMAGES, STEPS_OF_GRAPH, KilledBuilds, finished_images
 from tests.promises.photos import make_photos

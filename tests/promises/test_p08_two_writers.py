@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import naming
+from shardfeed.format import naming
 from tests.promises import builds, disk, hooks, steps
 from tests.promises.builder import Request
 from tests.promises.photos import make_photos, photo, write
@@ -165,20 +165,23 @@ def at_once(folder: Path, photos: Path, first: str, second: str, *, in_step: int
     pipes = folder / "first", folder / "second"
     for pipe in pipes:
         os.mkfifo(pipe)
+    ends = {pipe: os.open(pipe, os.O_RDWR) for pipe in pipes}
 
     def work(driver: str, own: Path, other: Path) -> Worked:
         log = own.with_suffix(".images")
+        log.touch()
         meet = partial(hooks.in_step, in_step, own, other)
         changed = [_MANY_PARTS, meet, partial(hooks.count_images, log), hooks.join_halfway]
         ended = builds.build(photos, folder / "out", *builds.DRIVERS[driver], hooks=changed)
+        os.write(ends[other], b"." * (in_step + 1))  # the other one waits no more for this one, however it ended
         return Worked(ended.code, ended.err, log.stat().st_size)
 
-    called = os.open(pipes[1], os.O_RDWR)
     with ThreadPoolExecutor() as pool:
         one = pool.submit(work, first, *pipes)
-        assert select.select([called], [], [], 200)[0], f"{first} came to no image"
+        select.select([ends[pipes[1]]], [], [])
         two = pool.submit(work, second, *reversed(pipes))
-    os.close(called)
+    for end in ends.values():
+        os.close(end)
     return [one.result(), two.result()]
 
 
@@ -194,6 +197,19 @@ def test_builds_of_the_same_by_either_driver_at_the_same_time_both_succeed(
     assert min(one.decoded for one in worked) > 0
     builds.built(photos, tmp_path / "alone", hooks=[_MANY_PARTS])
     assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "alone")
+
+
+@pytest.mark.parametrize(("driver", "other"), [("local", "DirectRunner"), ("DirectRunner", "local")])
+def test_a_build_that_the_other_driver_finishes_and_sweeps_meanwhile_succeeds(
+    driver: str, other: str, photos: Path, tmp_path: Path
+) -> None:
+    out, answer = tmp_path / "out", tmp_path / "answer"
+    second = Request(builds.build_args(photos, out, *builds.DRIVERS[other]))
+    meanwhile = partial(hooks.act_at_image, 3, partial(hooks.run_other, second, answer))
+    ended = builds.built(photos, out, *builds.DRIVERS[driver], hooks=[meanwhile])
+    assert (ended.err, answer.read_text()) == ("", "0\n")
+    builds.built(photos, tmp_path / "alone")
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")
 
 
 def test_a_local_build_that_joins_another_saves_it_work(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline import local
+from shardfeed.pipeline import local
 from shardfeed.storage.base import Stat
+from shardfeed.transforms.elements import ImageRef, Plan, RefBatch, SplitPlan, pack_ref
+from shardfeed.transforms.inputs.listing import BATCH_REFS
 from tests.promises import builds, disk, hooks
 from tests.promises.photos import make_photos
-from transforms.elements import ImageRef, Plan, RefBatch, SplitPlan, pack_ref
-from transforms.listing import BATCH_REFS
 
 _SIDE = 6_000  # pixels: 108 MB of RGB, within the limit of 64 Mpx
 _GIANTS = 4

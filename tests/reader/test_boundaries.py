@@ -14,8 +14,9 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import windows
-from shardfeed.array_blocks import Block, BlockReader
+from shardfeed.arrays.blocks import BlockReader
+from shardfeed.sampling.blocks import Block
+from shardfeed.tfdata import records
 from tests.datasets import Written, write_dataset
 
 RECORDS, BATCH, WINDOWS = 800, 4, 2
@@ -44,9 +45,9 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, next_epoch = [0], threading.Event()
-    real = windows.file_pieces
+    real = records.file_pieces
 
-    def watched(paths: Any, blocks: Any, readers: int) -> windows.Pieces:
+    def watched(paths: Any, blocks: Any, readers: int) -> records.Pieces:
         pieces = real(paths, blocks, readers)
 
         def note(skip: Any) -> Any:
@@ -60,7 +61,7 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
 
         return read
 
-    monkeypatch.setattr(windows, "file_pieces", watched)
+    monkeypatch.setattr(records, "file_pieces", watched)
     hold(shardfeed.load(written.path, "train", BATCH, shuffle_buffer=half(written)).as_numpy_iterator())
 
     assert next_epoch.wait(PATIENCE)

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import decoded, reader
-from shardfeed.checksums import crc32c_path, to_hex
-from shardfeed.decode import Wanted
-from shardfeed.mirror import mirror
+from shardfeed.dataset.local_copy import mirror
+from shardfeed.format.checksums import crc32c_path, to_hex
+from shardfeed.tfdata import memory_cache, streams
+from shardfeed.tfdata.decode import Wanted
 from tests.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -79,7 +79,7 @@ def test_decoded_images_must_fit_into_memory(tmp_path: Path) -> None:
     with pytest.raises(
         shardfeed.UsageError, match=r"^cache='decoded': 10,000,000,000 images of 3,000,000 bytes are 30,000"
     ):
-        decoded.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
+        memory_cache.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
 
 
 def copies(folder: Path) -> dict[str, bytes]:
@@ -116,7 +116,7 @@ def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, m
             looks += 1
             return super().__iter__()
 
-    monkeypatch.setattr(reader, "mirror", lambda *args: Copies(mirror(*args)))
+    monkeypatch.setattr(streams, "mirror", lambda *args: Copies(mirror(*args)))
     shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
 
     assert looks == 1
@@ -162,7 +162,7 @@ def test_a_shard_with_a_flipped_bit_is_not_copied(tmp_path: Path) -> None:
 
 COPY = """
 import sys, shardfeed
-from shardfeed.mirror import mirror
+from shardfeed.dataset.local_copy import mirror
 info = shardfeed.info(sys.argv[1])
 print(flush=True)
 sys.stdin.readline()
@@ -196,7 +196,7 @@ def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
 
 STOP = """
 import sys, shardfeed
-from shardfeed import mirror
+from shardfeed.dataset import local_copy as mirror
 from shardfeed.storage.local import LocalStore
 read = LocalStore.read_range
 def stop(store, name, offset, size):

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.checksums import crc32c, to_hex
-from shardfeed.example import decode_example, encode_example
-from shardfeed.tfrecord import frame, scan
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.example import decode_example, encode_example
+from shardfeed.format.tfrecord import frame, scan
 from tests.datasets import Written, write_dataset
 from tests.reader.streams import lossless
 

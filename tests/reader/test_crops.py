@@ -13,7 +13,8 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from shardfeed import crops, order
+from shardfeed.sampling import order
+from shardfeed.tfdata import crops
 from tests.datasets import Record, Written, write_dataset
 from tests.reader.streams import numbers, pixels_of
 

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import order
-from shardfeed.cut import host_range
+from shardfeed.sampling import order
+from shardfeed.sampling.host_share import host_range
 from tests.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers
 

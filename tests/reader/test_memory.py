@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import array_reading, graph
+from shardfeed.arrays import pipeline
+from shardfeed.tfdata import batching
 from tests.datasets import write_dataset
 
 BOUND = 512 << 20  # bytes, as README and docs/reading.md say
@@ -20,7 +21,7 @@ BOUND = 512 << 20  # bytes, as README and docs/reading.md say
 def records_a_call(side: int, threads: int, monkeypatch: pytest.MonkeyPatch, batch_size: int = 1024) -> int:
     """Records that ``load`` gives to a decode call, of images of ``side`` x ``side`` pixels in color."""
     found: list[int] = []
-    monkeypatch.setattr(graph, "threads", lambda: threads)
+    monkeypatch.setattr(batching, "threads", lambda: threads)
 
     def decode(records: Any, positions: Any) -> Any:
         tf.numpy_function(lambda records: found.append(len(records)), [records], [], stateful=True)
@@ -28,7 +29,7 @@ def records_a_call(side: int, threads: int, monkeypatch: pytest.MonkeyPatch, bat
 
     stream = tf.data.Dataset.range(2 * batch_size)
     image = tf.TensorSpec([side, side, 3], tf.uint8)
-    for _ in graph.batches(stream, decode, lambda columns: columns, batch_size, image=image, drop_remainder=True):
+    for _ in batching.batches(stream, decode, lambda columns: columns, batch_size, image=image, drop_remainder=True):
         pass
     return max(found)
 
@@ -52,14 +53,14 @@ def test_a_decode_call_has_one_image_at_least_and_no_more_than_a_batch(monkeypat
 
 @pytest.mark.parametrize(("side", "threads"), [(1024, 64), (512, 64), (224, 64), (1024, 8), (2048, 16)])
 def test_tasks_ahead_of_array_batches_hold_at_most_512_mib(side: int, threads: int) -> None:
-    chunk = array_reading.chunk_size((side, side, 3), threads)
+    chunk = pipeline.chunk_size((side, side, 3), threads)
 
     assert BOUND / 2 < 2 * threads * chunk * side * side * 3 <= BOUND
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16, 27])
 def test_a_task_has_64_images_of_224_x_224_on_up_to_27_threads(threads: int) -> None:
-    assert array_reading.chunk_size((224, 224, 3), threads) == 64
+    assert pipeline.chunk_size((224, 224, 3), threads) == 64
 
 
 def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
@@ -67,14 +68,14 @@ def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
 ) -> None:
     write_dataset(tmp_path)
     given: list[int] = []
-    decode = array_reading.Decoder.pixels
+    decode = pipeline.Decoder.pixels
 
     def pixels(decoder: Any, examples: Any, numbers: Sequence[int], images: Any) -> None:
         given.append(len(numbers))
         decode(decoder, examples, numbers, images)
 
-    monkeypatch.setattr(array_reading.Decoder, "pixels", pixels)
-    monkeypatch.setattr(array_reading, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)  # five images a task of two threads
+    monkeypatch.setattr(pipeline.Decoder, "pixels", pixels)
+    monkeypatch.setattr(pipeline, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)  # five images a task of two threads
     (_,) = shardfeed.array_batches(tmp_path, "train", 37, epochs=1, threads=2)
 
     assert sorted(given) == [2, 5, 5, 5, 5, 5, 5, 5]
@@ -91,8 +92,8 @@ def test_the_order_does_not_depend_on_it(
         return [(np.asarray(x), np.asarray(y)) for x, y in read(tmp_path, "train", 9, epochs=3, start_step=2)]
 
     expected = batches()
-    monkeypatch.setattr(graph, "DECODED_AHEAD", bound)
-    monkeypatch.setattr(array_reading, "DECODED_AHEAD", bound)
+    monkeypatch.setattr(batching, "DECODED_AHEAD", bound)
+    monkeypatch.setattr(pipeline, "DECODED_AHEAD", bound)
 
     for found, one in zip(batches(), expected, strict=True):
         assert np.array_equal(found[0], one[0]) and np.array_equal(found[1], one[1])

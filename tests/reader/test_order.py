@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardfeed import order
-from shardfeed.cut import cut, host_range
-from shardfeed.manifest import Shard
+from shardfeed.format.manifest import Shard
+from shardfeed.sampling import order
+from shardfeed.sampling.host_share import cut, host_range
 
 
 def shard(index: int, *blocks: tuple[int, int]) -> Shard:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed import preflight
-from shardfeed.preflight import check_split
+from shardfeed.dataset import shard_sizes
+from shardfeed.dataset.shard_sizes import check_split
 from tests.datasets import write_dataset
 from tests.fakes.strict_gcs import StrictGCS
 
@@ -50,7 +50,7 @@ def test_more_shards_are_listed_with_their_indexes_and_no_other_split(server: St
 def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
     server: StrictGCS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "_MOST_STATS", 5)
+    monkeypatch.setattr(shard_sizes, "_MOST_STATS", 5)
     info = dataset(server, tmp_path, 101)
 
     check_split(info, info.splits["train"], info.splits["train"].shards[7:17])

@@ -11,9 +11,10 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import order, windows
 from shardfeed.arguments import byte_count
-from shardfeed.graph import threads
+from shardfeed.sampling import order
+from shardfeed.tfdata import records
+from shardfeed.tfdata.batching import threads
 from tests.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes
 
@@ -99,8 +100,8 @@ def keys(dataset: tf.data.Dataset, count: int) -> list[bytes]:
 def raw(written: Written, *, seed: int = 0, window: int = 3, readers: int = 1, start: int = 0) -> tf.data.Dataset:
     shards = written.manifest.splits["train"].shards
     blocks = order.blocks_of(shards)
-    pieces = windows.file_pieces([str(written.path / shard.file) for shard in shards], blocks, readers)
-    return windows.training_stream(blocks, pieces, seed=seed, window=window, mine=range(N), start=start)
+    pieces = records.file_pieces([str(written.path / shard.file) for shard in shards], blocks, readers)
+    return records.training_stream(blocks, pieces, seed=seed, window=window, mine=range(N), start=start)
 
 
 @pytest.mark.parametrize("readers", [2, 3, 8])
@@ -166,7 +167,7 @@ def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
     for seed in (0, 1, 2**64 - 1, order.epoch_seed(3, 4)):
-        found = windows.permutation(count, tf.constant(seed, tf.uint64))
+        found = records.permutation(count, tf.constant(seed, tf.uint64))
 
         assert found.numpy().tolist() == order.permutation(count, seed).tolist()
 

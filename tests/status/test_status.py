@@ -10,21 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import main
-from pipeline.config import BuildConfig
-from pipeline.launch import run_build
-from pipeline.status_command import READ, status_of
-from shardfeed import naming, storage
+from shardfeed import storage
+from shardfeed.cli.main import main
 from shardfeed.errors import IncompleteError
+from shardfeed.format import naming
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.pipeline.status.command import READ, status_of
 from shardfeed.storage.base import Store
+from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import claim_output, discard_incomplete
+from shardfeed.transforms.output.part_files import Sidecar
+from shardfeed.transforms.run.outcome import write_outcome
+from shardfeed.transforms.run.state import Outcome, Run
 from tests.pipeline.photos import REPOSITORY, write_photos
-from transforms.claim import claim_output, discard_incomplete
-from transforms.elements import PartResult, Plan, SplitPlan
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.outcome import write_outcome
-from transforms.parts import Sidecar
-from transforms.run_state import Outcome, Run
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 FINGERPRINT = "a" * 32
@@ -309,7 +310,7 @@ def test_neither_beam_nor_pillow_is_needed(tmp_path: Path) -> None:
         "import sys\n"
         "for name in ('apache_beam', 'PIL', 'cykooz', 'tensorflow', 'numpy'):\n"
         "    sys.modules[name] = None\n"
-        "from pipeline.cli import main\n"
+        "from shardfeed.cli.main import main\n"
         "sys.exit(main(['status', sys.argv[1]]))\n"
     )
     ended = subprocess.run(

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import local
-from pipeline.config import BuildConfig
-from pipeline.launch import run_build
-from pipeline.status_command import status_of
 from shardfeed.errors import IncompleteError, TooManyRejectsError
+from shardfeed.pipeline import local
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.run_build import run_build
+from shardfeed.pipeline.status.command import status_of
+from shardfeed.transforms.elements import Counts, Plan, Totals, Verdict
+from shardfeed.transforms.publish.verdict import RejectLimit
 from tests.pipeline.photos import write_photos
 from tests.status.test_status import OPTIONS
-from transforms.elements import Counts, Plan, Totals, Verdict
-from transforms.reconciling import RejectLimit
 
 STOPPED = "images that cannot be used stopped it; nothing was published"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import main
-from pipeline.status_command import status_of
+from shardfeed.cli.main import main
+from shardfeed.pipeline.status.command import status_of
 
 
 def _nothing(_out: Path) -> None:

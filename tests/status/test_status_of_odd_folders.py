@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import main
-from pipeline.status_command import READ, status_of
-from shardfeed import naming, storage
+from shardfeed import storage
+from shardfeed.cli.main import main
+from shardfeed.format import naming
+from shardfeed.pipeline.status.command import READ, status_of
 from tests.status.test_status import FINGERPRINT, _under_way
 
 CLAIM = {"fingerprint": FINGERPRINT, "config": {"seed": 0}}

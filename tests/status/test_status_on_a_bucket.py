@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.status_command import status_of
-from shardfeed import naming, storage
+from shardfeed import storage
+from shardfeed.format import naming
+from shardfeed.pipeline.status.command import status_of
+from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import claim_output
+from shardfeed.transforms.output.part_files import Sidecar
 from tests.fakes.strict_gcs import StrictGCS
-from transforms.claim import claim_output
-from transforms.elements import PartResult, Plan, SplitPlan
-from transforms.options import BuildOptions
-from transforms.parts import Sidecar
 
 FINGERPRINT = "a" * 32
 NOW = 1_800_000_000.0

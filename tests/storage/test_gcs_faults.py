@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from shardfeed import storage
-from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, UsageError
+from shardfeed.format.checksums import crc32c
 from shardfeed.storage import Listed, Source, Stat, StorageError, UnreadableError
 from tests.fakes.gcs_requests import Kind
 from tests.fakes.strict_gcs import Effect, StrictGCS

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shardfeed import storage
-from shardfeed.checksums import crc32c
+from shardfeed.format.checksums import crc32c
 from shardfeed.storage import Listed, Source, Stat
 from shardfeed.storage.gcs_clients import google_client
 from tests.fakes.gcs_objects import Object

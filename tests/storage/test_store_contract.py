@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shardfeed import storage
-from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError
+from shardfeed.format.checksums import crc32c
 
 
 def test_created_bytes_are_read_back(store: storage.Store) -> None:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from shardfeed.manifest import ImageInfo, Shard, Split
-from shardfeed.tfds_files import tfds_files
+from shardfeed.format.manifest import ImageInfo, Shard, Split
+from shardfeed.transforms.publish.tfds_files import tfds_files
 
 IMAGE = ImageInfo(224, 224, 3, "jpeg", (0.0,) * 3, (1.0,) * 3)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.tfds_files import tfds_files
+from shardfeed.transforms.publish.tfds_files import tfds_files
 from tests.datasets import Written, write_dataset
 from tests.tfds.environment import run_with_tfds
 

@@ -11,7 +11,7 @@ import keras
 import pytest
 
 import shardfeed
-from shardfeed.accelerator import Accelerator
+from shardfeed.accelerator.detect import Accelerator
 from tests.training.exactness import tiny_model
 
 CPU = Accelerator("cpu", 1, "tensorflow", "", None)

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.accelerator import Accelerator
-from shardfeed.benchmarking import benchmark_reader
+from shardfeed.accelerator.detect import Accelerator
+from shardfeed.benchmarking.stream import benchmark_reader
 
 CPU = Accelerator("cpu", 1, "tensorflow", "", None)
 STRATEGY = tf.distribute.get_strategy()

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.hosts import find_host
+from shardfeed.accelerator.hosts import find_host
 
 
 def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:

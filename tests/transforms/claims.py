@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shardfeed.storage.base import Store
-from transforms.claim import claim_output
-from transforms.elements import Plan, SplitPlan
-from transforms.options import BuildOptions
-from transforms.plan import fingerprint
+from shardfeed.transforms.elements import Plan, SplitPlan
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import claim_output
+from shardfeed.transforms.planning.plan import fingerprint
 
 OPTIONS = BuildOptions()
 

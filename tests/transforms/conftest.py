@@ -15,18 +15,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed import storage, tfrecord
-from shardfeed.example import decode_example
+from shardfeed import storage
+from shardfeed.format import tfrecord
+from shardfeed.format.example import decode_example
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
-from transforms import encoding, slices
-from transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
-from transforms.encoding import PartEncoder
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.parts import read_sidecar
-from transforms.run_state import Run
-from transforms.slices import SliceEncoder
+from shardfeed.transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
+from shardfeed.transforms.encode import part_encoder, slices
+from shardfeed.transforms.encode.part_encoder import PartEncoder
+from shardfeed.transforms.encode.slices import SliceEncoder
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.part_files import read_sidecar
+from shardfeed.transforms.run.state import Run
 
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
 PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1, 30)})
@@ -109,7 +110,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     """On the disk; as a "bucket", with threads that read and others that encode."""
     if request.param == "bucket":
         opened = {"open_source": storage.open_source, "open_store": storage.open_store}
-        for module in (encoding, slices):
+        for module in (part_encoder, slices):
             monkeypatch.setattr(module, "storage", SimpleNamespace(**opened, is_remote=lambda _url: True))
     folder = Folder(tmp_path)
     yield folder

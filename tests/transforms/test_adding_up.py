@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from transforms.adding_up import _Sum
+from shardfeed.transforms.steps.combine import _Sum
 
 
 def test_some_hundred_are_added_at_a_time() -> None:

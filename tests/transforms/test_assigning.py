@@ -7,11 +7,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.hashing import hash64
+from shardfeed.format.hashing import hash64
 from shardfeed.storage.base import Stat
-from transforms.assigning import split_by_part
-from transforms.elements import ImageRef, pack_ref, unpack_refs
-from transforms.labels import parse_splits
+from shardfeed.transforms.elements import ImageRef, pack_ref, unpack_refs
+from shardfeed.transforms.inputs.labels import parse_splits
+from shardfeed.transforms.planning.assign import split_by_part
 
 REFS = [ImageRef(0, b"cat/%d.jpg" % i, Stat(i, 1)) for i in range(1_000)]
 

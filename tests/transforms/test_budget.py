@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from transforms.budget import Budget
+from shardfeed.transforms.encode.budget import Budget
 
 
 class _Announcing(threading.Condition):

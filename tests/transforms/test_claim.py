@@ -12,13 +12,13 @@ import pytest
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
+from shardfeed.transforms.planning.plan import fingerprint
+from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from tests.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim, plan_of
-from transforms.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.outcome import AlreadyBuiltError
-from transforms.plan import fingerprint
 
 BUILD = "f" * 32
 
@@ -93,7 +93,7 @@ def test_another_build_is_refused_by_naming_what_differs(
 
 def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     claim(store)
-    monkeypatch.setattr("transforms.plan.ENCODER_REVISION", 99)
+    monkeypatch.setattr("shardfeed.transforms.planning.plan.ENCODER_REVISION", 99)
 
     with pytest.raises(ConflictError, match="that differs in the release of shardfeed"):
         claim(store)

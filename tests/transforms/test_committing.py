@@ -12,14 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import ConflictError, IncompleteError, UsageError
-from shardfeed.manifest import Manifest, canonical_json, parse_manifest
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
 from shardfeed.storage.base import Stat, Store
 from shardfeed.storage.local import LocalStore
-from transforms.committing import RunRecord, commit, leftovers, sweep
-from transforms.composing import compose_shard
-from transforms.elements import (
+from shardfeed.transforms.elements import (
     Counts,
     FileResult,
     PartFile,
@@ -31,9 +29,11 @@ from transforms.elements import (
     SplitTotals,
     Totals,
 )
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.parts import Sidecar, commit_part
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.part_files import Sidecar, commit_part
+from shardfeed.transforms.publish.composing import compose_shard
+from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, leftovers, sweep
 
 ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
@@ -311,7 +311,7 @@ def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(sto
 
 
 def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transforms.committing._SWEEP_BATCH", 2)
+    monkeypatch.setattr("shardfeed.transforms.publish.manifest_commit._SWEEP_BATCH", 2)
     for i in range(5):
         store.create(f"_parts/{ONE}/{i}", b"")
 

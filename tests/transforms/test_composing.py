@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed import tfrecord
-from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, IncompleteError
-from shardfeed.manifest import BLOCK_BYTES
+from shardfeed.format import tfrecord
+from shardfeed.format.checksums import crc32c
+from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
-from transforms.composing import blocks_of, compose_shard
-from transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
-from transforms.parts import Sidecar, commit_part
+from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
+from shardfeed.transforms.output.part_files import Sidecar, commit_part
+from shardfeed.transforms.publish.composing import blocks_of, compose_shard
 
 NAME = "train-00000-of-00001.tfrecord"
 

@@ -10,10 +10,10 @@ import pytest
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.output.claim import discard_incomplete, hold_claim, own_files
+from shardfeed.transforms.planning.plan import fingerprint
 from tests.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim
-from transforms.claim import discard_incomplete, hold_claim, own_files
-from transforms.plan import fingerprint
 
 BUILD = "f" * 32
 

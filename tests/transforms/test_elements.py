@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.storage.base import Stat
-from transforms.elements import (
+from shardfeed.transforms.elements import (
     Counts,
     Element,
     FileResult,

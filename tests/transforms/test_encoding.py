@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from shardfeed.errors import IncompleteError, UsageError
-from shardfeed.hashing import MASK128, hash64, key_hash
+from shardfeed.format.hashing import MASK128, hash64, key_hash
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalSource, LocalStore
+from shardfeed.transforms.elements import ImageRef, pack_ref
+from shardfeed.transforms.encode import slices
+from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.images import process
+from shardfeed.transforms.output.part_files import read_sidecar
 from tests.transforms.conftest import OPTIONS, PLAN, Clock, Folder, encode_part
-from transforms import slices
-from transforms.elements import ImageRef, pack_ref
-from transforms.images import process
-from transforms.parts import read_sidecar
-from transforms.spent import Spent
 
 
 def _by_hash(refs: list[ImageRef], seed: int = 0) -> list[bytes]:

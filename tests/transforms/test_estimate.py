@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from transforms.estimate import RECORD_OVERHEAD, estimate_record_bytes, estimate_work
-from transforms.images.options import ImageOptions
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.planning.estimate import RECORD_OVERHEAD, estimate_record_bytes, estimate_work
 
 DEFAULT = ImageOptions()
 AREA = 224 * 224

@@ -9,7 +9,7 @@ import pytest
 
 from shardfeed.errors import UsageError
 from shardfeed.storage.base import ChangedError, Listed, Source, Stat
-from transforms.input_roots import InputRoot, check_root, glob_regex, parse_inputs
+from shardfeed.transforms.inputs.roots import InputRoot, check_root, glob_regex, parse_inputs
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from shardfeed.hashing import hash64
-from transforms.labels import FOLDERS, UnlabelledError, choose_classes, class_of, label_key, parse_splits
+from shardfeed.format.hashing import hash64
+from shardfeed.transforms.inputs.labels import (
+    FOLDERS,
+    UnlabelledError,
+    choose_classes,
+    class_of,
+    label_key,
+    parse_splits,
+)
 
 TRAIN = parse_splits("train")
 BY_FOLDERS = parse_splits(FOLDERS)
@@ -100,7 +107,9 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
     rule = parse_splits("train=0.5,test=0.5")
 
     for value, split in ((2**63 - 1, "train"), (2**63, "test"), (2**64 - 1, "test"), (0, "train")):
-        monkeypatch.setattr("transforms.labels.hash64", lambda _domain, _seed, _key, value=value: value)
+        monkeypatch.setattr(
+            "shardfeed.transforms.inputs.labels.hash64", lambda _domain, _seed, _key, value=value: value
+        )
         assert rule.split_of(b"cat/1.jpg") == split
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.storage.base import Listed, Stat
+from shardfeed.transforms.elements import RefBatch, add_counts, unpack_refs
+from shardfeed.transforms.inputs import listing
+from shardfeed.transforms.inputs.listing import list_all, skip_reason
+from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.run.state import Run
 from tests.fakes.strict_gcs import StrictGCS
-from transforms import listing
-from transforms.elements import RefBatch, add_counts, unpack_refs
-from transforms.input_roots import InputRoot
-from transforms.listing import list_all, skip_reason
-from transforms.run_state import Run
 
 
 @pytest.mark.parametrize(

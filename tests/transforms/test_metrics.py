@@ -17,25 +17,26 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.runner import PipelineResult
 
-from pipeline.config import BuildConfig
-from pipeline.engines.counters import counted
-from pipeline.graph import build
-from shardfeed.manifest import Manifest, parse_manifest
+from shardfeed.format.manifest import Manifest, parse_manifest
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.counters import counted
+from shardfeed.pipeline.graph import build
 from shardfeed.storage import retry
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalSource
+from shardfeed.transforms.encode import part_encoder, slices
+from shardfeed.transforms.images import process
+from shardfeed.transforms.images.fixes import FIXES
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.rejects import Reason
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps import compose_shards
 from tests.e2e.cloud import IN, OUT, photo_server
 from tests.fakes.gcs_requests import Request
 from tests.pipeline.photos import write_photos
 from tests.transforms.conftest import Clock
-from transforms import compose_shards, encoding, slices
-from transforms.committing import RunRecord
-from transforms.images import process
-from transforms.images.fixes import FIXES
-from transforms.images.options import ImageOptions
-from transforms.images.rejects import Reason
-from transforms.options import BuildOptions
-from transforms.run_state import Run
 
 COUNTERS = {
     "images_listed",
@@ -161,7 +162,7 @@ def test_each_time_is_what_was_spent_on_it(tmp_path: Path, clock: Clock) -> None
     clock.slow(LocalSource, "read", 1)
     clock.slow(slices, "process_image", 2)  # outside of what compresses
     clock.slow(process, "encode", 3)
-    clock.slow(encoding, "commit_part", 4)
+    clock.slow(part_encoder, "commit_part", 4)
     clock.slow(compose_shards, "compose_shard", 5)
 
     config = _config(write_photos(tmp_path / "photos", cat=1), tmp_path / "out")
@@ -172,10 +173,10 @@ def test_each_time_is_what_was_spent_on_it(tmp_path: Path, clock: Clock) -> None
 
 def test_every_name_is_declared_and_there_are_fewer_than_a_hundred(tmp_path: Path) -> None:
     """A counter that never counts is absent from an engine's answer, so the names are taken from the steps themselves."""
-    from transforms.compose_shards import _Compose
-    from transforms.count_images import _Count
-    from transforms.encode_parts import _Encode
-    from transforms.list_images import _ListFolders
+    from shardfeed.transforms.steps.compose_shards import _Compose
+    from shardfeed.transforms.steps.count_images import _Count
+    from shardfeed.transforms.steps.encode_parts import _Encode
+    from shardfeed.transforms.steps.list_images import _ListFolders
 
     run = Run("run", str(tmp_path))
     steps = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import ConflictError, TooManyRejectsError, UsageError
-from transforms.outcome import read_outcome, reported
-from transforms.run_state import Outcome, Run
+from shardfeed.transforms.run.outcome import read_outcome, reported
+from shardfeed.transforms.run.state import Outcome, Run
 
 
 @pytest.fixture

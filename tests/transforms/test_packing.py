@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.elements import PartFile, Plan, ShardPlan, SplitPlan
-from transforms.packing import pack, plan_shards
+from shardfeed.transforms.elements import PartFile, Plan, ShardPlan, SplitPlan
+from shardfeed.transforms.publish.packing import pack, plan_shards
 
 PARTS = st.lists(st.integers(1, 10**7), min_size=1, max_size=200).map(
     lambda sizes: [PartFile(i, size, 1, i) for i, size in enumerate(sizes)]

@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 import pytest
 
-from shardfeed.checksums import crc32c
 from shardfeed.errors import IncompleteError
+from shardfeed.format.checksums import crc32c
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
-from transforms.elements import PartResult
-from transforms.parts import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
+from shardfeed.transforms.elements import PartResult
+from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
 
 RECORDS = b"one record" + b"another one"
 RESULT = PartResult(

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
-from transforms.images.options import ImageOptions
-from transforms.options import BuildOptions
-from transforms.plan import fingerprint, make_plan, shards_for_bytes
+from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.plan import fingerprint, make_plan, shards_for_bytes
 
 VERSIONS = {"pillow": "12.1"}
 
@@ -207,7 +207,7 @@ class _LaterResult(PartResult):
 def test_a_release_whose_sidecars_have_another_field_carries_no_old_build_on(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(7, BuildOptions(), VERSIONS, {"train": 16})
 
-    monkeypatch.setattr("transforms.plan.PartResult", _LaterResult)
+    monkeypatch.setattr("shardfeed.transforms.planning.plan.PartResult", _LaterResult)
     assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) != before
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
-from transforms.elements import Counts, PartResult, Plan, SplitPlan, SplitTotals, Totals
-from transforms.reconciling import RejectLimit, counts_of, judge, parse_limit, sum_counts
+from shardfeed.transforms.elements import Counts, PartResult, Plan, SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, parse_limit, sum_counts
 
 PLAN = Plan("f", ("cat", "dog"), {}, 1_000, {"test": SplitPlan(16, 1, 200), "train": SplitPlan(16, 1, 800)})
 TOTALS = Totals({"test": SplitTotals(200, 0, 0, 22, {}), "train": SplitTotals(800, 0, 0, 88, {})})

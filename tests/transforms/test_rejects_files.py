@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.checksums import crc32c
 from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.format.checksums import crc32c
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
-from transforms.elements import Counts, FileResult, PartResult, RejectsPlan, Verdict
-from transforms.parts import Sidecar, commit_part
-from transforms.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
+from shardfeed.transforms.elements import Counts, FileResult, PartResult, RejectsPlan, Verdict
+from shardfeed.transforms.output.part_files import Sidecar, commit_part
+from shardfeed.transforms.publish.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
 
 
 def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:

@@ -6,8 +6,8 @@ import pickle
 import subprocess
 import sys
 
-from transforms.elements import PartResult
-from transforms.run_state import Run
+from shardfeed.transforms.elements import PartResult
+from shardfeed.transforms.run.state import Run
 
 
 def result(part: int, records: int) -> PartResult:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from shardfeed.storage import StorageError
-from transforms.side_by_side import REQUESTS, side_by_side
+from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
 
 
 def test_requests_to_a_bucket_are_under_way_together_and_answers_keep_their_order() -> None:

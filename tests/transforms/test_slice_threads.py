@@ -12,13 +12,13 @@ from shardfeed.errors import IncompleteError
 from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, StorageError
 from shardfeed.storage.local import LocalSource
+from shardfeed.transforms.encode import slices, threads
 from tests.transforms.conftest import Folder, encode_part
-from transforms import machine, slices
 
 
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
-    assert machine.default_threads(["/in", "/more"]) == cores()
-    assert machine.default_threads(["/in", "gs://b"]) == max(cores(), 8)
+    assert threads.default_threads(["/in", "/more"]) == cores()
+    assert threads.default_threads(["/in", "gs://b"]) == max(cores(), 8)
 
 
 def test_images_are_read_in_parallel(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shardfeed.hashing import hash64
+from shardfeed.format.hashing import hash64
 from shardfeed.storage.base import ChecksumError, Stat, StorageError, UnreadableError
 from shardfeed.storage.local import LocalSource
+from shardfeed.transforms.elements import ImageRef
+from shardfeed.transforms.encode import slices
+from shardfeed.transforms.encode.slices import cut_slices, shown_key
+from shardfeed.transforms.images.options import ImageOptions
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
-from transforms import slices
-from transforms.elements import ImageRef
-from transforms.images.options import ImageOptions
-from transforms.slices import cut_slices, shown_key
 
 
 def test_a_record_holds_the_columns_of_the_format(folder: Folder) -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.hashing import MASK128, hash128, key_hash
+from shardfeed.format.hashing import MASK128, hash128, key_hash
 from shardfeed.storage.base import Stat
-from transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
-from transforms.estimate import estimate_record_bytes, estimate_work
-from transforms.options import BuildOptions
-from transforms.totals import add_totals, count_batch, label_batch, listing_of
+from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
+from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
 
 OPTIONS = BuildOptions(splits="train=0.5,test=0.5")
 REFS = [ImageRef(0, b"%s/%d.jpg" % (name, i), Stat(100 + i, 7)) for name in (b"cat", b"dog") for i in range(20)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardfeed.errors import UsageError
-from transforms.images.options import ImageOptions
-from transforms.worker_versions import Versions, require_same, versions_here
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.run.versions import Versions, require_same, versions_here
 
 HERE = dict(versions_here())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shardfeed import naming
+from shardfeed.format import naming
 
 
 def records(shard: Path) -> list[tuple[int, int]]:

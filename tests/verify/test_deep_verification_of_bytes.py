@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardfeed import storage
-from shardfeed.findings import Finding
-from shardfeed.manifest import ImageInfo
+from shardfeed.format.manifest import ImageInfo
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
-from shardfeed.verify import verify
+from shardfeed.verification.dataset import verify
+from shardfeed.verification.report import Finding
 from tests.verify.damage import append, cut, flip, records
 from tests.verify.tiny import Tiny, columns, tiny
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from shardfeed import naming
-from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import UsageError
-from shardfeed.example import encode_example
-from shardfeed.findings import Finding
-from shardfeed.manifest import ImageInfo, Manifest, SideFile
-from shardfeed.verify import verify
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.example import encode_example
+from shardfeed.format.manifest import ImageInfo, Manifest, SideFile
+from shardfeed.verification.dataset import verify
+from shardfeed.verification.report import Finding
 from tests.datasets import write_dataset
 from tests.verify.damage import flip, records
 from tests.verify.tiny import Tiny, columns, image_bytes, tiny

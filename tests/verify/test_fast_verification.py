@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from shardfeed import storage
-from shardfeed.checksums import crc32c, to_hex
 from shardfeed.errors import DatasetError, UsageError
-from shardfeed.findings import Finding
-from shardfeed.manifest import sealed_json
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import sealed_json
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
-from shardfeed.verify import verify
+from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.verification.dataset import verify
+from shardfeed.verification.report import Finding
 from tests.verify.damage import append, cut, records
 from tests.verify.tiny import tiny
-from transforms.committing import RunRecord
 
 SHARD = "train-00001-of-00003.tfrecord"
 

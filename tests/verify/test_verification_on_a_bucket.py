@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from shardfeed import storage
-from shardfeed.card import card
-from shardfeed.records import first_records
-from shardfeed.verify import verify
+from shardfeed.dataset.first_records import first_records
+from shardfeed.inspection.summary import card
+from shardfeed.verification.dataset import verify
 from tests.verify.damage import append, flip, records
 from tests.verify.tiny import columns, tiny
 

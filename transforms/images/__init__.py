@@ -1,0 +1,1 @@
+"""How do the bytes of a file become the pixels and bytes that are stored, or a reject?"""

@@ -14,7 +14,7 @@ from typing import Any
 
 from PIL import Image, ImageChops, ImageCms
 
-from transforms.images.options import ImageOptions
+from shardfeed.transforms.images.options import ImageOptions
 
 _MAX_PROFILE = 4 << 20  # bytes; printing profiles have 0.5-3 MB
 _SAME = 2  # levels

@@ -17,10 +17,10 @@ import numpy as np
 import simplejpeg
 from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
-from transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
-from transforms.images.limits import MAX_SCANS
-from transforms.images.rejects import Reason, RejectError
-from transforms.images.sniff import Header, Kind
+from shardfeed.transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
+from shardfeed.transforms.images.limits import MAX_SCANS
+from shardfeed.transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.sniff import Header, Kind
 
 # What Pillow's decoders raise on foreign bytes: the list of its own fuzz tests, and the errors that its ImageFile takes
 # for damage while opening (TypeError, LookupError, struct.error) and lets through while loading: a short chunk behind

@@ -17,8 +17,8 @@ from typing import IO, cast
 import numpy as np
 from PIL import Image
 
-from transforms.images.options import ImageOptions
-from transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.rejects import Reason, RejectError
 
 
 @dataclass(frozen=True, slots=True)

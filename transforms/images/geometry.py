@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from transforms.images.options import ImageOptions
+from shardfeed.transforms.images.options import ImageOptions
 
 Size = tuple[int, int]  # width, height
 

@@ -7,7 +7,7 @@ equal datasets everywhere. Powers of two, so that 64-megapixel phones (9280 x 69
 
 from __future__ import annotations
 
-from transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.rejects import Reason, RejectError
 
 MAX_FILE_BYTES = 64 << 20
 MAX_SOURCE_PIXELS = 64 << 20

@@ -12,7 +12,7 @@ import threading
 from cykooz_resizer import CropBox, FilterType, ResizeAlg, ResizeOptions, Resizer  # type: ignore[import-untyped]
 from PIL import Image
 
-from transforms.images.options import Resizer as ResizerName
+from shardfeed.transforms.images.options import Resizer as ResizerName
 
 _FILTER = ResizeAlg.convolution(FilterType.catmull_rom)
 _thread = threading.local()  # a Resizer keeps its buffers between images, and is not to be shared

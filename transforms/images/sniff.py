@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Literal
 
-from transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.rejects import Reason, RejectError
 
 _FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
     "TIFF or a camera's raw file": ((0, b"II*\0"), (0, b"MM\0*"), (0, b"II+\0")),

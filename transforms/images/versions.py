@@ -1,9 +1,9 @@
 """Everything besides the options that decides what bytes an image becomes. Part of the fingerprint.
 
-One decision: two lists. ``codec_versions`` is asked of the libraries that are really loaded, and only of those that can
-change a byte under the given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for
-JPEG output would refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` in ``transforms.options`` stands for
-our own code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
+``codec_versions`` is asked of the libraries that are really loaded, and only of those that can change a byte under the
+given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for JPEG output would
+refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` (``transforms/options.py``) stands for our own
+code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import PIL
 import simplejpeg
 from PIL import features
 
-from transforms.images.options import ImageOptions
+from shardfeed.transforms.images.options import ImageOptions
 
 
 def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:

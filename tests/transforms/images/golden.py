@@ -13,12 +13,12 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.images.versions import codec_versions
+from shardfeed.transforms.options import ENCODER_REVISION
 from tests.corpus import makers as m
 from tests.corpus.cases import CASES
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
-from transforms.images.versions import codec_versions
-from transforms.options import ENCODER_REVISION
 
 TABLE = Path(__file__).with_name("golden.json")
 DEFAULT = ImageOptions(height=48, width=64)

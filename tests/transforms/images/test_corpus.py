@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from shardfeed.transforms.images.fixes import FIXES
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.images.rejects import RejectError
 from tests.corpus import makers as m
 from tests.corpus.cases import CASES, Case
-from transforms.images.fixes import FIXES
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
-from transforms.images.rejects import RejectError
 
 BY_NAME = {case.name: case for case in CASES}
 

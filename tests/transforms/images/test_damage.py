@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from benchmarks import damage
+from shardfeed.transforms.images import decode
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.images.rejects import Reason, RejectError
 from tests.corpus import makers as m
 from tests.packaging.sources import ROOT
-from transforms.images import decode
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
-from transforms.images.rejects import Reason, RejectError
 
 PHOTOS = sorted((ROOT / "examples" / "sample_photos").rglob("*.jpg"))
 CUT = ("cut", "cut, end marker added", "zeros from there on", "4 kB of zeros", "a piece of up to 8 kB lost")

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from PIL import Image
 
+from shardfeed.transforms.images.encode import encode
+from shardfeed.transforms.images.options import ImageOptions
 from tests.promises.photos import photo
-from transforms.images.encode import encode
-from transforms.images.options import ImageOptions
 
 OPTIONS = ImageOptions(format="jpeg", quality=90)
 IMAGES = [

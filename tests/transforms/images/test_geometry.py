@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.images.geometry import Plan, plan
-from transforms.images.options import ImageOptions, ResizeMode
+from shardfeed.transforms.images.geometry import Plan, plan
+from shardfeed.transforms.images.options import ImageOptions, ResizeMode
 
 SIDES = st.integers(1, 20_000)
 MODES: list[ResizeMode] = ["crop", "squash", "pad", "shortest", "longest"]

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import json
 
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.versions import codec_versions
+from shardfeed.transforms.options import ENCODER_REVISION
 from tests.transforms.images.golden import TABLE, codecs, digests
-from transforms.images.options import ImageOptions
-from transforms.images.versions import codec_versions
-from transforms.options import ENCODER_REVISION
 
 REMEDY = "python -m tests.transforms.images.golden > new.json && mv new.json tests/transforms/images/golden.json"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from PIL import Image, ImageCms
 
+from shardfeed.transforms.images.encode import pixel_stats
+from shardfeed.transforms.images.keep import stripped_jpeg
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import EncodedImage, process_image
+from shardfeed.transforms.images.rejects import Reason, RejectError
 from tests.corpus import makers as m
-from transforms.images.encode import pixel_stats
-from transforms.images.keep import stripped_jpeg
-from transforms.images.options import ImageOptions
-from transforms.images.process import EncodedImage, process_image
-from transforms.images.rejects import Reason, RejectError
 
 KEEP = ImageOptions(height=64, width=96, keep_original=True)
 PLAIN = m.saved(m.photo(), "JPEG", quality=90)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageFile
 
+from shardfeed.transforms.images import limits
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import check_size, process_image
+from shardfeed.transforms.images.rejects import Reason, RejectError
 from tests.corpus import makers as m
-from transforms.images import limits
-from transforms.images.options import ImageOptions
-from transforms.images.process import check_size, process_image
-from transforms.images.rejects import Reason, RejectError
 
 ROOT = Path(__file__).parents[3]
 
@@ -108,9 +108,9 @@ def test_bombs_are_refused_in_little_memory() -> None:
     script = """
 import resource
 from tests.corpus.cases import CASES
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
-from transforms.images.rejects import RejectError
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.images.rejects import RejectError
 
 bombs = {case.name: case.make() for case in CASES if case.outcome in ("PIXELS", "ASPECT", "CORRUPT")}
 pages = int(open("/proc/self/statm").read().split()[0])
@@ -134,8 +134,8 @@ def test_the_largest_picture_fits_in_what_is_reserved_for_it() -> None:
     script = """
 import contextlib
 from tests.corpus import makers as m
-from transforms.images.options import ImageOptions
-from transforms.images.process import process_image
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.process import process_image
 
 def kilobytes(name):
     with open("/proc/self/status") as status:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from PIL.Image import Transpose
 
+from shardfeed.transforms.images.orientation import exif_orientation, upright_turn
 from tests.corpus import makers as m
-from transforms.images.orientation import exif_orientation, upright_turn
 
 
 @pytest.mark.parametrize("kind", [3, 4], ids=["short", "long"])

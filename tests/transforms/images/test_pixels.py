@@ -10,13 +10,13 @@ from itertools import product
 import pytest
 from PIL import Image, ImageChops, ImageCms
 
+from shardfeed.transforms.images import decode
+from shardfeed.transforms.images.colour import fill_colour, to_srgb
+from shardfeed.transforms.images.encode import PixelStats
+from shardfeed.transforms.images.geometry import plan
+from shardfeed.transforms.images.options import ImageOptions, ResizeMode
+from shardfeed.transforms.images.process import EncodedImage, process_image
 from tests.corpus import makers as m
-from transforms.images import decode
-from transforms.images.colour import fill_colour, to_srgb
-from transforms.images.encode import PixelStats
-from transforms.images.geometry import plan
-from transforms.images.options import ImageOptions, ResizeMode
-from transforms.images.process import EncodedImage, process_image
 
 RAW = ImageOptions(height=8, width=8, resize="squash", format="raw")
 

@@ -1,0 +1,1 @@
+"""Which flags have ``build``, ``plan`` and ``status``?"""

@@ -1,0 +1,97 @@
+"""Values of flags that have a form of their own: sizes, counts, colours, lists of classes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from fractions import Fraction
+
+from shardfeed.errors import UsageError, clip
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in ``100MB``, ``64MiB`` or ``1000000``; a byte that is begun counts.
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)", text)
+    if not match or match[2].upper() not in _UNITS:
+        raise UsageError(
+            f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
+        )
+    return math.ceil(Fraction(match[1]) * _UNITS[match[2].upper()])
+
+
+def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
+    """A count (``16``) or counts by split (``train=16,validation=2``).
+
+    Raises:
+        UsageError: another form, or a count below 1.
+    """
+    try:
+        if "=" not in text:
+            count: int | tuple[tuple[str, int], ...] = int(text)
+            counts = [int(text)]
+        else:
+            pairs = sorted((name, int(value)) for name, value in (item.split("=") for item in text.split(",")))
+            count, counts = tuple(pairs), [value for _, value in pairs]
+            if len(dict(pairs)) < len(pairs) or not pairs[0][0]:  # a split twice, or without a name
+                counts = [0]
+    except ValueError:
+        counts = [0]
+    if min(counts) < 1 or max(counts) > 1_000_000:
+        raise UsageError(
+            f"--num_shards {clip(text)}: give 1 to 1,000,000 (16), or a count by split (train=16,validation=2)."
+        )
+    return count
+
+
+def parse_colour(text: str) -> tuple[int, int, int]:
+    """RGB of ``#rrggbb``, ``black``, ``gray`` or ``white``.
+
+    Raises:
+        UsageError: another form.
+    """
+    named = {"black": "#000000", "gray": "#808080", "white": "#ffffff"}
+    match = re.fullmatch(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})", named.get(text, text))
+    if not match:
+        raise UsageError(f"--background {clip(text)}: give #rrggbb, black, gray or white.")
+    return int(match[1], 16), int(match[2], 16), int(match[3], 16)
+
+
+def read_class_list(path: str) -> tuple[str, ...]:
+    """Classes of a text file, one a line, in label order; empty lines are skipped.
+
+    Raises:
+        UsageError: no such file, not UTF-8, no classes, or a class twice.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:  # editors on Windows begin files with a byte order mark
+            names = [line.rstrip("\r\n") for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line."
+        ) from None
+    names = [_unescaped(name, path) for name in names if name]
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if not names or twice:
+        what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
+        raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")
+    return tuple(names)
+
+
+def _unescaped(line: str, path: str) -> str:
+    """A line of a class list, as a dataset's own ``classes.txt`` writes it: a backslash begins one of JSON's escapes."""
+    if "\\" not in line:
+        return line
+    try:
+        return str(json.loads('"' + line.replace('"', '\\"') + '"'))
+    except ValueError:
+        raise UsageError(
+            f"--class_list {clip(path)}: {clip(line)} is not a class. Write a backslash in a name as two."
+        ) from None

@@ -1,0 +1,1 @@
+"""How does a graph run on Google Cloud Dataflow?"""

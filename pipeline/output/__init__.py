@@ -1,0 +1,1 @@
+"""Can a dataset be made in this folder, and what does its claim say?"""

@@ -1,0 +1,1 @@
+"""What would a build give, take and cost?"""

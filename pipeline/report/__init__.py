@@ -1,0 +1,1 @@
+"""What does a build show while it runs and when it has ended?"""

@@ -1,0 +1,112 @@
+"""What a build says at its end: a screen of text, or the same facts as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shardfeed.errors import clip
+from shardfeed.format.manifest import Manifest
+from shardfeed.pipeline.report.progress import duration, human_bytes
+
+_CLASS_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A published dataset and the run that found or made it.
+
+    ``kept``: images whose parts an earlier run had finished; None where nobody knows, and then nothing is said of a rate.
+    """
+
+    manifest: Manifest
+    output: str
+    seconds: float
+    already_built: bool
+    kept: int | None = 0
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        manifest = self.manifest
+        raw: dict[str, Any] = {
+            "status": "already_built" if self.already_built else "built",
+            "output": self.output,
+            "fingerprint": manifest.fingerprint,
+            "listed": manifest.listed,
+            "written": manifest.written,
+            "rejected": dict(manifest.rejected),
+            "skipped": dict(manifest.skipped),
+            "fixes": dict(manifest.fixes),
+            "classes": list(manifest.classes),
+            "splits": {
+                name: {
+                    "records": split.records,
+                    "bytes": split.bytes,
+                    "shards": len(split.shards),
+                    **_shard_sizes([shard.bytes for shard in split.shards]),
+                    "class_counts": dict(split.class_counts),
+                }
+                for name, split in manifest.splits.items()
+            },
+            "encoded_in_this_run": self._encoded(),
+            "seconds": round(self.seconds, 3),
+            "notes": list(self.notes),
+        }
+        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+
+    def to_text(self) -> str:
+        """Lines for a person, without control characters."""
+        manifest = self.manifest
+        output = clip(self.output, 1_000)
+        lines = [f"Already built: {output}" if self.already_built else f"Built: {output}"]
+        rejected, skipped = _with_reasons("rejected", manifest.rejected), _with_reasons("skipped", manifest.skipped)
+        lines.append(f"  images     {manifest.listed:,} listed = {manifest.written:,} written + {rejected} + {skipped}")
+        if manifest.fixes:
+            lines.append(f"  fixes      {_named(manifest.fixes)}")
+        for name, split in manifest.splits.items():
+            sizes = _shard_sizes([shard.bytes for shard in split.shards])
+            lines.append(
+                f"  {name:<10} {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
+                f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
+                f"max {human_bytes(sizes['max_bytes'])})"
+            )
+        lines.append(f"  classes    {_classes(manifest)}")
+        if not self.already_built:
+            encoded = self._encoded()
+            kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
+            rate = f", {encoded / self.seconds:,.0f} img/s" if encoded else ""
+            lines.append(f"  time       {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
+                         f"  time       {duration(self.seconds)}{rate}{kept}")  # fmt: skip
+        lines += [f"  note       {note}" for note in self.notes]
+        lines.append(f"Next: shardfeed verify {shlex.quote(output)} --deep")
+        return "\n".join(lines)
+
+    def _encoded(self) -> int | None:
+        if self.already_built or self.kept is None:
+            return 0 if self.already_built else None
+        return self.manifest.written + sum(self.manifest.rejected.values()) - self.kept
+
+
+def _shard_sizes(sizes: list[int]) -> dict[str, int]:
+    return {"min_bytes": min(sizes), "mean_bytes": sum(sizes) // len(sizes), "max_bytes": max(sizes)}
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count:,}" for name, count in ordered)
+
+
+def _with_reasons(what: str, counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    return f"{total:,} {what} ({_named(counts)})" if total else f"0 {what}"
+
+
+def _classes(manifest: Manifest) -> str:
+    by_class = {name: sum(s.class_counts.get(name, 0) for s in manifest.splits.values()) for name in manifest.classes}
+    shown = ", ".join(f"{clip(name, 40)} {by_class[name]:,}" for name in manifest.classes[:_CLASS_ROWS])
+    more = len(by_class) - _CLASS_ROWS
+    return f"{len(by_class)}: {shown}" + (f" and {more:,} more" if more > 0 else "")

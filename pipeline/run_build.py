@@ -1,0 +1,221 @@
+"""Runs one build, here or on an engine of Beam's, and turns its end into an exit code.
+
+The exit code tells the truth: 0 only after the manifest of this very build has been read back. An engine's exceptions are not
+trusted for the reason (their class and text change on the way); the outcome that the graph wrote is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import logging
+import os
+import secrets
+import time
+from contextlib import AbstractContextManager
+from typing import Any, TextIO
+
+from shardfeed import signals, storage
+from shardfeed.errors import (
+    ConflictError,
+    DatasetError,
+    IncompleteError,
+    ShardfeedError,
+    TooManyRejectsError,
+    UsageError,
+)
+from shardfeed.format import naming
+from shardfeed.format.manifest import Manifest, parse_manifest
+from shardfeed.no_gc import no_gc
+from shardfeed.pipeline.already_built import find_existing
+from shardfeed.pipeline.config.beam_flags import require_beam
+from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.engines.counters import images_kept
+from shardfeed.pipeline.engines.failures import explain_engine_failure
+from shardfeed.pipeline.engines.quiet import Said, kept
+from shardfeed.pipeline.engines.run import run_and_wait
+from shardfeed.pipeline.local import build_here
+from shardfeed.pipeline.output.folder import no_empty_folders
+from shardfeed.pipeline.report.progress import ProgressLine
+from shardfeed.pipeline.report.submitted import Submitted
+from shardfeed.pipeline.report.summary import Summary
+from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
+from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
+from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.verification.dataset import FOREIGN, verify
+
+_EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
+
+
+def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
+    """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
+
+    A job that shall not be waited for is only submitted.
+
+    Raises:
+        ShardfeedError: with the exit code and the message for the user.
+    """
+    if not config.engine.is_local:
+        require_beam()  # before the input is listed, which may take minutes
+    began = time.monotonic()
+    manifest, record = find_existing(config), _record(config)
+    if manifest is None:
+        return _build(config, record, progress, began)
+    _refuse_damaged(config.output)
+    finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+    return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+
+
+def _refuse_damaged(url: str) -> None:
+    """Exit code 0 says that the dataset is there and complete: names and sizes are looked at again, in one listing."""
+    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
+    if findings:
+        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
+        raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
+
+
+def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:
+    run, submitted = Run(record.run_id, config.output), None
+    # Workers of an engine elsewhere say what fails in a step there; here, Beam also warns of its own servers.
+    said = Said(logging.ERROR if config.engine.outlives_launcher else logging.WARNING)
+    with no_empty_folders(config.output), _on_stop(config, run):
+        try:
+            with ProgressLine(progress if config.engine.encodes_here else None, run):
+                if config.engine.is_local:
+                    build_here(config, record, run)
+                else:
+                    submitted = _run_graph(config, record, run, progress, said)
+        except Exception as error:
+            _raise_outcome(config, run, error, said)
+            # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
+            finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+        finally:
+            run.stop.set()  # whatever still works for it in this process ends
+            if submitted is None:  # else the job still writes there
+                _tidy(run)
+    if submitted is not None:
+        return submitted
+    manifest = _published(config)
+    seconds, kept = time.monotonic() - began, images_kept(manifest, run)
+    return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
+
+
+def _on_stop(config: BuildConfig, run: Run) -> AbstractContextManager[None]:
+    """Sets what a signal does while the build runs. ``run_and_wait`` does it for jobs elsewhere."""
+    if config.engine.in_process:
+        return signals.on_stop(signals.after_images_in_hand(run.interrupt))
+    if config.engine.outlives_launcher:
+        return contextlib.nullcontext()
+    return signals.on_stop(lambda: signals.leave(signals.STOPPED))
+
+
+def _record(config: BuildConfig) -> RunRecord:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
+
+
+def _run_graph(
+    config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
+) -> Submitted | None:
+    with no_gc():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import SetupOptions
+
+        from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
+        from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
+        from shardfeed.pipeline.engines.options import EngineOptions
+        from shardfeed.pipeline.graph import build
+
+    with kept(said):
+        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        setup = options.view_as(SetupOptions)
+        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+            setup.setup_file = os.path.abspath(setup.setup_file)
+        if config.engine.is_dataflow:
+            prepare(config, options, run.run_id, progress)
+        runner: Any = config.engine.name
+        if config.engine.kind == "prism":
+            from shardfeed.pipeline.engines.prism import OwnPrismRunner
+
+            runner = OwnPrismRunner()
+        try:
+            pipeline = beam.Pipeline(runner=runner, options=options)
+        except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
+            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+        build(pipeline, config, record, run)
+        with codecs_pinned(config):
+            if config.engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, config, run, progress)
+            return run_and_wait(pipeline, config, run, progress)
+
+
+def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:
+    """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
+    if run.interrupted:
+        raise IncompleteError(
+            f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
+            "to carry on."
+        ) from None
+    outcome = _outcome_of(run)
+    if outcome is None:
+        if not config.engine.in_process and _published_meanwhile(config):
+            return
+        if isinstance(error, ShardfeedError):
+            raise error
+        if config.engine.in_process:
+            said.show(error)
+            raise error
+        raise explain_engine_failure(error, config, said) from error
+    if outcome.code == AlreadyBuiltError.code:
+        return
+    files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
+    raise _EXIT_CLASSES.get(outcome.code, IncompleteError)(
+        outcome.message + (f"\nRejects:{files}" if files else "")
+    ) from None
+
+
+def _published_meanwhile(config: BuildConfig) -> bool:
+    """Whether another run of this build has published the dataset: its sweep then took our outcome with it."""
+    with contextlib.suppress(ShardfeedError):
+        return find_existing(dataclasses.replace(config, discard_incomplete=False)) is not None
+    return False
+
+
+def _outcome_of(run: Run) -> Outcome | None:
+    """Why the run failed: what a step in this process said, or else what a worker elsewhere left in the output."""
+    if run.outcome is None:
+        with contextlib.suppress(ShardfeedError):
+            return read_outcome(run)
+    return run.outcome
+
+
+def _tidy(run: Run) -> None:
+    """Removes this run's outcome, and folders that a run which did nothing left empty."""
+    try:
+        store = storage.open_store(run.output)
+        store.delete(naming.outcome_name(run.run_id))
+        store.prune(naming.PARTS)
+    except ShardfeedError as error:
+        logging.getLogger("shardfeed").warning("could not tidy %s: %s", run.output, error)
+
+
+def _published(config: BuildConfig) -> Manifest:
+    store = storage.open_store(config.output)
+    where = f"{config.output}/{naming.MANIFEST}"
+    if store.stat(naming.MANIFEST) is None:
+        raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")
+    return parse_manifest(store.read(naming.MANIFEST), where)
+
+
+def _notes(manifest: Manifest) -> tuple[str, ...]:
+    notes = []
+    wanted = manifest.config["num_shards"]
+    for name, split in manifest.splits.items():
+        asked = wanted.get(name) if isinstance(wanted, dict) else wanted if len(manifest.splits) == 1 else None
+        if asked is not None and asked != len(split.shards):
+            notes.append(
+                f"{name}: {len(split.shards)} shards instead of {asked}: a shard is never empty, and there are no more parts"
+            )
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""How far is a build, seen from its files alone?"""

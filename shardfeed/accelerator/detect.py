@@ -1,0 +1,225 @@
+"""``detect_accelerator``: the best device that Keras' backend can really use: TPU, else GPUs, else the CPU.
+
+The one decision: only the framework that Keras runs on is asked. A TPU and a GPU's memory belong to one framework at a
+time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, is never let near them. Nothing here waits for a
+network: a TPU's name is looked up only on a machine of Google's, and an address is tried for a few seconds.
+
+Not needed to train on one GPU or on the CPU; ``load`` works without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardfeed.accelerator.devices import _word, check_keras, keras_backend, tpu_chips
+from shardfeed.errors import UsageError, clip
+from shardfeed.warning import warn
+
+_PRODUCT = Path("/sys/class/dmi/id/product_name")  # «Google Compute Engine» on every machine of Google Cloud
+_TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # in the order in which TensorFlow looks at them
+_ANSWER_SECONDS = 5  # a TPU's host that takes longer to accept a connection is not there
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What ``detect_accelerator`` found.
+
+    Attributes:
+        kind: "tpu", "gpu" or "cpu".
+        replicas: Copies of the model that share one batch, over all hosts.
+        backend: Keras' backend, "tensorflow" or "jax".
+        text: What was found, and why it is not more.
+        strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
+        hosts: Machines, or processes, that each read a share of the batch: those that ``load`` cuts for.
+        remote: The TPU's host is another machine, which reads gs:// only.
+    """
+
+    kind: str
+    replicas: int
+    backend: str
+    text: str
+    strategy: Any = field(repr=False, compare=False)
+    hosts: int = 1
+    remote: bool = False
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Where models are built and compiled: ``with accelerator.scope(): …``."""
+        if self.strategy is None:
+            return contextlib.nullcontext()
+        scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def detect_accelerator() -> Accelerator:
+    """The best device this process can train on: TPU, else GPUs, else CPU.
+
+    A ``tf.distribute`` strategy in scope, or a distribution that was set for Keras on JAX, is kept. Otherwise on JAX all
+    devices become a data-parallel distribution that leaves reading to ``load`` (``auto_shard_dataset=False``): without
+    one, ``fit`` repeats the whole batch on each device.
+
+    Warns:
+        UserWarning: there is better hardware than what can be used; the text names what to install.
+
+    Raises:
+        ImportError: Keras is not installed.
+        UsageError: Keras runs on another backend than TensorFlow or JAX, or is too old for several devices of JAX; or JAX,
+            TensorFlow and PyTorch disagree about the hosts.
+    """
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        if error.name != "keras":
+            raise
+        raise ImportError(
+            "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax"
+        ) from error
+
+    backend = keras_backend()
+    if backend == "jax":
+        return _on_jax(keras)
+    if backend == "tensorflow":
+        return _on_tensorflow()
+    raise UsageError(
+        f"Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported."
+    )
+
+
+def _on_jax(keras: Any) -> Accelerator:
+    import jax
+
+    from shardfeed.accelerator.hosts import running_host
+
+    devices = jax.devices()
+    kind = "cpu" if devices[0].platform == "cpu" else "tpu" if devices[0].platform == "tpu" else "gpu"
+    if kind == "gpu":
+        hide_gpus_from_tensorflow()
+    if len(devices) > 1:
+        check_keras(keras)
+    distribution = keras.distribution.distribution()
+    if distribution is None and len(devices) > 1:
+        distribution = keras.distribution.DataParallel(
+            devices=keras.distribution.list_devices(), auto_shard_dataset=False
+        )
+        keras.distribution.set_distribution(distribution)
+    here = running_host()
+    framework = f"JAX {jax.__version__}"
+    why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
+    if kind == "cpu":
+        why = why or f"{framework} sees no TPU and no GPU."
+    where = f" on {here.count} hosts" if here.count > 1 else ""
+    return Accelerator(kind, here.replicas, "jax", _text(kind, here.replicas, where, why), distribution, here.count)
+
+
+def _on_tensorflow() -> Accelerator:
+    import tensorflow as tf
+
+    from shardfeed.accelerator.hosts import one_of_several, running_host
+
+    here = running_host()
+    where = f" on {here.count} hosts" if here.count > 1 else ""
+    gpus = tf.config.list_physical_devices("GPU")
+    if tf.distribute.has_strategy():
+        strategy = tf.distribute.get_strategy()
+        kind = "tpu" if isinstance(strategy, tf.distribute.TPUStrategy) else "gpu" if gpus else "cpu"
+        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)  # an alias of another name
+        name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
+        text = _text(kind, here.replicas, f"{where} of {name}, which is in scope", "")
+        return Accelerator(kind, here.replicas, "tensorflow", text, strategy, here.count)
+    strategy, remote, why = _tensorflow_tpu(tf)
+    if strategy is not None:
+        replicas = strategy.num_replicas_in_sync
+        text = _text("tpu", replicas, where, "")
+        return Accelerator("tpu", replicas, "tensorflow", text, strategy, here.count, remote)
+    kind = "gpu" if gpus else "cpu"
+    framework = f"TensorFlow {tf.__version__}"
+    unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
+    if kind == "cpu":
+        why = f"{framework} sees no GPU. {why}"
+    why = unused or why
+    if (doubt := one_of_several()) and not tpu_chips():  # ``unused`` names chips already
+        why = f"{doubt} {why}".rstrip()
+    strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
+    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, where, why), strategy, here.count)
+
+
+def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:
+    """TPUStrategy or None, whether it is on another machine, and why there is none."""
+    named = next((os.environ[name] for name in _TPU_VARIABLES if os.environ.get(name)), "")
+    if tpu_chips():
+        address = "local"  # also where TPU_NAME is set: on a TPU machine it is a label
+    elif not named:
+        return None, False, "No TPU chip is in this machine, and TPU_NAME is not set."
+    elif named.startswith("grpc://"):
+        if not _answers(named):
+            return None, False, f"No TPU answers at {clip(named)}, where TPU_NAME points."
+        address = named
+    elif named == "local" or not _on_google_cloud():
+        return None, False, f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine, nor is it in Google Cloud."
+    else:
+        address = named
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver), address != "local", ""
+    except (ValueError, tf.errors.OpError) as error:
+        return None, False, f"The TPU {clip(address)} did not start: {clip(str(error).strip().partition(chr(10))[0])}"
+
+
+def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> str:
+    """What is in this machine and better than ``kind``, with its remedy; warned about, because it costs money idle."""
+    if chips := tpu_chips():
+        # tensorflow-tpu ends with 2.20; JAX has the TPU of today.
+        remedy = f"pip install '{for_tpu}'"
+        if for_tpu == "tensorflow-tpu":
+            remedy = (
+                "pip install 'tensorflow-tpu<=2.20', or run on KERAS_BACKEND=jax with 'jax[tpu]' and tensorflow-cpu"
+            )
+        text = f"This machine has TPU chips ({chips}), but {framework} here has no TPU kernels: {remedy}."
+    elif kind == "cpu" and any(Path("/dev").glob("nvidia[0-9]*")):
+        text = f"A GPU is in this machine, but {framework} here cannot use it: pip install '{for_gpu}'."
+    else:
+        return ""
+    warn(text)
+    return text
+
+
+def hide_gpus_from_tensorflow() -> None:
+    """TensorFlow takes all memory of the GPUs it sees at its first operation, even if it only reads."""
+    try:
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
+    except ModuleNotFoundError:  # array_batches reads without it
+        pass
+    except RuntimeError:
+        warn(
+            "Keras runs on JAX, but TensorFlow has started and holds the memory of the GPUs: call load() or detect_accelerator() "
+            "before any operation of TensorFlow."
+        )
+
+
+def _text(kind: str, replicas: int, where: str, why: str) -> str:
+    return f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}.{' ' * bool(why)}{why}"
+
+
+def _on_google_cloud() -> bool:
+    return _word(_PRODUCT).startswith("Google")
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.split(",")[0].removeprefix("grpc://").partition(":")
+    try:
+        socket.create_connection((host, int(port or 8470)), _ANSWER_SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True

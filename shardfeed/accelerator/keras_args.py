@@ -1,0 +1,113 @@
+"""``compile_args`` and ``fit_args``: how many steps Keras runs at a time, and how many make an epoch.
+
+    model.compile(…, **shardfeed.compile_args(info, 1024, accelerator))
+    model.fit(train, **shardfeed.fit_args(info, 1024, accelerator), epochs=10)
+
+The one decision: an epoch is a whole number of executions. Keras 3 runs a whole execution even where only a part of it is
+left in the epoch (4 steps in executions of 3 are 6 steps), so the epoch gives way: it becomes a few steps shorter. Nothing
+is lost by it, because the training stream goes on where the epoch ended.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+from shardfeed import storage
+from shardfeed.accelerator.detect import Accelerator
+from shardfeed.accelerator.hosts import running_host
+from shardfeed.arguments import positive
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.errors import UsageError, clip
+from shardfeed.sampling.host_share import host_batch
+from shardfeed.warning import warn
+
+_STEPS = 64  # an execution; the host comes back about once a second at 20 ms a step
+_AHEAD_BYTES = 256 << 20  # of one execution's batches: newer Keras on JAX puts them on the device at once
+
+
+def compile_args(
+    dataset: DatasetInfo | str | os.PathLike[str], batch_size: int, accelerator: Accelerator, split: str = "train"
+) -> dict[str, int]:
+    """Arguments for ``model.compile``: ``steps_per_execution``; ``dataset`` and ``batch_size`` as for ``load``.
+
+    The value from 32 to 64 that leaves the fewest steps of an epoch over; less for short epochs and, on JAX, for large
+    batches. 1 where ``MirroredStrategy`` has several replicas, because Keras 3 fails on more (keras#19246).
+
+    Raises:
+        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot read the dataset; other hosts
+            than those that ``load`` would cut for.
+    """
+    return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
+
+
+def fit_args(
+    dataset: DatasetInfo | str | os.PathLike[str], batch_size: int, accelerator: Accelerator, split: str = "train"
+) -> dict[str, int]:
+    """Arguments for ``model.fit``: ``steps_per_epoch``, a multiple of ``steps_per_execution``.
+
+    Warns:
+        UserWarning: ``load`` was given another batch size to train with, and the same ``info``.
+
+    Raises:
+        UsageError: as ``compile_args``; Keras' distribution would cut the data again (``auto_shard_dataset=True``).
+    """
+    info = opened(dataset)
+    execution, steps = _plan(info, batch_size, accelerator, split)
+    sizes = info.trained_with.get(split, {batch_size})
+    if batch_size not in sizes:
+        warn(
+            f"fit_args was given batch_size={batch_size} for {split}, load {' and '.join(map(str, sorted(sizes)))}: an epoch "
+            "would have a wrong number of steps. Give load, compile_args and fit_args the same batch_size."
+        )
+    if accelerator.backend == "jax":
+        _check_auto_shard()
+    return {"steps_per_epoch": steps // execution * execution}
+
+
+def check_reachable(info: DatasetInfo, remote: bool) -> None:
+    """Raises UsageError where a TPU on another machine (``remote``) would read a local folder."""
+    if remote and not storage.is_remote(info.url):
+        raise UsageError(
+            f"the dataset at {clip(info.url)} is a local folder, and the TPU's host is another machine, which reads gs:// "
+            "only (TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
+        )
+
+
+def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str) -> tuple[int, int]:
+    """Steps an execution, and whole steps in one pass over ``split``."""
+    if not isinstance(accelerator, Accelerator):
+        raise UsageError(f"accelerator={clip(repr(accelerator))}: expected what detect_accelerator() gave.")
+    if 1 < (hosts := running_host().count) != accelerator.hosts:  # 1: a strategy of several hosts need not be in scope
+        raise UsageError(
+            f"accelerator of {accelerator.hosts} host{'s' * (accelerator.hosts > 1)}: load cuts for {hosts} hosts here. Call "
+            "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
+        )
+    host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
+    check_reachable(info, accelerator.remote)
+    steps = info.steps_per_epoch(split, batch_size)
+    return _execution(steps, _most(info, batch_size, accelerator)), steps
+
+
+def _most(info: DatasetInfo, batch_size: int, accelerator: Accelerator) -> int:
+    if accelerator.backend == "jax":
+        height, width, channels = info.image_shape
+        return max(1, min(_STEPS, _AHEAD_BYTES // (batch_size * (height or 224) * (width or 224) * channels)))
+    return 1 if accelerator.kind != "tpu" and accelerator.replicas > 1 else _STEPS
+
+
+def _execution(steps: int, most: int) -> int:
+    """The largest number in [most / 2, most] that leaves the fewest of ``steps`` over; ``steps`` itself if it is small."""
+    most = min(most, steps)
+    return min(range(most, math.ceil(most / 2) - 1, -1), key=lambda size: steps % size)
+
+
+def _check_auto_shard() -> None:
+    import keras
+
+    distribution = keras.distribution.distribution()
+    if distribution is not None and distribution.auto_shard_dataset:
+        raise UsageError(
+            "auto_shard_dataset=True in Keras' distribution: it would cut each host's share of the data again and give "
+            "wrong losses. Use detect_accelerator(), or pass auto_shard_dataset=False to the distribution."
+        )

@@ -1,0 +1,1 @@
+"""How does a trainer read without TensorFlow? ``array_batches``: NumPy batches."""

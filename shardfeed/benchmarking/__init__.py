@@ -1,0 +1,1 @@
+"""Is reading fast enough, and what limits it?"""

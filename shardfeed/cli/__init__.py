@@ -1,0 +1,1 @@
+"""What does the program ``shardfeed`` do with arguments, signals and its outputs?"""

@@ -1,0 +1,1 @@
+"""What does one dataset hold? Its facts, a check of its sizes, a local copy, its first records."""

@@ -1,0 +1,208 @@
+"""What a dataset is, from its manifest alone: one file is read, nothing is listed, no shard is opened.
+
+A dataset exists if and only if ``manifest.json`` does. Where it is absent, work in progress beside it tells a build that
+stopped from a wrong path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shardfeed import storage
+from shardfeed.arguments import EVALUATED, positive
+from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.format import naming
+from shardfeed.format.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
+from shardfeed.warning import warn
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """One split. ``class_counts``: records by class name, zeros included; ``shards``: in reading order."""
+
+    name: str
+    num_records: int
+    bytes: int
+    class_counts: Mapping[str, int]
+    shards: tuple[Shard, ...]
+
+
+class _Splits(dict[str, SplitInfo]):
+    """A dict whose missing key is an error that lists the splits."""
+
+    def __init__(self, url: str, splits: Mapping[str, SplitInfo]) -> None:
+        super().__init__(splits)
+        self._url = url
+
+    def __getitem__(self, name: object) -> SplitInfo:
+        return super().__getitem__(name) if isinstance(name, str) else self.__missing__(name)  # a list has no hash
+
+    def __missing__(self, name: object) -> SplitInfo:
+        raise UsageError(
+            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
+            "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
+        )
+
+    def __reduce__(self) -> tuple[type[_Splits], tuple[str, dict[str, SplitInfo]]]:
+        return _Splits, (self._url, dict(self))
+
+
+@dataclass(frozen=True, repr=False)
+class DatasetInfo:
+    """A dataset: ``url`` (an absolute path or ``gs://…``) and its ``manifest``, with the answers a trainer asks for."""
+
+    url: str
+    manifest: Manifest
+    # Batch sizes that load was given to train with, by split; fit_args is given them once more, and compares.
+    trained_with: dict[str, set[int]] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names; a record's label is an index into them."""
+        return self.manifest.classes
+
+    @property
+    def splits(self) -> Mapping[str, SplitInfo]:
+        """Splits by name. A name that is not there raises UsageError with the names that are."""
+        return _Splits(
+            self.url,
+            {
+                name: SplitInfo(name, split.records, split.bytes, split.class_counts, split.shards)
+                for name, split in self.manifest.splits.items()
+            },
+        )
+
+    @property
+    def image_shape(self) -> tuple[int | None, int | None, int]:
+        """(height, width, channels) of stored images; height and width are None where sizes vary."""
+        image = self.manifest.image
+        return image.height, image.width, image.channels
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Mean of stored pixels by channel, 0 to 255, from a sample of the images."""
+        return self.manifest.image.mean
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Standard deviation of stored pixels by channel, 0 to 255, from the same sample."""
+        return self.manifest.image.std
+
+    @property
+    def fingerprint(self) -> str:
+        """Names input, configuration and codecs: datasets of one fingerprint hold the same records in the same order."""
+        return self.manifest.fingerprint
+
+    def steps_per_epoch(self, split: str, batch_size: int) -> int:
+        """Whole batches in one pass over ``split``, at least 1: ``steps_per_epoch`` of Keras' ``fit``.
+
+        Training batches straddle passes, so the records of the last, incomplete batch open the next pass. For evaluation
+        that batch would be lost, and ``loss`` be wrong: a split whose name says that it is evaluated warns.
+        """
+        records, batch_size = self.splits[split].num_records, positive("batch_size", batch_size)
+        if split in EVALUATED:
+            warn(
+                f"steps_per_epoch({split!r}, {batch_size}) is for training: as steps= or validation_steps= it leaves out the "
+                "last batch, and loss is wrong. Leave these arguments out, or use info.evaluation_steps."
+            )
+        return max(1, records // batch_size)
+
+    def evaluation_steps(self, split: str, batch_size: int) -> int:
+        """Batches that ``load`` and ``array_batches`` give of ``split`` in evaluation, on every host.
+
+        ``steps`` of Keras' ``evaluate`` and ``validation_steps`` of ``fit``, where a distributed dataset needs them;
+        elsewhere leave both out.
+        """
+        return -(-self.splits[split].num_records // positive("batch_size", batch_size))
+
+    def class_weight(self, split: str) -> dict[int, float]:
+        """Balanced weights for ``fit(class_weight=…)``: records / (classes present × records of the class).
+
+        Averaged over the records of ``split`` they are 1 (the formula of scikit-learn's "balanced"). A class without a
+        record in ``split`` gets 0.
+        """
+        found = self.splits[split]
+        counts = [found.class_counts[name] for name in self.classes]
+        present = sum(count > 0 for count in counts)
+        return {i: found.num_records / (present * count) if count else 0.0 for i, count in enumerate(counts)}
+
+    def __hash__(self) -> int:  # of its own, because a manifest holds dicts
+        return hash((self.url, self.fingerprint))
+
+    def __repr__(self) -> str:
+        height, width, channels = self.image_shape
+        size = f"{height} × {width}" if height and width else "varying size"
+        lines = [
+            f"DatasetInfo({self.url!r})",
+            f"  images       {size} × {channels}, {self.manifest.image.format}",
+            f"  classes      {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
+        ]
+        lines += [
+            f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, "
+            f"{len(split.shards)} shard{'s' * (len(split.shards) != 1)}"
+            for name, split in self.splits.items()
+        ]
+        return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])
+
+
+def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
+    """``dataset`` itself, or what ``info`` says of the one at that address.
+
+    Raises:
+        UsageError: neither, and as ``info``.
+    """
+    if isinstance(dataset, DatasetInfo):
+        return dataset
+    if not isinstance(dataset, (str, os.PathLike)):
+        raise UsageError(
+            f"the dataset is {clip(repr(dataset))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
+        )
+    return info(dataset)
+
+
+def info(directory: str | os.PathLike[str]) -> DatasetInfo:
+    """The dataset in ``directory``: a local folder or ``gs://bucket/folder``.
+
+    Raises:
+        DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or of an unknown version.
+        UsageError: an empty string, an address of another kind, or no permission to read.
+        StorageError: the store kept failing.
+    """
+    if not isinstance(directory, (str, os.PathLike)):
+        raise UsageError(f"the dataset is {clip(repr(directory))}: expected its folder or gs://bucket/folder.")
+    url = os.fspath(directory)
+    if not url:  # as from a variable that is not set; the current folder would be a guess
+        raise UsageError(
+            "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
+        )
+    url = storage.normal_url(url) if storage.is_remote(url) else os.path.abspath(os.path.expanduser(url))
+    store = storage.open_store(url)
+    where = storage.join_url(url, naming.MANIFEST)
+    found = store.stat(naming.MANIFEST)
+    if found is None:
+        raise _absent(url, store)
+    if found.size > MAX_BYTES:
+        raise DatasetError(
+            f"{clip(where)} has {found.size:,} bytes, expected at most {MAX_BYTES:,}: it is not a manifest of shardfeed. "
+            "Restore the file from a copy, or build the dataset again."
+        )
+    return DatasetInfo(url, parse_manifest(store.read(naming.MANIFEST), where))
+
+
+def _absent(url: str, store: storage.Store) -> DatasetError:
+    work = not storage.is_remote(url) and os.path.isdir(
+        os.path.join(url, naming.PARTS)
+    )  # empty, too: a build's first moment
+    if work or next(iter(store.list(naming.PARTS + "/")), None) is not None:
+        return DatasetError(
+            f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
+            "It carries on from its finished parts."
+        )
+    if not storage.is_remote(url) and os.path.isfile(url):
+        return DatasetError(f"no dataset at {clip(url)}: expected the folder of one, found a file. Name its folder.")
+    return DatasetError(
+        f"no dataset at {clip(url)}: {naming.MANIFEST} is not there. "
+        "Correct the path, or build the dataset with `shardfeed build`."
+    )

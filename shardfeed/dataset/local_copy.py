@@ -1,0 +1,168 @@
+"""``cache=PATH``: whole shards copied to a local disk before the first step, and read from there.
+
+The one decision: a copy has its name only when it is complete, on disk and of the manifest's crc32c, and the name holds that
+crc. So a name is proof, several processes may fill one folder at once (the worst is that both copy), and datasets or
+versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record, and
+``explain_errors`` knows which copies this process reads.
+
+A process that is killed leaves what it was copying. Writers hold a lock on that (``flock``), which ends with the process however
+it ends, so the next to come here knows what nobody writes and deletes it: no guess by age, no ids of processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import BinaryIO
+
+from shardfeed import storage
+from shardfeed.dataset.info import DatasetInfo
+from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import Shard
+from shardfeed.storage.base import StorageError
+
+_RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
+_THREADS = 8
+_TEMPORARY = re.compile(r"\.tfrecord\.tmp-\d+-[0-9a-f]{16}$")  # never the end of a copy's own name
+_LOG = logging.getLogger("shardfeed")
+_read_here: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
+
+
+def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]:
+    """Paths of copies of ``shards`` below ``folder``, made where they are not there yet.
+
+    Raises:
+        UsageError: ``folder`` is not local, or lies in the dataset.
+        DatasetError: a shard's bytes are not the manifest's.
+        StorageError: ``folder`` cannot be written or has too little space, or the store kept failing.
+    """
+    if storage.is_remote(folder):
+        raise UsageError(
+            f"cache={clip(repr(folder))}: expected None, 'decoded' or a local folder for copies of the shards."
+        )
+    top = os.path.abspath(os.path.expanduser(folder))
+    if not storage.is_remote(info.url) and os.path.commonpath([os.path.realpath(info.url), os.path.realpath(top)]) == (
+        os.path.realpath(info.url)
+    ):
+        raise UsageError(
+            f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
+        )
+    top = os.path.join(top, info.fingerprint)
+    _sweep(top)
+    paths = [os.path.join(top, _name(shard)) for shard in shards]
+    absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
+    _read_here.setdefault(info.fingerprint, set()).add(top)
+    if absent:
+        with _writing(folder, top):
+            os.makedirs(top, exist_ok=True)
+            free = shutil.disk_usage(top).free
+        needed = sum(shard.bytes for shard, _ in absent)
+        if needed > free:
+            raise StorageError(
+                f"cache={clip(repr(folder))}: {needed:,} bytes are to be copied to {clip(top)}, where {free:,} bytes are free. "
+                "Free some space there, or choose another folder."
+            )
+        _LOG.info("Copying %d shards, %s bytes, to %s", len(absent), f"{needed:,}", clip(top))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for done, _ in enumerate(pool.map(lambda one: _copy(info, folder, *one), absent), 1):
+                if done * 10 // len(absent) > (done - 1) * 10 // len(absent):  # each tenth
+                    _LOG.info("Copied %d of %d shards to %s", done, len(absent), clip(top))
+    return paths
+
+
+def copies_read(info: DatasetInfo, shards: Sequence[Shard]) -> dict[str, list[Shard]]:
+    """Folders with copies that this process reads, and the ``shards`` that are copied there, by the names of the copies."""
+    copied = [replace(shard, file=_name(shard)) for shard in shards]
+    return {
+        folder: [shard for shard in copied if os.path.exists(os.path.join(folder, shard.file))]
+        for folder in sorted(_read_here.get(info.fingerprint, ()))
+    }
+
+
+def _name(shard: Shard) -> str:
+    return f"{shard.crc32c}-{shard.file}"
+
+
+def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
+    store = storage.open_store(info.url)
+    crc = size = 0
+    with _writing(folder, path), _temporary(path) as file:
+        while size < shard.bytes and (data := store.read_range(shard.file, size, min(_RANGE, shard.bytes - size))):
+            crc, size = crc32c(data, crc), size + len(data)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        if (to_hex(crc), size) != (shard.crc32c, shard.bytes):
+            raise DatasetError(
+                f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes with crc32c "
+                f"{shard.crc32c}, found {size:,} bytes with crc32c {to_hex(crc)}. Copy the file from where the dataset is "
+                "whole, or build the dataset again into an empty folder."
+            )
+        os.replace(file.name, path)
+
+
+@contextlib.contextmanager
+def _temporary(path: str) -> Iterator[BinaryIO]:
+    """A new file beside ``path``, locked while it is open. It is deleted at the end, unless it has another name by then."""
+    while True:
+        name = f"{path}.tmp-{os.getpid()}-{os.urandom(8).hex()}"
+        with open(name, "xb") as file:
+            try:
+                with contextlib.suppress(OSError):  # a file system without locks: nothing is swept there
+                    _lock(file, wait=True)
+                if not os.fstat(file.fileno()).st_nlink:  # swept in the moment before it was locked
+                    continue
+                yield file
+                return
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
+
+
+def _sweep(top: str) -> None:
+    """Delete what killed processes have left in ``top``."""
+    try:
+        left = [name for name in os.listdir(top) if _TEMPORARY.search(name)]
+    except OSError:  # no such folder yet, or one that writing will say something about
+        return
+    for name in left:
+        # Gone by now, in another process's hands, another user's, or on a file system without locks: not ours to delete.
+        with contextlib.suppress(OSError), open(os.path.join(top, name), "rb+") as file:
+            _lock(file, wait=False)
+            os.unlink(file.name)
+
+
+def _lock(file: BinaryIO, *, wait: bool) -> None:
+    """Raises OSError: another process holds the lock, or there are no locks here."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        raise OSError("this system has no flock") from None
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+@contextlib.contextmanager
+def _writing(folder: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "Free some space there, or choose another folder." if full else "Choose a folder that can be written."
+        raise StorageError(
+            f"cache={clip(repr(folder))}: {clip(path)} cannot be written ({error.strerror}). {remedy}"
+        ) from error
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # not there, or not to be read, which writing will say
+        return None

@@ -1,0 +1,65 @@
+"""What can be known about a split before its first record is read: every shard is there, with the manifest's size.
+
+A TFRecord cut at a record's boundary reads as a shorter file without any error, so sizes are compared, not opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from shardfeed import storage
+from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.errors import DatasetError, clip
+from shardfeed.format.manifest import Shard
+from shardfeed.storage.base import Stat, Store, UnreadableError
+
+_THREADS = 16  # requests at a time; a stat on gs:// waits about 50 ms for the network
+_MOST_STATS = 100  # shards on gs:// that are always asked for one by one
+_LISTED = (
+    10  # times as many can be listed meanwhile: a request lists 500 shards with their indexes, one after the other
+)
+
+
+def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | None = None) -> None:
+    """Compare the sizes of ``shards`` of ``split`` (None: of all) with the manifest.
+
+    Raises:
+        DatasetError: the split has no records, or names the first shard that is absent or of another size.
+    """
+    shards = split.shards if shards is None else shards
+    if not split.num_records:
+        raise DatasetError(
+            f"split {split.name} of the dataset at {clip(info.url)} has no records. Choose another split "
+            "or build the dataset again."
+        )
+    remote = storage.is_remote(info.url)
+
+    def check(shard: Shard, found: Stat | None) -> str | None:
+        if found is None:
+            return "no such file"
+        if not remote and os.path.isdir(storage.join_url(info.url, shard.file)):
+            return "a folder"
+        return None if found.size == shard.bytes else f"{found.size:,} bytes"
+
+    stats = _stats(storage.open_store(info.url), split, shards, remote)
+    wrong = [(shard, what) for shard in shards if (what := check(shard, stats.get(shard.file))) is not None]
+    if wrong:
+        shard, what = wrong[0]
+        others = f" {len(wrong)} of {len(shards)} shards are wrong." if len(wrong) > 1 else ""
+        raise DatasetError(
+            f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes, found {what}."
+            f"{others} Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+        )
+
+
+def _stats(store: Store, split: SplitInfo, shards: Sequence[Shard], remote: bool) -> Mapping[str, Stat | None]:
+    """What the store says of ``shards`` by name, and perhaps of others."""
+    if remote and len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED):
+        with contextlib.suppress(UnreadableError):  # a role that reads objects need not list them
+            return dict(store.list(f"{split.name}-"))
+    names = [shard.file for shard in shards]
+    with ThreadPoolExecutor(_THREADS if remote else 1) as pool:
+        return dict(zip(names, pool.map(store.stat, names), strict=True))

@@ -1,0 +1,1 @@
+"""What is on disk? Manifest, names, TFRecord framing, Example codec, checksums, hashes. No input or output here."""

@@ -1,0 +1,352 @@
+"""``manifest.json``: a dataset exists if and only if this file exists, and it names everything that belongs to it.
+
+Canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets have equal manifests. It is
+input from outside when a trainer opens it: every field is checked, file names must be names that our format makes, and an
+unknown ``schema_version`` is refused rather than half read. Damage of any kind ends in a ``DatasetError``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from shardfeed.errors import DatasetError, clip
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.no_gc import no_gc
+
+SCHEMA_VERSION = 1
+MAX_BYTES = 256 << 20  # a manifest above this is not one of ours: 100 M images in 50 k shards need about 60 MB
+BLOCK_BYTES = 1_000_000  # bytes at which a block closes: the reader's unit of shuffling and seeking
+FORMATS = ("jpeg", "png", "webp", "raw")
+
+_CRC32C = re.compile("[0-9a-f]{8}")
+_HEX = re.compile("[0-9a-f]+")
+_MAX_INT = (1 << 63) - 1  # sizes and offsets are int64 wherever they go next
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard file: ``crc32c`` as 8 hex digits; ``blocks`` = (records, bytes) in file order, summing to the file."""
+
+    file: str
+    records: int
+    bytes: int
+    crc32c: str
+    blocks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split: totals over its shards, and records by class name (every class, zeros included)."""
+
+    records: int
+    bytes: int
+    class_counts: Mapping[str, int]
+    shards: tuple[Shard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A file of the dataset that is not a shard."""
+
+    file: str
+    bytes: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """Stored images. ``height``/``width`` in pixels, None when they vary; ``mean``/``std`` a channel, of pixels 0-255."""
+
+    height: int | None
+    width: int | None
+    channels: int
+    format: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything ``manifest.json`` says. Reject, skip and fix counts are by name."""
+
+    fingerprint: str
+    config: Mapping[str, Any]
+    versions: Mapping[str, str]
+    classes: tuple[str, ...]
+    listing: Mapping[str, Any]
+    listed: int
+    written: int
+    rejected: Mapping[str, int]
+    skipped: Mapping[str, int]
+    fixes: Mapping[str, int]
+    image: ImageInfo
+    splits: Mapping[str, Split]
+    files: tuple[SideFile, ...]
+
+    def to_json(self) -> bytes:
+        """Canonical bytes."""
+        return canonical_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "fingerprint": self.fingerprint,
+                "config": self.config,
+                "versions": self.versions,
+                "classes": self.classes,
+                "listing": self.listing,
+                "listed": self.listed,
+                "written": self.written,
+                "rejected": {"total": sum(self.rejected.values()), "by_reason": self.rejected},
+                "skipped": {"total": sum(self.skipped.values()), "by_reason": self.skipped},
+                "fixes": self.fixes,
+                "image": _plain(self.image),
+                "splits": {
+                    name: {
+                        "records": split.records,
+                        "bytes": split.bytes,
+                        "class_counts": split.class_counts,
+                        "shards": [_plain(shard) for shard in split.shards],
+                    }
+                    for name, split in self.splits.items()
+                },
+                "files": [_plain(file) for file in self.files],
+            }
+        )
+
+
+def canonical_json(value: Any) -> bytes:
+    """UTF-8 JSON with sorted keys, no spaces, one newline at the end; NaN and infinity are refused."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def sealed_json(record: Mapping[str, Any]) -> bytes:
+    """Canonical JSON of ``record`` and, as its ``crc32c``, the checksum of the same without it."""
+    return canonical_json({**record, "crc32c": to_hex(crc32c(canonical_json(record)))})
+
+
+def parse_manifest(data: bytes, where: str) -> Manifest:
+    """The manifest in ``data``; ``where`` names it in errors.
+
+    Raises:
+        DatasetError: not JSON, unknown version, or a field that cannot be.
+    """
+    with no_gc():
+        return _parse(data, where)
+
+
+def _parse(data: bytes, where: str) -> Manifest:
+    remedy = "Restore the file from a copy, or build the dataset again."
+    if len(data) > MAX_BYTES:
+        raise DatasetError(f"{where} is damaged: {len(data)} bytes, at most {MAX_BYTES} are allowed. {remedy}")
+    try:
+        raw = json.loads(data.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{where} is damaged: not JSON ({clip(error)}). {remedy}") from None
+    try:
+        version = _object(raw)["schema_version"]
+        if type(version) is not int or version != SCHEMA_VERSION:
+            shown = clip(version) if isinstance(version, (int, float, str)) else type(version).__name__
+            raise DatasetError(
+                f"{where} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
+                "Install the shardfeed that wrote it, or build the dataset again."
+            )
+        manifest = _from_raw(raw)
+        _check(manifest, raw)
+    except KeyError as error:
+        raise DatasetError(f"{where} is damaged: {clip(error.args[0])} is missing. {remedy}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DatasetError(f"{where} is damaged: {clip(error)}. {remedy}") from None
+    return manifest
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _from_raw(raw: dict[str, Any]) -> Manifest:
+    return Manifest(
+        fingerprint=_fingerprint(raw["fingerprint"]),
+        config=_object(raw["config"]),
+        versions={name: _text(version) for name, version in _object(raw["versions"]).items()},
+        classes=tuple(map(_text, _array(raw["classes"]))),
+        listing=_listing(raw["listing"]),
+        listed=_int(raw["listed"]),
+        written=_int(raw["written"]),
+        rejected=_counts(raw["rejected"]["by_reason"]),
+        skipped=_counts(raw["skipped"]["by_reason"]),
+        fixes=_counts(raw["fixes"]),
+        image=_image(raw["image"]),
+        splits={_text(name): _split(split) for name, split in _object(raw["splits"]).items()},
+        files=tuple(
+            SideFile(_text(file["file"]), _int(file["bytes"]), _crc32c(file["crc32c"])) for file in _array(raw["files"])
+        ),
+    )
+
+
+def _listing(raw: Any) -> dict[str, Any]:
+    """``digest``, and (images, bytes) by class and by split and class: a later build tells by them what has changed.
+
+    Empty where no listing stands behind a dataset.
+    """
+    if not _HEX.fullmatch(_text(_object(raw).get("digest", "0"))):
+        raise ValueError(f"listing digest {clip(raw['digest'])} is not lower-case hex digits")
+    for cells in (raw.get("by_class", {}), *_object(raw.get("by_split", {})).values()):
+        for cell in _object(cells).values():
+            if len(_array(cell)) != 2:
+                raise ValueError("a class of the listing is not a pair of images and bytes")
+            for number in cell:
+                _int(number)
+    return dict(raw)
+
+
+def _image(raw: dict[str, Any]) -> ImageInfo:
+    return ImageInfo(
+        height=None if raw["height"] is None else _int(raw["height"], least=1),
+        width=None if raw["width"] is None else _int(raw["width"], least=1),
+        channels=_int(raw["channels"]),
+        format=_text(raw["format"]),
+        mean=tuple(map(_number, _array(raw["mean"]))),
+        std=tuple(map(_number, _array(raw["std"]))),
+    )
+
+
+def _split(raw: dict[str, Any]) -> Split:
+    return Split(
+        records=_int(raw["records"]),
+        bytes=_int(raw["bytes"]),
+        class_counts=_counts(raw["class_counts"]),
+        shards=tuple(
+            Shard(
+                file=_text(shard["file"]),
+                records=_int(shard["records"], least=1),
+                bytes=_int(shard["bytes"]),
+                crc32c=_crc32c(shard["crc32c"]),
+                blocks=_blocks(shard["blocks"]),
+            )
+            for shard in _array(raw["shards"])
+        ),
+    )
+
+
+def _blocks(raw: Any) -> tuple[tuple[int, int], ...]:
+    """Checked all at once: a large dataset has hundreds of thousands, and a call for each is half of the time of opening it."""
+    blocks = tuple(map(tuple, _array(raw)))
+    numbers = list(itertools.chain.from_iterable(blocks))
+    if set(map(len, blocks)) - {2}:
+        raise ValueError("a block is not a pair of records and bytes")
+    if set(map(type, numbers)) - {int} or (numbers and not 1 <= min(numbers) <= max(numbers) <= _MAX_INT):
+        for number in numbers:
+            _int(number, least=1)  # says which
+    return blocks
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} where an object is expected")
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{type(value).__name__} where an array is expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a string is expected")
+    value.encode()  # a lone surrogate is a ValueError here, not a crash in whoever prints it
+    return value
+
+
+def _int(value: Any, *, least: int = 0) -> int:
+    if type(value) is not int:  # JSON's true is an int in Python
+        raise TypeError(f"{type(value).__name__} where an integer is expected")
+    if not least <= value <= _MAX_INT:
+        raise ValueError(f"number {value}, allowed are {least} to 2**63 - 1")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError(f"{clip(value)} where a finite number is expected")
+    return float(value)
+
+
+def _fingerprint(value: Any) -> str:
+    if not naming.FINGERPRINT.fullmatch(_text(value)):  # the folder of copies (``cache=PATH``) has this name
+        raise ValueError(f"fingerprint {clip(value)} is not 32 lower-case hex digits")
+    return str(value)
+
+
+def _crc32c(value: Any) -> str:
+    if not _CRC32C.fullmatch(_text(value)):
+        raise ValueError(f"crc32c {clip(value)} is not 8 lower-case hex digits")
+    return str(value)
+
+
+def _counts(raw: Any) -> dict[str, int]:
+    return {_text(name): _int(count) for name, count in _object(raw).items()}
+
+
+def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
+    if len(set(manifest.classes)) != len(manifest.classes):
+        raise ValueError("a class is named twice")
+    _check_image(manifest.image)
+    for name, split in manifest.splits.items():
+        _check_split(name, split, manifest.classes)
+    names = [file.file for file in manifest.files]
+    for file in names:
+        if not naming.is_ours(file) or "/" in file or file in (naming.MANIFEST, naming.RUN):
+            raise ValueError(f"file name {clip(file)}")
+    if len({*names, *(shard.file for split in manifest.splits.values() for shard in split.shards)}) != len(names) + sum(
+        len(split.shards) for split in manifest.splits.values()
+    ):
+        raise ValueError("a file is named twice")
+    _check_totals(manifest, raw)
+
+
+def _check_image(image: ImageInfo) -> None:
+    if image.format not in FORMATS:
+        raise ValueError(f"image format {clip(image.format)}, allowed are {', '.join(FORMATS)}")
+    if image.channels not in (1, 3) or not len(image.mean) == len(image.std) == image.channels:
+        raise ValueError(
+            f"{image.channels} channels with {len(image.mean)} means and {len(image.std)} deviations; "
+            "allowed are 1 or 3 channels with one of each a channel"
+        )
+
+
+def _check_split(name: str, split: Split, classes: tuple[str, ...]) -> None:
+    if not naming.SPLIT_NAME.fullmatch(name):
+        raise ValueError(f"split name {clip(name)}")
+    for index, shard in enumerate(split.shards):
+        if shard.file != (expected := naming.shard_name(name, index, len(split.shards))):
+            raise ValueError(f"shard name {clip(shard.file)} where {expected} is expected")
+        if (shard.records, shard.bytes) != (sum(r for r, _ in shard.blocks), sum(b for _, b in shard.blocks)):
+            raise ValueError(f"blocks of {shard.file} do not add up to {shard.records} records, {shard.bytes} bytes")
+    if (split.records, split.bytes) != (sum(s.records for s in split.shards), sum(s.bytes for s in split.shards)):
+        raise ValueError(f"shards of {name} do not add up to {split.records} records, {split.bytes} bytes")
+    if sum(split.class_counts.values()) != split.records or set(split.class_counts) != set(classes):
+        raise ValueError(f"class_counts of {name} do not add up to {split.records} records of the dataset's classes")
+
+
+def _check_totals(manifest: Manifest, raw: dict[str, Any]) -> None:
+    for what, counts in (("rejected", manifest.rejected), ("skipped", manifest.skipped)):
+        if _int(raw[what]["total"]) != sum(counts.values()):
+            raise ValueError(f"{what} by reason do not add up to {raw[what]['total']}")
+    if manifest.written != (records := sum(split.records for split in manifest.splits.values())):
+        raise ValueError(f"written {manifest.written} is not the {records} records of the splits")
+    total = manifest.written + sum(manifest.rejected.values()) + sum(manifest.skipped.values())
+    if manifest.listed != total:
+        raise ValueError(f"listed {manifest.listed} is not written + rejected + skipped = {total}")

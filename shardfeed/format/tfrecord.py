@@ -1,0 +1,103 @@
+"""TFRecord framing: ``uint64 length | masked crc of length | data | masked crc of data``, little-endian.
+
+TFRecord has no footer: a file cut at a record's boundary is a valid file. That is why sizes and counts live in the
+manifest, and why this scanner is given the size it must find.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from shardfeed.format.checksums import crc32c
+
+OVERHEAD = 16  # bytes of framing a record
+HEADER_BYTES = 12  # of them before its data
+CRC_BYTES = 4  # of them behind it
+MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allocated
+
+_HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
+MASK_DELTA = 0xA282EAD8
+
+
+class RecordError(ValueError):
+    """A damaged record: ``offset`` (bytes) and ``index`` of the record, what was ``expected`` and what was ``found``.
+
+    ``end``: where the next record begins, if the length is in order and all of the record is there; else None.
+    """
+
+    def __init__(
+        self, *, offset: int, index: int, what: str, expected: str, found: str, end: int | None = None
+    ) -> None:
+        super().__init__(f"record {index} at byte {offset}: {what}: expected {expected}, found {found}")
+        self.offset, self.index, self.what, self.expected, self.found = offset, index, what, expected, found
+        self.end = end
+
+
+def mask(crc: int) -> int:
+    """TFRecord's crc mask: rotate right by 15 bits and add a constant (tensorflow/core/lib/hash/crc32c.h)."""
+    return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
+
+
+def frame(data: bytes) -> bytes:
+    """One framed record."""
+    length = _LENGTH.pack(len(data))
+    return b"".join((length, _CRC.pack(mask(crc32c(length))), data, _CRC.pack(mask(crc32c(data)))))
+
+
+def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, data) of each record, every crc checked.
+
+    Raises:
+        RecordError: at the first damaged record, with its offset.
+    """
+    offset = index = 0
+    while (data := read_record(file, offset, index)) is not None:
+        yield offset, data
+        offset += len(data) + OVERHEAD
+        index += 1
+
+
+def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:
+    """Data of the record at which ``file`` stands, every crc checked; None at the end of the file.
+
+    ``offset`` and ``index`` say in errors which record it is.
+
+    Raises:
+        RecordError: the record is damaged; ``file`` stands at ``error.end``, where that is known.
+    """
+    header = file.read(_HEADER.size)
+    if not header:
+        return None
+    if len(header) < _HEADER.size:
+        raise RecordError(
+            offset=offset, index=index, what="header is cut",
+            expected=f"{_HEADER.size} bytes", found=f"{len(header)} bytes",
+        )  # fmt: skip
+    length, length_crc = _HEADER.unpack(header)
+    _check(offset, index, "crc of the length", length_crc, header[:8], None)
+    if length > MAX_RECORD_BYTES:
+        raise RecordError(
+            offset=offset, index=index, what="length",
+            expected=f"at most {MAX_RECORD_BYTES} bytes", found=f"{length} bytes",
+        )  # fmt: skip
+    body = file.read(length + _CRC.size)
+    if len(body) < length + _CRC.size:
+        raise RecordError(
+            offset=offset, index=index, what="data is cut",
+            expected=f"{length + _CRC.size} bytes", found=f"{len(body)} bytes",
+        )  # fmt: skip
+    data = body[:length]
+    _check(offset, index, "crc of the data", _CRC.unpack_from(body, length)[0], data, offset + length + OVERHEAD)
+    return data
+
+
+def _check(offset: int, index: int, what: str, stored: int, data: bytes, end: int | None) -> None:
+    found = mask(crc32c(data))
+    if found != stored:
+        raise RecordError(
+            offset=offset, index=index, what=what, expected=f"{stored:08x}", found=f"{found:08x}", end=end
+        )

@@ -1,0 +1,134 @@
+"""The card of a dataset: what somebody asks first, on one screen, from the manifest alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.errors import clip
+from shardfeed.format.manifest import Manifest
+
+_CLASS_ROWS = 20  # rows of classes that a screen has room for
+_CLASS_WIDTH = 32  # columns of a class name
+_SPLIT_COLUMNS = 5  # splits beside each other
+_WIDTH = 100  # columns of wrapped lines
+
+
+def card(directory: str | os.PathLike[str]) -> str:
+    """Text of the card: images, totals, shards, classes, configuration; every line without control characters.
+
+    Of more than 20 classes, the ten largest and the ten smallest are shown.
+
+    Raises:
+        DatasetError: no dataset in ``directory``, or a damaged manifest.
+    """
+    dataset = info(directory)
+    manifest = dataset.manifest
+    sections = [_head(dataset), _splits(manifest), _classes(manifest), _tail(manifest)]
+    return "\n\n".join("\n".join(lines) for lines in sections)
+
+
+def _head(dataset: DatasetInfo) -> list[str]:
+    manifest, image = dataset.manifest, dataset.manifest.image
+    size = f"{image.height} × {image.width}" if image.height and image.width else "varying size"
+    totals = (
+        f"{manifest.listed:,} listed = {manifest.written:,} written + {_named(manifest.rejected)} rejected"
+        f" + {_named(manifest.skipped)} skipped"
+    )
+    lines = [
+        clip(dataset.url),
+        f"  images       {size} × {image.channels} {'gray' if image.channels == 1 else 'rgb'}, {image.format}",
+        f"  pixels       mean {_channels(image.mean)}, std {_channels(image.std)}",
+        *_wrapped("totals", totals),
+    ]
+    if manifest.fixes:
+        lines += _wrapped("fixes", ", ".join(_pairs(manifest.fixes)))
+    return [*lines, f"  fingerprint  {clip(manifest.fingerprint)}"]
+
+
+def _splits(manifest: Manifest) -> list[str]:
+    rows: list[Sequence[str]] = [("split", "records", "shards", "bytes", "min", "mean", "max")]
+    for name, split in manifest.splits.items():
+        sizes = [shard.bytes for shard in split.shards] or [0]
+        figures = (split.bytes, min(sizes), split.bytes // len(sizes), max(sizes))
+        rows.append((name, f"{split.records:,}", f"{len(split.shards):,}", *map(_bytes, figures)))
+    return _table(rows)
+
+
+def _classes(manifest: Manifest) -> list[str]:
+    splits = list(manifest.splits.values())[:_SPLIT_COLUMNS]
+    totals = [sum(split.class_counts[name] for split in manifest.splits.values()) for name in manifest.classes]
+    order: list[int | None] = list(range(len(totals)))
+    if len(order) > _CLASS_ROWS:
+        largest = sorted(range(len(totals)), key=lambda index: (-totals[index], index))
+        order = [*largest[: _CLASS_ROWS // 2], None, *largest[-_CLASS_ROWS // 2 :]]
+    rows: list[Sequence[str]] = [("class", "#", *list(manifest.splits)[:_SPLIT_COLUMNS], "all")]
+    for index in order:
+        if index is None:
+            between = f"… {len(totals) - _CLASS_ROWS:,} classes of sizes between …"
+            rows.append((between, "", *("" for _ in splits), ""))
+            continue
+        name = manifest.classes[index]
+        counts = (f"{split.class_counts[name]:,}" for split in splits)
+        rows.append((clip(name, _CLASS_WIDTH), str(index), *counts, f"{totals[index]:,}"))
+    sums = (f"{split.records:,}" for split in splits)
+    rows.append((f"{len(totals):,} classes", "", *sums, f"{sum(totals):,}"))
+    return _table(rows)
+
+
+def _tail(manifest: Manifest) -> list[str]:
+    config = ", ".join(
+        f"{name} {clip(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)}"
+        for name, value in sorted(manifest.config.items())
+        if value is not None
+    )
+    versions = ", ".join(f"{clip(name)} {clip(version)}" for name, version in sorted(manifest.versions.items()))
+    return [*_wrapped("config", config), *_wrapped("versions", versions)]
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    return f"{total:,} ({', '.join(_pairs(counts))})" if total else "0"
+
+
+def _pairs(counts: Mapping[str, int]) -> list[str]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{clip(name, _CLASS_WIDTH)} {count:,}" for name, count in ordered if count]
+
+
+def _channels(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.1f}" for value in values)
+
+
+def _bytes(size: int) -> str:
+    for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} B"
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    first, rest = f"  {name:<13}", " " * 15
+    return textwrap.wrap(text or "none", _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns under each other: the first to the left, the others to the right."""
+    spans = [row for row in rows if any(row[1:])]  # a row of one cell does not widen its column
+    widths = [max(_columns(row[i]) for row in spans) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0] + " " * (widths[0] - _columns(row[0]))]
+        cells += [" " * (width - _columns(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _columns(text: str) -> int:
+    """Columns of a terminal that ``text`` takes: East Asian letters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) != 0 for letter in text)

@@ -1,0 +1,180 @@
+"""The order of a training stream, computed from numbers: which blocks, in which windows, from which record.
+
+The one decision: there is no state. Each epoch permutes the split's blocks by hash(seed, epoch), cuts them into windows
+of K consecutive blocks and shuffles the records inside a window by hash(seed, epoch, window). So any position of the
+stream can be computed without the positions before it, and order depends on (seed, epoch, K) alone: not on batch size,
+cores, readers, or where the shards lie. A classic shuffle buffer cannot be entered in the middle.
+
+Shards are shuffled on disk, so a window of blocks from all over the split is as good as a global shuffle needs to be.
+``shardfeed.tfdata.records`` says the same in TensorFlow; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardfeed.format.manifest import Shard
+from shardfeed.sampling.host_share import Pieces, cut
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
+FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of its finaliser, with shifts 30, 27, 31
+_MASK = (1 << 64) - 1
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of a split in file order: index into its shards, first byte in the shard, records, bytes."""
+
+    shard: _Ints
+    offset: _Ints
+    records: _Ints
+    bytes: _Ints
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A run of records of one shard: index of the shard, first byte, records, bytes; ``skip`` records come before it."""
+
+    shard: int
+    offset: int
+    records: int
+    bytes: int
+    skip: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """Runs of records that are read and shuffled together: of each its block, the records skipped in it, those taken."""
+
+    seed: int
+    block: _Ints
+    skip: _Ints
+    take: _Ints
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the endless stream: ``skip`` records into ``window`` of ``epoch``."""
+
+    epoch: int
+    window: int
+    skip: int
+
+
+def blocks_of(shards: Sequence[Shard]) -> Blocks:
+    """Blocks of ``shards`` in file order."""
+    rows = []
+    for index, shard in enumerate(shards):
+        offset = 0
+        for records, size in shard.blocks:
+            rows.append((index, offset, records, size))
+            offset += size
+    return Blocks(*np.array(rows, np.int64).reshape(-1, 4).T)
+
+
+def spans_of(shards: Sequence[Shard], limit: int) -> list[Span]:
+    """The whole split in file order, in runs of whole blocks of at most ``limit`` bytes (or one block)."""
+    spans: list[Span] = []
+    for index, shard in enumerate(shards):
+        offset = 0
+        for records, size in shard.blocks:
+            last = spans[-1] if offset else None
+            if last is not None and last.bytes + size <= limit:
+                spans[-1] = Span(index, last.offset, last.records + records, last.bytes + size)
+            else:
+                spans.append(Span(index, offset, records, size))
+            offset += size
+    return spans
+
+
+def cut_spans(spans: Sequence[Span], mine: range) -> list[Span]:
+    """The records ``mine`` of ``spans``, counted through all of them."""
+    pieces = cut(np.array([span.records for span in spans], np.int64), mine)
+    columns = (pieces.place.tolist(), pieces.skip.tolist(), pieces.take.tolist())
+    return [replace(spans[place], skip=skip, records=take) for place, skip, take in zip(*columns, strict=True)]
+
+
+def window_blocks(blocks: Blocks, window_bytes: int) -> int:
+    """K: how many average blocks make ``window_bytes``; at least 1, at most all."""
+    return max(1, min(len(blocks), round(window_bytes * len(blocks) / int(blocks.bytes.sum()))))
+
+
+def stream_seed(seed: int) -> int:
+    """Start of the sequence that the seeds of the epochs are taken from."""
+    return mix_one(seed & _MASK)
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """hash(seed, epoch), which permutes the blocks."""
+    return mix_one(stream_seed(seed) + (epoch + 1) * GOLDEN)
+
+
+def window_seed(seed: int, epoch: int, window: int) -> int:
+    """hash(seed, epoch, window), which shuffles the records of one window."""
+    return mix_one(mix_one(epoch_seed(seed, epoch)) + (window + 1) * GOLDEN)
+
+
+def crop_seed(seed: int, host: int) -> int:
+    """hash(seed, host), which with a position in the stream of that host gives its random crop."""
+    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)  # no epoch uses mix(stream_seed)
+
+
+def permutation(count: int, seed: int) -> _Ints:
+    """0 … count - 1 sorted by their hashes."""
+    keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
+    return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")  # 63 bits: TensorFlow sorts signed ones
+
+
+def windows(blocks: Blocks, seed: int, epoch: int, size: int) -> Iterator[_Ints]:
+    """Block numbers of each window of an epoch, in order; the last window may be shorter."""
+    order = permutation(len(blocks), epoch_seed(seed, epoch))
+    for first in range(0, len(order), size):
+        yield order[first : first + size]
+
+
+def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> Iterator[Window]:
+    """The windows of one host in an epoch: the records ``mine`` of the permuted blocks (see ``host_share``).
+
+    A window is hashed by the place of its first block in the permutation, so windows of different hosts differ. For one
+    host they are the windows of ``windows``.
+    """
+    order = permutation(len(blocks), epoch_seed(seed, epoch))
+    pieces: Pieces = cut(blocks.records[order], mine)
+    for first in range(0, len(pieces), size):
+        one = slice(first, first + size)
+        place = pieces.place[one]
+        yield Window(window_seed(seed, epoch, int(place[0])), order[place], pieces.skip[one], pieces.take[one])
+
+
+def position(blocks: Blocks, seed: int, size: int, record: int, mine: range | None = None) -> Position:
+    """Where record number ``record`` of the endless stream of a host lies; ``mine`` as for ``host_windows``, None = all."""
+    mine = range(int(blocks.records.sum())) if mine is None else mine
+    epoch, left = divmod(record, len(mine))
+    for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
+        inside = int(window.take.sum())
+        if left < inside:
+            return Position(epoch, number, left)
+        left -= inside
+    raise AssertionError("a split has at least one block and each block at least one record")
+
+
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64: a bijection of 64-bit words in which every bit depends on every bit."""
+    for shift, factor in zip((30, 27), FACTORS, strict=True):
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+def mix_one(value: int) -> int:
+    """``mix`` of one word; only the low 64 bits of ``value`` count."""
+    return int(mix(np.array([value & _MASK], np.uint64))[0])

@@ -1,0 +1,1 @@
+"""How does a trainer read with TensorFlow? ``load``: a ``tf.data.Dataset``."""

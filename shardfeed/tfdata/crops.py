@@ -1,0 +1,81 @@
+"""Where images are cut, and how they are resized: boxes of a whole chunk at once, in numbers that anyone can recompute.
+
+The one decision: a random box depends on (seed, host, position in the stream) and nothing else, by the hash that also gives
+the order. TensorFlow's random operations would depend on how the stream was entered; these resume to the pixel.
+
+``random_resized`` draws as torchvision's RandomResizedCrop: up to ten times an area, uniform in 8 to 100 % of the image, and
+a ratio of width to height, log-uniform in 3/4 to 4/3, until the box fits; else the largest central box of an allowed ratio.
+Flips and colours belong into the model, where they cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.tfdata.records import hashed
+
+_TRIES = 10
+_AREA = (0.08, 1.0)
+_RATIO = (3 / 4, 4 / 3)
+_UNIT = 2.0**-53  # a draw has the 53 bits of a float64
+
+
+def center_side(short: Any) -> Any:
+    """Side of the central square, from the short side: a tensor or an int."""
+    return (7 * short + 4) // 8  # at least 1 of 1
+
+
+def center_boxes(sizes: Any) -> Any:
+    """Boxes int32[n, 4] (top, left, height, width) of images of ``sizes`` int32[n, 2]: the central square.
+
+    Its side is 0.875 of the short side, rounded half up (224 of 256).
+    """
+    side = center_side(tf.reduce_min(sizes, axis=1, keepdims=True))
+    return tf.concat([(sizes - side) // 2, side, side], axis=1)
+
+
+def random_boxes(sizes: Any, positions: Any, seed: int) -> Any:
+    """Boxes int32[n, 4] for the records at ``positions`` int64[n] of the stream of ``order.crop_seed`` ``seed``."""
+    size = tf.cast(sizes, tf.float64)
+    height, width = size[:, :1], size[:, 1:]
+    draws = _draws(positions, seed, 2 * _TRIES + 2)
+    area = height * width * (_AREA[0] + (_AREA[1] - _AREA[0]) * draws[:, :_TRIES])
+    low, high = np.log(_RATIO)
+    ratio = tf.exp(low + (high - low) * draws[:, _TRIES : 2 * _TRIES])
+    tall, wide = tf.round(tf.sqrt(area / ratio)), tf.round(tf.sqrt(area * ratio))
+    fits = (tall >= 1) & (wide >= 1) & (tall <= height) & (wide <= width)
+    first = tf.argmax(fits, axis=1)[:, None]
+    allowed = tf.concat(
+        [
+            tf.minimum(height, tf.maximum(tf.round(width / _RATIO[0]), 1)),
+            tf.minimum(width, tf.maximum(tf.round(height * _RATIO[1]), 1)),
+        ],
+        axis=1,
+    )
+    drawn = tf.concat([tf.gather(tall, first, batch_dims=1), tf.gather(wide, first, batch_dims=1)], axis=1)
+    fitting = tf.reduce_any(fits, axis=1, keepdims=True)
+    box = tf.where(fitting, drawn, tf.minimum(size, allowed))
+    corner = tf.where(fitting, tf.floor(draws[:, 2 * _TRIES :] * (size - box + 1)), tf.floor((size - box) / 2))
+    return tf.cast(tf.concat([corner, box], axis=1), tf.int32)
+
+
+def cut(pixels: Any, box: Any) -> Any:
+    """The part ``box`` int32[4] of ``pixels`` uint8[h, w, c]."""
+    top, left, height, width = tf.unstack(box)
+    return pixels[top : top + height, left : left + width]
+
+
+def resized(pixels: Any, height: int, width: int) -> Any:
+    """``pixels`` uint8[h, w, c] at another size: bilinear, antialiased, rounded (a cast alone would darken by half a level)."""
+    scaled = tf.image.resize(pixels, [height, width], method="bilinear", antialias=True)
+    return tf.cast(tf.round(scaled), tf.uint8)
+
+
+def _draws(positions: Any, seed: int, count: int) -> Any:
+    """Numbers float64[n, count] in [0, 1), each by hash(seed, position, number of the draw)."""
+    base = hashed(tf.constant(seed, tf.uint64), positions)
+    words = hashed(base[:, None], tf.range(count, dtype=tf.int64)[None, :])
+    return tf.cast(tf.bitwise.right_shift(words, tf.constant(11, tf.uint64)), tf.float64) * _UNIT

@@ -1,0 +1,49 @@
+"""Evaluation batches of one size whose padding counts nothing: weights that keep Keras exact.
+
+The one decision: a real row weighs padded rows / real rows, over all hosts, and padding 0. Keras divides a loss by the rows
+of its batches, padding included; with these weights the sum is right again, for ``loss`` with the default reduction and for
+``weighted_metrics``. Reductions that divide by the weights ("mean_with_sample_weight") or by nothing ("sum") stay
+wrong: Keras averages their batches as if all were full, and no weights serve them and the default alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from shardfeed.tfdata.decode import Columns
+
+
+def filled(batch_size: int, weight: float) -> Callable[[Columns], Columns]:
+    """Function that fills a batch up to ``batch_size`` rows with zeros (b"" for text) and adds the column weight."""
+
+    def fill(columns: Columns) -> Columns:
+        real = tf.shape(columns["label"])[0]
+        weights = tf.where(tf.range(batch_size) < real, np.float32(weight), np.float32(0))
+        return {name: _fill(values, batch_size - real, batch_size) for name, values in columns.items()} | {
+            "weight": weights
+        }
+
+    return fill
+
+
+def weighed(columns: Columns) -> Columns:
+    """Weights of 1, for batches without padding."""
+    return columns | {"weight": tf.ones(tf.shape(columns["label"])[:1])}
+
+
+def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """``count`` batches more that are nothing but padding: what another host needs to be in step with this one."""
+    empty = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), batches.element_spec)
+    return batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(count))
+
+
+def _fill(values: Any, missing: Any, batch_size: int) -> Any:
+    rest = values.shape[1:]
+    zeros = tf.zeros(tf.concat([[missing], tf.constant(rest.as_list(), tf.int32)], axis=0), values.dtype)
+    # Only the last batch pays for a copy of its pixels.
+    whole = tf.cond(missing > 0, lambda: tf.concat([values, zeros], axis=0), lambda: values)
+    return tf.ensure_shape(whole, [batch_size, *rest])

@@ -1,0 +1,177 @@
+"""``explain_errors``: TensorFlow's own error in mid-stream, told again with the file and the record that caused it.
+
+The one decision: look after the failure, not before. TensorFlow names neither file nor record («corrupted record at 12»), and
+checking each record twice while all is well would cost what reading costs. Once a stream has failed, the shards are read with
+our own scanner and TensorFlow's decoder until the damage is found; what it cannot find stays TensorFlow's error, unchanged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from shardfeed import storage
+from shardfeed.arrays.blocks import BlockReader
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.local_copy import copies_read
+from shardfeed.errors import DatasetError, clip
+from shardfeed.format.manifest import ImageInfo, Shard
+from shardfeed.runtime import cores
+from shardfeed.sampling.blocks import blocks_in
+from shardfeed.verification.record import Look, RecordCheck, RecordProblem
+from shardfeed.warning import warn
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
+_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)  # what TensorFlow puts around its message
+_REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
+_SECONDS = 300.0  # a job that has failed is not held longer
+_LOG = logging.getLogger("shardfeed")
+
+clock = time.monotonic
+
+
+class _OutOfTimeError(Exception):
+    """Nothing was found in ``_SECONDS``."""
+
+
+@contextlib.contextmanager
+def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | None = None) -> Iterator[None]:
+    """Names the damaged record where reading with ``load`` fails in the ``with`` block, in a copy of ``cache=PATH`` too.
+
+        with shardfeed.explain_errors(info):
+            model.fit(train, ...)
+
+    Nothing happens until a tf.data stream fails as it does of damage. Then the shards are read again, until the first damage in
+    their order, and that is raised instead, with TensorFlow's error as its cause. All other errors pass at once, a store that
+    does not answer and memory that runs out among them. This one passes too, with a warning, when every record is in order (a
+    faulty disk or memory, or a ``map`` of your own), or when nothing was found in five minutes.
+
+    Args:
+        dataset: The dataset that is read.
+        split: The only split to look into; by default all.
+
+    Raises:
+        DatasetError: names file, record, byte, key, expected, found and the remedy.
+        UsageError: no such split.
+    """
+    found = opened(dataset)
+    splits = list(found.splits.values()) if split is None else [found.splits[split]]
+    try:
+        yield
+    except Exception as error:
+        if not _may_be_damage(error):
+            raise
+        shards = [shard for one in splits for shard in one.shards]
+        names, url = ", ".join(one.name for one in splits), clip(found.url)
+        _LOG.warning(
+            "Reading failed. Looking for the damaged record in %d shards of %s, for at most %.0f s.",
+            len(shards), url, _SECONDS,
+        )  # fmt: skip
+        try:
+            damage = _damage(found, shards, error)
+            text = (
+                f"but all {sum(one.num_records for one in splits):,} records of {names} at {url} are in order now: the cause is "
+                "a disk or memory that errs at times, or what was added behind shardfeed.load."
+            )
+        except _OutOfTimeError:
+            damage = None
+            text = (
+                f"and no damage was found in the first {_SECONDS:.0f} s of looking through {names} at {url}. "
+                f"shardfeed verify {url} --deep looks through all of it."
+            )
+        if damage is not None:
+            raise damage from error
+        warn(f"reading failed, {text}")
+        raise
+
+
+def _may_be_damage(error: Exception) -> bool:
+    """True for what a tf.data iterator raises of damage; a model's own error has another operation in its text."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return False
+    if isinstance(error, UnicodeDecodeError):
+        # TensorFlow quotes a record that is no Example, and Python cannot read its message.
+        return b"Could not parse example input" in error.object
+    # Of framing, of an image or class, of a shard that is gone, of one that ends between two records.
+    names = ("DataLossError", "InvalidArgumentError", "NotFoundError", "FailedPreconditionError")
+    damaged = tuple(getattr(tensorflow.errors, name) for name in names)
+    return isinstance(error, damaged) and "IteratorGetNext" in str(error)
+
+
+def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> DatasetError | None:
+    """The first damage of copies (``cache=PATH``) that this process reads, or of the dataset.
+
+    A copy with right checksums is the original.
+    """
+    until = clock() + _SECONDS
+    for folder, copied in copies_read(found, shards).items():
+        remedy = f"It is a copy of {clip(found.url)}, made by cache=: delete it, and the next load copies it again."
+        if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
+            return damage
+    framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
+    check = None if framing else RecordCheck(found.manifest, _look(found.manifest.image))
+    return _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url), until)
+
+
+def _first_damage(
+    reader: BlockReader, shards: list[Shard], check: RecordCheck | None, remote: bool, until: float
+) -> DatasetError | None:
+    """The first damage in the order of ``shards``; without ``check`` only checksums are compared, which is much faster.
+
+    Raises:
+        _OutOfTimeError: none was found ``until`` then.
+    """
+    stop = threading.Event()
+
+    def look(shard: Shard) -> DatasetError | None:
+        try:
+            for block in blocks_in([shard]):
+                if clock() > until:
+                    raise _OutOfTimeError
+                for record in reader.read(block):
+                    if stop.is_set():
+                        return None
+                    try:
+                        if check is not None:
+                            check(bytes(record.data))
+                    except RecordProblem as problem:
+                        return reader.damage(record, problem.what, problem.expected, problem.found)
+        except DatasetError as error:
+            return error
+        return None
+
+    threads = _REMOTE_THREADS if remote else cores()
+    with ThreadPoolExecutor(threads, "shardfeed-explain") as pool:
+        try:
+            return next((damage for damage in pool.map(look, shards) if damage is not None), None)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _look(image: ImageInfo) -> Look | None:
+    """How TensorFlow, which refused a record, decodes one; a trainer's machine need not have Pillow."""
+    if image.format == "raw":
+        return None
+    tf: Any = sys.modules["tensorflow"]
+    decode = {"jpeg": tf.io.decode_jpeg, "png": tf.io.decode_png, "webp": getattr(tf.io, "decode_webp", None)}[
+        image.format
+    ]
+
+    def look(data: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
+        try:
+            *_, height, width, channels = decode(data).shape
+        except tf.errors.OpError as error:
+            raise ValueError(_REFUSAL.sub("", error.message)) from None
+        return height, width, _MODES[channels]
+
+    return look

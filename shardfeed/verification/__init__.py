@@ -1,0 +1,1 @@
+"""Is a dataset whole? Every file, frame, record and image is checked."""

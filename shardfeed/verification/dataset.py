@@ -1,0 +1,138 @@
+"""Is the dataset what its manifest says? Fast: names and sizes, one listing. Deep: every byte of every file.
+
+One decision: causes, not consequences. A file whose size or content is not the manifest's gets one finding, and what would
+follow from it (class counts, doubled keys, index lines) is not reported on top; consistency between records is checked for
+files that are, byte for byte, the ones that were published. Nothing is written: read-only rights suffice.
+
+Cost of deep: one pass over the data on all cores, decoding included; memory is a few megabytes a thread and 24 bytes a
+record, for the proof that no key occurs twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from shardfeed import storage
+from shardfeed.arguments import thread_count
+from shardfeed.dataset.info import info
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import Manifest, sealed_json
+from shardfeed.runtime import cores
+from shardfeed.storage.base import Stat, Store
+from shardfeed.verification.report import Finding, Report, rebuild, restore
+
+__all__ = ["Finding", "Report", "verify"]
+
+FOREIGN = "foreign file"
+_MAX_THREADS = 16  # above it a bucket's bandwidth, not its latency, is the limit
+
+
+def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: int | None = None) -> Report:
+    """Compare the files in ``directory`` with its manifest.
+
+    ``deep`` also reads every file: checksums, every record, every image decoded, keys unique, counts. ``threads``: files
+    checked at a time (default: one a core).
+
+    Raises:
+        DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown version.
+        UsageError: ``deep`` without Pillow, or ``threads`` that cannot be.
+    """
+    threads = min(_MAX_THREADS, cores()) if threads is None else thread_count(threads)
+    dataset = info(directory)
+    store, manifest = storage.open_store(dataset.url), dataset.manifest
+    listed = dict(store.list())
+    findings = [*_manifest_itself(store, listed), *_names_and_sizes(store, manifest, listed)]
+    present = {name: listed[name].size for name in _sizes(manifest) if name in listed}
+    records = 0
+    if deep:
+        from shardfeed.verification.deep import verify_deep  # not at the top: most verifications are fast ones
+
+        with ThreadPoolExecutor(threads) as pool:
+            more, records = verify_deep(store, manifest, present, pool)
+        findings += more
+    return Report(
+        findings=tuple(findings),
+        notes=tuple(_notes(manifest, listed)),
+        files=len(present),
+        bytes=sum(present.values()),
+        records=records,
+        deep=deep,
+    )
+
+
+def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
+    """``run.json``, and the manifest against the checksum in it; a dataset without the file is not damaged for that."""
+    if naming.RUN not in listed:
+        return []
+    again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
+    data = store.read(naming.RUN)
+    try:
+        record = json.loads(data)
+        del record["crc32c"]
+        expected = record["manifest_crc32c"] if sealed_json(record) == data else None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        expected = None
+    if expected is None:
+        remedy = f"Nothing else in the dataset depends on it: {again}."
+        what = "canonical JSON with its own crc32c and the manifest's"
+        return [Finding(naming.RUN, None, "run record", what, "another content", remedy)]
+    if (found := to_hex(crc32c(store.read(naming.MANIFEST)))) == expected:
+        return []
+    what = f"crc32c in {naming.RUN}"
+    remedy = (
+        f"One of the two is damaged. If --deep finds nothing else, {again}. Else: {restore(naming.MANIFEST, store.url)}"
+    )
+    return [Finding(naming.MANIFEST, None, what, expected, found, remedy)]
+
+
+def _sizes(manifest: Manifest) -> dict[str, int]:
+    shards = {shard.file: shard.bytes for split in manifest.splits.values() for shard in split.shards}
+    return shards | {file.file: file.bytes for file in manifest.files}
+
+
+def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat]) -> list[Finding]:
+    findings = []
+    sizes = _sizes(manifest)
+    for name, size in sizes.items():
+        if name not in listed:
+            findings.append(Finding(name, None, "file", f"{size} bytes", "no file", restore(name, store.url)))
+        elif (found := listed[name].size) != size:
+            findings.append(
+                Finding(name, min(size, found), "size", f"{size} bytes", f"{found} bytes", restore(name, store.url))
+            )
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            if (index := naming.index_name(shard.file)) not in sizes:
+                expected = f"an entry for {index}"
+                findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
+    for name in sorted(listed):
+        if _is_taken_in(name) and not _is_expected(name, sizes):
+            remedy = f"Readers that glob would take it in: move {name} out of {store.url}."
+            findings.append(Finding(name, None, FOREIGN, "no file that the manifest does not name", "one", remedy))
+    return findings
+
+
+def _is_taken_in(name: str) -> bool:
+    """Whether we, or a reader that globs, would take a file of this name for one of a dataset."""
+    return naming.is_ours(name) or name.endswith(".tfrecord")
+
+
+def _is_expected(name: str, sizes: Mapping[str, int]) -> bool:
+    return name in sizes or name in (naming.MANIFEST, naming.RUN) or name.startswith(naming.PARTS + "/")
+
+
+def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
+    notes = []
+    if parts := [name for name in listed if name.startswith(naming.PARTS + "/")]:
+        notes.append(
+            f"{naming.PARTS}/ holds {len(parts)} files of a build in progress or stopped after it published; "
+            "they are no part of the dataset, and rerunning the same build sweeps them."
+        )
+    if strangers := sorted(name for name in listed if not _is_taken_in(name)):
+        shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
+        notes.append(f"{len(strangers)} files are not shardfeed's: {shown}")
+    return notes

@@ -1,0 +1,101 @@
+"""The records of a shard that may be damaged: past every damaged one to the next.
+
+One decision: where a record begins is never guessed. It is known from the length of the record before, or, where that is
+damaged, from the shard's index, if its bytes are the published ones. A search for something that looks like a header
+would find records of its own making, with wrong numbers; what cannot be known is said to be unread instead.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import SideFile
+from shardfeed.format.tfrecord import OVERHEAD, RecordError, read_record
+from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage.seekable import open_file
+
+
+class Readable(Protocol):
+    """What is asked of a file here."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record whose checksums are right: its number in the shard, its offset in bytes, its data."""
+
+    index: int
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Records ``first`` to ``last``, behind the damaged length at ``offset``: nothing tells where they begin."""
+
+    offset: int
+    first: int
+    last: int
+
+
+def frames(
+    file: Readable, records: int, starts: Callable[[], Sequence[int] | None]
+) -> Iterator[Record | RecordError | Unread]:
+    """Every record of ``file``, whole or damaged, in order; an ``Unread`` where that ends early.
+
+    ``records``: how many there should be. ``starts`` gives the offsets of all records, or None where they are not known;
+    it is asked at most once, and only if a length is damaged.
+    """
+    offset = index = 0
+    known: Sequence[int] | None = None
+    while True:
+        try:
+            data = read_record(file, offset, index)  # type: ignore[arg-type]
+        except RecordError as error:
+            damage = error
+        else:
+            if data is None:
+                return
+            yield Record(index, offset, data)
+            offset, index = offset + len(data) + OVERHEAD, index + 1
+            continue
+        yield damage
+        if damage.end is not None:
+            offset, index = damage.end, index + 1
+            continue
+        known = starts() if known is None else known
+        if known is None:
+            if index + 1 < records:
+                yield Unread(offset, index + 1, records - 1)
+            return
+        index = bisect_right(known, offset)
+        if index == len(known):
+            return
+        offset = known[index]
+        file.seek(offset)
+
+
+def published_starts(store: Store, index: SideFile | None, present: Mapping[str, int]) -> array[int] | None:
+    """Offsets of a shard's records from its index; None unless it is byte for byte the published one."""
+    if index is None or present.get(index.file) != index.bytes:
+        return None
+    try:
+        with open_file(store, index.file, index.bytes) as file:
+            data = file.read()
+    except NotFoundError:
+        return None
+    if to_hex(crc32c(data)) != index.crc32c:
+        return None
+    try:
+        found = array("Q", (int(line.split()[0]) for line in data.splitlines()))
+    except (ValueError, IndexError, OverflowError):  # published, and yet no index: somebody's own writer
+        return None
+    return found if all(found[i] < found[i + 1] for i in range(len(found) - 1)) else None

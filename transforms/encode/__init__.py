@@ -1,0 +1,1 @@
+"""How does a part's list of references become a finished part file?"""

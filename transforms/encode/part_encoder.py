@@ -1,0 +1,185 @@
+"""References to a finished part: the job's hot path, without Beam.
+
+One thread per part looks for a sidecar that an earlier run left, sorts the part's references by their hashes,
+collects their slices in that order and writes. ``PartEncoder`` keeps the next parts in flight while one is written,
+so that the threads that encode never idle between parts, nor while a bucket answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, cast
+
+from shardfeed import storage
+from shardfeed.errors import IncompleteError, UsageError, clip
+from shardfeed.format.checksums import crc32c
+from shardfeed.format.hashing import MASK128, hash64
+from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
+from shardfeed.transforms.encode.slices import Slice, SliceEncoder
+from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.images.process import PixelStats
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
+from shardfeed.transforms.run.outcome import ENGINE_FAULT
+from shardfeed.transforms.run.state import Run
+
+MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
+REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each costs three answers of a bucket in turn
+LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+
+Made = Future[tuple[PartResult, Spent]]
+"""A part that is being made, and what it took."""
+
+
+class PartEncoder:
+    """Makes the parts of ``plan`` with the threads of ``slices``, in the run's output.
+
+    Not thread-safe itself: one caller submits and collects. Close it to end its threads; ``slices`` stays the caller's.
+    """
+
+    def __init__(
+        self, slices: SliceEncoder, *, sources: Sequence[str], plan: Plan, options: BuildOptions, run: Run
+    ) -> None:
+        self._slices, self._sources, self._store = slices, sources, storage.open_store(run.output)
+        self._plan, self._options, self._run = plan, options, run
+        # One ahead on a disk, so that the pool has work while a part is written; more if a small part cannot feed all threads.
+        self.ahead = max(REMOTE_PARTS if storage.is_remote(run.output) else 1, slices.threads // 4)
+        self._parts = ThreadPoolExecutor(self.ahead + 1, thread_name_prefix="part")
+        self._in_flight: list[Made] = []
+
+    def close(self) -> None:
+        """Ends the threads; parts in flight are dropped."""
+        self._parts.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        """Makes a part; ``packed``: batches of its references.
+
+        The future raises UsageError if two roots hold the same key, IncompleteError if a root's key came twice.
+        """
+        return self._parts.submit(self._make_part, split, part, packed)
+
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, Spent]]:
+        """Begins a part; yields the parts that are finished by then, this one perhaps later (see ``flush``)."""
+        self._in_flight.append(self.begin(split, part, packed))
+        yield from self._finished(0.0)
+        while len(self._in_flight) > self.ahead:
+            yield from self._finished(LOOK_SECONDS)
+
+    def flush(self) -> Iterator[tuple[PartResult, Spent]]:
+        """The parts still in flight."""
+        while self._in_flight:
+            yield from self._finished(LOOK_SECONDS)
+
+    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, Spent]]:
+        """The parts that are finished within so many seconds from now."""
+        self._run.check()
+        done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
+        ended = [made for made in self._in_flight if made in done]
+        self._in_flight = [made for made in self._in_flight if made not in done]
+        for made in ended:
+            yield made.result()
+
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
+        """(result, what it took) of one part, from the look for its sidecar to its commit."""
+        found = find_part(self._store, self._plan.fingerprint, split, part)
+        if found is not None:
+            return found.result, Spent(kept=True)
+        ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
+        return self._finish(split, part, self._slices.encode(ordered))
+
+    def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
+        """References as their records shall lie in the part."""
+        seed = self._options.seed
+        hashed = sorted(
+            ((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs), key=lambda item: item[:3]
+        )
+        for (_, key, one, _), (_, other, two, _) in pairwise(hashed):
+            if key == other and one == two:
+                raise IncompleteError(f"{clip(key)} came twice out of one listing. {ENGINE_FAULT}")
+            if key == other:
+                raise UsageError(
+                    f"{clip(key)} is in two inputs: {clip(self._sources[one])} and {clip(self._sources[two])}. "
+                    "A key is a record's name and must be unique: give one --input that holds both as folders, or rename, "
+                    "then rerun with --discard_incomplete."
+                )
+        return [item[3] for item in hashed]
+
+    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> tuple[PartResult, Spent]:
+        """Writes and commits a part."""
+        merged, sizes, crc, size = Slice(), [], 0, 0
+        with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
+            for done in slices:
+                self._run.check()  # after the slice: one ends early only when the flag is up
+                for record in done.records:
+                    spool.write(record)
+                    crc = crc32c(record, crc)
+                    size += len(record)
+                    sizes.append(len(record))
+                merged.merge(done)
+            rejected: dict[str, int] = {}
+            for _, reason, _ in merged.rejects:
+                rejected[reason] = rejected.get(reason, 0) + 1
+            result = PartResult(
+                split=split,
+                part=part,
+                bytes=size,
+                records=len(sizes),
+                crc32c=crc,
+                key_sum=merged.key_sum & MASK128,
+                rejected=rejected,
+                fixes=merged.fixes,
+                class_counts=merged.class_counts,
+                stats=_sum_stats(merged.stats),
+            )
+            sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
+            began = time.perf_counter()
+            result = commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
+            merged.spent.write = time.perf_counter() - began
+            return result, merged.spent
+
+
+def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    if not stats:
+        return None
+    return (
+        sum(s.count for s in stats),
+        tuple(map(sum, zip(*(s.sums for s in stats), strict=True))),
+        tuple(map(sum, zip(*(s.squares for s in stats), strict=True))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an encoder needs besides the plan; ``processes`` on this machine share its cores and its budgets of memory."""
+
+    sources: Sequence[str]
+    options: BuildOptions
+    run: Run
+    threads: int
+    processes: int = 1
+
+
+@contextlib.contextmanager
+def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
+    """An encoder with threads of its own, which end with the block."""
+    sources, options, run = settings.sources, settings.options, settings.run
+    slices = SliceEncoder(
+        sources=sources,
+        plan=plan,
+        options=options,
+        run=run,
+        threads=settings.threads,
+        processes=settings.processes,
+    )
+    encoder = PartEncoder(slices, sources=sources, plan=plan, options=options, run=run)
+    try:
+        yield encoder
+    finally:
+        encoder.close()
+        slices.close()

@@ -1,0 +1,241 @@
+"""Slices of a part: a few images each, from references to framed records or rejects, in a pool of threads.
+
+Reading, decoding, resizing and encoding all release the GIL. The one decision: where images lie on a disk, a thread encodes what
+it reads; images of a bucket are read by that pool, as many threads as hide its answers, and encoded by one thread a core: more
+would drive each other's pixels out of the processor's caches. What cannot be an image becomes a reject in its record's place;
+a fault of the store is raised, since it is not the image's.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from shardfeed import storage
+from shardfeed.errors import clip
+from shardfeed.format import tfrecord
+from shardfeed.format.example import encode_feature, join_features
+from shardfeed.format.hashing import hash64, key_hash
+from shardfeed.runtime import cores
+from shardfeed.storage.base import ChangedError, ChecksumError, Source
+from shardfeed.transforms.elements import ImageRef, Plan, add_into
+from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
+from shardfeed.transforms.encode.threads import default_threads
+from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.images.limits import MAX_FILE_BYTES
+from shardfeed.transforms.images.process import PixelStats, check_size, process_image
+from shardfeed.transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.inputs.labels import FOLDERS, class_of
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.run.state import Run
+
+STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
+# Least and most images a slice: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
+_SLICE_IMAGES = (4, 16)
+_SLICE_BYTES = 8 << 20  # bytes of sources a slice, about, at most
+
+
+@dataclass(slots=True)
+class Slice:
+    """What became of a slice: framed records or rejects, in the order of its references.
+
+    ``key_sum`` is summed where a record or a reject is added, not from what was asked for: it has to prove that nothing is lost.
+    """
+
+    records: list[bytes] = field(default_factory=list)
+    rejects: list[tuple[str, str, str]] = field(default_factory=list)
+    fixes: dict[str, int] = field(default_factory=dict)
+    class_counts: dict[str, int] = field(default_factory=dict)
+    stats: list[PixelStats] = field(default_factory=list)
+    key_sum: int = 0
+    spent: Spent = field(default_factory=Spent)
+
+    def merge(self, other: Slice) -> None:
+        """Adds another's rejects and sums to these; its records are left to the caller."""
+        self.rejects += other.rejects
+        add_into(self.fixes, other.fixes)
+        add_into(self.class_counts, other.class_counts)
+        self.stats += other.stats
+        self.key_sum += other.key_sum
+        self.spent.add(other.spent)
+
+
+class SliceEncoder:
+    """Makes slices with ``threads`` threads (0 = by default), for any number of parts at a time.
+
+    ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
+    ``processes``: how many on this machine share its cores and the budgets of memory. Its threads end when ``run`` is stopped and
+    nobody holds it any more, or with ``close``.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Sequence[str],
+        plan: Plan,
+        options: BuildOptions,
+        run: Run,
+        threads: int,
+        encoders: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self._stop = run.stop
+        self._sources: list[Source] = [storage.open_source(url) for url in sources]
+        self._options = options
+        self._by_folders = options.splits == FOLDERS
+        self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
+        self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
+        share = (STATS_IMAGES << 64) // plan.candidates
+        self._stats_below = min(1 << 64, share)
+        self.threads = threads or default_threads(sources)
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+        self._encoders: ThreadPoolExecutor | None = None
+        if any(map(storage.is_remote, sources)):
+            encoders = encoders or max(cores() // processes, 1)
+            self._encoders = ThreadPoolExecutor(min(self.threads, encoders), thread_name_prefix="encode-fetched")
+        self._source_budget = Budget(SOURCE_BUDGET // processes)
+        # Of all readers one slice and as many again behind them fit into the budget, so that none waits for another's.
+        self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self.threads))
+        self._pixel_budget = Budget(PIXEL_BUDGET // processes)
+
+    def close(self) -> None:
+        """Ends the threads; slices that wait for one are dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._encoders is not None:
+            self._encoders.shutdown(wait=True, cancel_futures=True)
+
+    def encode(self, refs: Sequence[ImageRef]) -> Iterator[Slice]:
+        """The slices of ``refs``, in order; all of them are given to the threads before the first is waited for.
+
+        Slices end early, without an error, once the run shall stop: whoever takes them has to look at the flag.
+        """
+        task: Callable[[Sequence[ImageRef]], Slice | Future[Slice]]
+        task = self.encode_slice if self._encoders is None else self._fetch_slice
+        pieces = cut_slices(refs, self.threads, self._slice_bytes)
+        slices: deque[Future[Slice | Future[Slice]]] = deque(self._pool.submit(task, piece) for piece in pieces)
+        while slices:
+            done = slices.popleft().result()
+            yield done if isinstance(done, Slice) else done.result()
+
+    def encode_slice(self, refs: Sequence[ImageRef]) -> Slice:
+        """One slice, read and encoded by the calling thread."""
+        out = Slice()
+        for ref in refs:
+            if self._stop.is_set():
+                break  # the part's thread sees the flag too, and drops the part
+            with self._source_budget.hold(ref.stat.size):
+                self._add(ref, self._fetch(ref, out.spent), out)
+        return out
+
+    def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
+        """(bytes of the record, None) or (0, reason of the reject) of an image, encoded as in a build but not written."""
+        done = self.encode_slice([ref])
+        return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
+
+    def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
+        assert self._encoders is not None
+        # All of it at once: readers that each held half of a slice and waited for the rest would wait for each other.
+        size = sum(ref.stat.size for ref in refs if ref.stat.size <= MAX_FILE_BYTES)  # larger ones are not read
+        self._source_budget.take(size)
+        try:
+            out = Slice()
+            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not self._stop.is_set()]
+            return self._encoders.submit(self._encode_fetched, fetched, size, out)
+        except BaseException:
+            self._source_budget.give(size)
+            raise
+
+    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int, out: Slice) -> Slice:
+        try:
+            for ref, data in fetched:
+                if self._stop.is_set():
+                    break
+                self._add(ref, data, out)
+            return out
+        finally:
+            self._source_budget.give(size)
+
+    def _add(self, ref: ImageRef, data: bytes | RejectError, out: Slice) -> None:
+        """A record or a reject to ``out``."""
+        try:
+            if isinstance(data, RejectError):
+                raise data
+            self._encode_one(ref, data, out)
+        except RejectError as error:
+            out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
+            out.key_sum += key_hash(ref.key)
+
+    def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
+        label = class_of(ref.key, self._by_folders)
+        sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
+        began = time.perf_counter()
+        image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+        out.spent.decode += time.perf_counter() - began - image.encode_seconds
+        out.spent.encode += image.encode_seconds
+        record = join_features(  # in the order of their names
+            (
+                self._class_feature[label],
+                encode_feature("image", image.data),
+                encode_feature("key", ref.key),
+                self._label_feature[label],
+                _size_feature(image.height, image.width),
+            )
+        )
+        out.records.append(tfrecord.frame(record))
+        out.key_sum += key_hash(ref.key)
+        out.class_counts[label] = out.class_counts.get(label, 0) + 1
+        for fix in image.fixes:
+            out.fixes[fix] = out.fixes.get(fix, 0) + 1
+        if image.stats is not None:
+            out.stats.append(image.stats)
+
+    def _fetch(self, ref: ImageRef, spent: Spent) -> bytes | RejectError:
+        """An image's bytes, or why it cannot be one."""
+        try:
+            ref.key.decode("utf-8")
+        except UnicodeDecodeError:
+            return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
+        began = time.perf_counter()
+        try:
+            check_size(ref.stat.size)
+            data = self._sources[ref.root].read(ref.key, ref.stat)
+            spent.bytes_in += len(data)
+            return data
+        except RejectError as error:
+            return error
+        except ChangedError as error:
+            return RejectError(Reason.CHANGED, str(error))
+        except ChecksumError as error:
+            return RejectError(Reason.CHECKSUM, str(error))
+        finally:
+            spent.read += time.perf_counter() - began
+
+
+@functools.lru_cache(maxsize=1024)
+def _size_feature(height: int, width: int) -> bytes:
+    return encode_feature("size", [height, width])
+
+
+def shown_key(key: bytes) -> str:
+    """A key as rejects files show it: exact where it is UTF-8, else with backslash escapes."""
+    return key.decode("utf-8", "backslashreplace")
+
+
+def cut_slices(refs: Sequence[ImageRef], threads: int, most_bytes: int) -> Iterator[list[ImageRef]]:
+    """The references of each slice: few enough that a part spreads over the threads, and about ``most_bytes`` at most."""
+    least, most = _SLICE_IMAGES
+    images = min(max(len(refs) // (2 * threads), least), most)
+    piece: list[ImageRef] = []
+    size = 0
+    for ref in refs:
+        piece.append(ref)
+        size += ref.stat.size
+        if len(piece) == images or size >= most_bytes:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

@@ -1,0 +1,1 @@
+"""Which images are there, and what are their classes and splits?"""

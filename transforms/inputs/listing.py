@@ -1,0 +1,199 @@
+"""Which listed files are candidates.
+
+A file is skipped by a closed rule on names alone (hidden, another suffix, a well-known document without a suffix, a folder
+marker) or because it is not a plain file of the tree; everything else is a candidate, and a candidate is written or rejected,
+never dropped. Any other name without a suffix is a candidate: many buckets hold such images.
+
+What is skipped must not take a whole class with it. Below a root without globs, a class folder that holds files but no
+candidate is a fault, and so is a link in its place. Hidden files and folder markers do not count: a folder with nothing else
+is empty to its owner, and an empty one is nothing, since a bucket cannot hold it.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from shardfeed import storage
+from shardfeed.errors import UsageError, clip
+from shardfeed.storage.base import Listed, Stat
+from shardfeed.transforms.elements import ImageRef, RefBatch, add_into, pack_ref
+from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES
+from shardfeed.transforms.inputs.labels import Faulty
+from shardfeed.transforms.inputs.roots import InputRoot, glob_regex
+from shardfeed.transforms.run.concurrent_requests import REQUESTS
+
+BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
+
+_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+
+_SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
+_DOCUMENTS = frozenset(
+    {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
+    | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
+)
+
+
+def skip_reason(listed: Listed) -> str | None:
+    """Why a listed entry is not a candidate; None for a candidate."""
+    if listed.kind != "file":
+        return listed.kind
+    name = listed.key.rsplit(b"/", 1)[-1]
+    if _is_hidden(listed.key):
+        return "hidden"
+    stem, dot, suffix = name.rpartition(b".")
+    if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
+        return "suffix"
+    if name.lower() in _DOCUMENTS:
+        return "document"
+    return None
+
+
+def _is_hidden(key: bytes) -> bool:
+    return key.startswith(b".") or b"/." in key
+
+
+def list_section(
+    root: InputRoot, index: int, section: bytes, check: Callable[[], None] = lambda: None
+) -> Iterator[RefBatch]:
+    """Batches of the candidates in one section of a root, the last (always there) with what was skipped.
+
+    Before the last, batches of class folders that are faulty (see ``FOLDER_FAULTS``). ``check`` is called before
+    each full batch; it raises to end the listing.
+    """
+    globs = [glob_regex(glob) for glob in root.globs]
+    folders = None if globs else _ClassFolders(root)
+    packed: list[bytes] = []
+    skipped: dict[str, int] = {}
+    for listed in storage.open_source(root.url).list(section):
+        if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
+            continue
+        reason = skip_reason(listed)
+        if folders is not None:
+            folders.add(listed.key, reason)
+        if reason is not None:
+            add_into(skipped, {reason: 1})
+            continue
+        if len(listed.key) > 0xFFFF:
+            raise UsageError(
+                f"{clip(listed.key)}: a key of {len(listed.key)} bytes; at most 65,535 are possible. Rename it."
+            )
+        packed.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
+        if len(packed) == BATCH_REFS:
+            check()
+            yield RefBatch("", b"".join(packed))
+            packed = []
+    if folders is not None:
+        yield from folders.faults(index)
+    yield RefBatch("", b"".join(packed), skipped)
+
+
+class _ClassFolders:
+    """What stands in the places of class folders, and of the split folders above them."""
+
+    def __init__(self, root: InputRoot) -> None:
+        self._root = root
+        self._has_images: dict[bytes, bool] = {}
+        self._links: list[bytes] = []
+
+    def add(self, key: bytes, reason: str | None) -> None:
+        """Takes note of a listed key and why it is skipped, if it is."""
+        if reason == "folder_marker" or (reason is not None and _is_hidden(key)):
+            return
+        if reason == "symlink" and key.count(b"/") < self._root.class_depth and self._leads_to_folder(key):
+            self._links.append(key)
+            return
+        slash = -1
+        for _ in range(self._root.class_depth):
+            slash = key.find(b"/", slash + 1)
+            if slash < 0:
+                return
+            folder = key[:slash]
+            self._has_images[folder] = reason is None or self._has_images.get(folder, False)
+
+    def faults(self, index: int) -> Iterator[RefBatch]:
+        """Batches that name faulty folders; of a split without images only the split."""
+        empty = {folder for folder, has_images in self._has_images.items() if not has_images}
+        empty -= {folder for folder in empty if folder.rpartition(b"/")[0] in empty}
+        for what, folders in (("no_images", sorted(empty)), ("linked_folder", self._links)):
+            if folders:
+                refs = [pack_ref(ImageRef(index, folder, Stat(0, 0))) for folder in folders]
+                yield RefBatch(Faulty.split(what), b"".join(refs))
+
+    def _leads_to_folder(self, key: bytes) -> bool:
+        """A link that leads nowhere is taken for a folder's if its name has no suffix: what it leads to may not be mounted."""
+        path = os.path.join(os.fsencode(self._root.url), key)
+        return os.path.isdir(path) or (not os.path.exists(path) and b"." not in key.rpartition(b"/")[2])
+
+
+Section = tuple[int, bytes]
+"""Number of a root, and one of its source's sections."""
+
+
+def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
+    """The sections of all roots."""
+    for index, root in enumerate(roots):
+        yield from ((index, section) for section in storage.open_source(root.url).sections())
+
+
+def list_sections(
+    roots: tuple[InputRoot, ...], sections: Iterable[Section], check: Callable[[], None] = lambda: None
+) -> Iterator[RefBatch]:
+    """Batches of all sections. Folders on a disk are listed one after another.
+
+    Folders of buckets are listed side by side, since a page of a thousand names takes as long as hundreds of images.
+    ``check`` is called now and then; it raises to end the listing.
+    """
+    remote = []
+    for index, section in sections:
+        if storage.is_remote(roots[index].url):
+            remote.append((index, section))
+        else:
+            yield from list_section(roots[index], index, section, check)
+    if remote:
+        yield from _list_side_by_side(roots, remote, check)
+
+
+def _list_side_by_side(
+    roots: tuple[InputRoot, ...], sections: list[Section], check: Callable[[], None]
+) -> Iterator[RefBatch]:
+    found: queue.SimpleQueue[RefBatch | Future[None]] = queue.SimpleQueue()
+    room = threading.Semaphore(2 * REQUESTS)  # a folder may have more batches than fit in memory
+    closed = threading.Event()
+
+    def run(index: int, section: bytes) -> None:
+        for batch in list_section(roots[index], index, section, check):
+            room.acquire()
+            if closed.is_set():
+                break
+            found.put(batch)
+
+    pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="list")
+    try:
+        for section in sections:
+            pool.submit(run, *section).add_done_callback(found.put)
+        left = len(sections)
+        while left:
+            check()
+            try:
+                item = found.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            if isinstance(item, Future):
+                item.result()
+                left -= 1
+            else:
+                room.release()
+                yield item
+    finally:  # also when one failed, or nobody wants the rest
+        closed.set()
+        room.release(REQUESTS)
+        pool.shutdown(wait=False, cancel_futures=True)  # an answer that is on its way may take minutes
+
+
+def list_all(roots: tuple[InputRoot, ...]) -> Iterator[RefBatch]:
+    """The whole listing, in any order: what the launcher uses to see whether an input changed."""
+    return list_sections(roots, sections_of(roots))

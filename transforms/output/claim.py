@@ -1,0 +1,297 @@
+"""The claim: who builds here.
+
+Create-only ``_parts/CLAIM`` first, and only then a look for the manifest: the other order loses one of six interleavings of
+two builds. The claim records config and listing digest, so that a conflict can name the flag that differs. The same
+fingerprint joins. The claim is the last thing swept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
+from shardfeed.format import naming
+from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
+from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.transforms.elements import Plan
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.run.outcome import AlreadyBuiltError
+
+_TRIES = 5  # of losing the claim to a build that is gone when looked at
+
+DESKTOP_FILES = frozenset(
+    {".DS_Store", "Thumbs.db", "desktop.ini"}
+)  # a look at the folder makes them; nobody misses them
+# None where another flag, which differs then too, leaves them without a meaning.
+_DEPENDENT = frozenset({"quality", "shard_bytes"})
+DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
+REMEDY_CLAIM = (
+    "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
+)
+REMEDY_CHANGED = (
+    "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
+)
+_CLAIMED = "is claimed by another build"
+_INPUT = "the input's files (names, sizes or versions)"
+REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
+
+
+def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
+    """Makes the output this build's, or joins the same build. True when this call made the claim.
+
+    Raises:
+        ConflictError: another build's claim or dataset, or files that are not ours.
+        AlreadyBuiltError: this very dataset is complete.
+    """
+    claim = {
+        "fingerprint": plan.fingerprint,
+        "config": options.config(),
+        "versions": dict(plan.versions),
+        "listing": f"{digest:032x}",
+        # For whoever asks how far the build is.
+        "splits": {name: {"images": split.images, "parts": split.parts} for name, split in plan.splits.items()},
+    }
+    refuse_foreign(store)
+    created = _create_or_join(store, claim)
+    if store.stat(naming.MANIFEST) is None:
+        return created
+    try:
+        built = read_manifest(store)
+    finally:
+        if created:
+            store.delete(naming.CLAIM)
+    if built.fingerprint == plan.fingerprint:
+        raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
+    raise ConflictError(
+        describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing.get("digest", "")), claim)
+    )
+
+
+def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
+    """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
+
+    Nothing is written, so a build that passes here may still be refused when it claims.
+
+    Raises:
+        ConflictError: files that are not ours, a discard, or the claim of a build with other options.
+    """
+    refuse_foreign(store)
+    try:
+        theirs = parse_claim(store, store.read(naming.CLAIM))
+    except NotFoundError:
+        return
+    _refuse_discarding(store, theirs)
+    if theirs["config"] != options.config():
+        ours = {**theirs, "config": options.config()}
+        raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
+
+
+def _refuse_discarding(store: Store, theirs: Mapping[str, Any]) -> None:
+    if theirs["fingerprint"] == DISCARDING:
+        raise ConflictError(
+            f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+            "--discard_incomplete."
+        )
+
+
+def read_manifest(store: Store) -> Manifest:
+    """The manifest of the dataset that is in the output already.
+
+    Raises:
+        ConflictError: it is damaged or of another version; a build cannot mend that, and never overwrites it.
+    """
+    try:
+        return parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
+    except DatasetError as error:
+        raise ConflictError(
+            f"--output {store.url} holds a dataset already, which is never overwritten: {error} Or give another --output."
+        ) from None
+
+
+def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
+    for _ in range(_TRIES):
+        if store.create(naming.CLAIM, canonical_json(claim)):
+            return True
+        try:
+            theirs = parse_claim(store, store.read(naming.CLAIM))
+        except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
+            continue
+        _refuse_discarding(store, theirs)
+        if theirs["fingerprint"] != claim["fingerprint"]:
+            raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, claim, remedy=REMEDY_CLAIM))
+        return False
+    raise IncompleteError(
+        f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command."
+    )
+
+
+def parse_claim(store: Store, data: bytes) -> dict[str, Any]:
+    """What a claim says; at least its ``fingerprint`` (or ``DISCARDING``) and ``config`` are there.
+
+    Raises:
+        ConflictError: it is not a claim.
+    """
+    try:
+        raw = json.loads(data)
+    except (ValueError, RecursionError):
+        raw = None
+    if (
+        not isinstance(raw, dict)
+        or not isinstance(raw.get("fingerprint"), str)
+        or not isinstance(raw.get("config"), dict)
+    ):
+        raise ConflictError(
+            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
+        )
+    return raw
+
+
+def _identity(config: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    return {"config": config, "listing": digest}
+
+
+def describe_conflict(
+    url: str, what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], *, remedy: str = REMEDY_DATASET
+) -> str:
+    """A message that names what differs between two builds, and the ``remedy``."""
+    differing = [
+        f"--{name} (there {_as_given(theirs['config'].get(name))}, here {_as_given(value)})"
+        for name, value in sorted(ours["config"].items())
+        if theirs["config"].get(name) != value
+        and not (name in _DEPENDENT and None in (value, theirs["config"].get(name)))
+    ]
+    if theirs.get("listing") != ours.get("listing"):
+        differing.append(_INPUT)
+    if theirs.get("versions", ours.get("versions")) != ours.get("versions"):
+        differing.append("codec versions")
+    if differing == [_INPUT] and remedy == REMEDY_CLAIM:
+        remedy = REMEDY_CHANGED
+    return f"{url} {what} that differs in {'; '.join(differing) or 'the release of shardfeed'}. {remedy}"
+
+
+def _as_given(value: Any) -> str:
+    """An option's value as it is written on the command line."""
+    if value is None:
+        return "not given"
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={count}" for name, count in value.items())
+    elif isinstance(value, list) and all(isinstance(side, int) for side in value):
+        value = "x".join(map(str, value))
+    elif isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return clip(value, 60)
+
+
+def refuse_foreign(store: Store) -> None:
+    """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
+
+    A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
+    """
+    names = [name for name, _ in store.list() if name.rpartition("/")[2] not in DESKTOP_FILES]
+    foreign = [name for name in names if not naming.is_ours(name)]
+    published = [name for name in names if naming.is_published_name(name)]
+    if not foreign and published and store.stat(naming.CLAIM) is None and store.stat(naming.MANIFEST) is None:
+        foreign = published
+    if foreign:
+        raise ConflictError(
+            f"--output {store.url} holds files that are not a shardfeed build's: {_shown(foreign)}. Give an empty or new folder; "
+            "nothing is ever overwritten."
+        )
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
+
+
+def own_files(store: Store) -> Iterator[str]:
+    """Every file below the output that our format makes, the claim last."""
+    for name, _ in store.list():
+        if naming.is_ours(name) and name != naming.CLAIM:
+            yield name
+    yield naming.CLAIM
+
+
+def hold_claim(store: Store, fingerprint: str) -> None:
+    """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
+
+    Raises:
+        IncompleteError: another command has discarded the build while it ran.
+    """
+    try:
+        if parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint:
+            return
+    except NotFoundError:
+        pass
+    if store.stat(naming.MANIFEST) is None:
+        raise discarded(store.url)
+
+
+def discarded(url: str) -> IncompleteError:
+    """The end of a build whose files another command has deleted while it ran."""
+    return IncompleteError(
+        f"this build of {url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
+        "published. Rerun the command to build it."
+    )
+
+
+def take_back_claim(store: Store, fingerprint: str) -> None:
+    """Deletes the claim that this build made for a listing which has changed since; whoever has it by now keeps it."""
+    stat = store.stat(naming.CLAIM)
+    if stat is None:
+        return
+    try:
+        held = parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint
+    except (NotFoundError, ConflictError):  # a claim that is none is the next look's to report
+        return
+    if held:
+        store.delete(naming.CLAIM, stat.version)
+
+
+def discard_incomplete(store: Store) -> int:
+    """Deletes a broken build's files; returns how many. Refused when there is a manifest.
+
+    The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
+
+    Raises:
+        ConflictError: the output is a complete dataset, or other builds keep the claim.
+    """
+    _refuse_complete(store)
+    if store.stat(naming.CLAIM) is None:
+        unclaimed = [name for name in own_files(store) if naming.is_published_name(name)]
+        if unclaimed:
+            raise ConflictError(
+                f"--discard_incomplete: {store.url} holds {_shown(unclaimed)}, but no build claims them; they may be somebody's. "
+                "Remove them yourself, or give another --output."
+            )
+        if next(own_files(store)) == naming.CLAIM:
+            return 0
+    discarding = canonical_json({"fingerprint": DISCARDING, "config": {}})
+    for _ in range(_TRIES):
+        store.delete(naming.CLAIM)
+        if store.create(naming.CLAIM, discarding):
+            break
+    else:
+        raise ConflictError(
+            f"--discard_incomplete: another command claims {store.url} again each time its claim is removed. No finished work "
+            "was deleted. Stop the builds that run there, then rerun the same command."
+        )
+    names = list(own_files(store))  # before the look for the manifest: one that is published meanwhile is seen
+    try:
+        _refuse_complete(store)
+    except ConflictError:
+        store.delete(naming.CLAIM)
+        raise
+    for name in names:
+        store.delete(name)
+    store.prune(naming.PARTS)
+    return len(names)
+
+
+def _refuse_complete(store: Store) -> None:
+    if store.stat(naming.MANIFEST) is not None:
+        raise ConflictError(
+            f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
+            "wanted, or give another --output."
+        )

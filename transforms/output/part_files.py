@@ -1,0 +1,127 @@
+"""A part's files: the records, named by their content, and the sidecar that commits them.
+
+The sidecar is canonical JSON closed by a line with its own crc32c. It is created only after the part file, so it exists only
+for finished parts; whoever loses the race for it reads the winner's. Under ``_parts/`` a torn file heals: what does not
+match its name or its crc is deleted and written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from shardfeed.errors import IncompleteError
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import canonical_json
+from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.transforms.elements import PartFile, PartResult
+
+_TRIES = 5  # of losing a race for a file that is gone when looked at; each needs another writer or sweeper just then
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What is known of a finished part.
+
+    ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in (hash, key) order.
+    """
+
+    result: PartResult
+    sizes: tuple[int, ...]
+    rejects: tuple[tuple[str, str, str], ...]
+    versions: Mapping[str, str]
+
+    def to_bytes(self) -> bytes:
+        """Bytes of the sidecar file."""
+        raw: dict[str, Any] = json.loads(self.result.to_bytes())
+        body = canonical_json({"result": raw, "sizes": self.sizes, "rejects": self.rejects, "versions": self.versions})
+        return body + to_hex(crc32c(body)).encode() + b"\n"
+
+
+def parse_sidecar(data: bytes) -> Sidecar | None:
+    """The sidecar in ``data``; None when it is torn."""
+    body, tail = data[:-9], data[-9:]
+    if tail != to_hex(crc32c(body)).encode() + b"\n":
+        return None
+    raw = json.loads(body)
+    return Sidecar(
+        PartResult.from_raw(raw["result"]),
+        tuple(raw["sizes"]),
+        tuple((key, reason, detail) for key, reason, detail in raw["rejects"]),
+        raw["versions"],
+    )
+
+
+def file_of(fingerprint: str, split: str, part: PartResult | PartFile) -> str:
+    """Name of a part's records."""
+    return naming.part_name(fingerprint, split, part.part, part.crc32c, part.bytes)
+
+
+def find_part(store: Store, fingerprint: str, split: str, part: int) -> Sidecar | None:
+    """A part that was finished before, checked; what is torn is deleted. One request where there is none."""
+    sidecar = read_sidecar(store, fingerprint, split, part)
+    if sidecar is None or not sidecar.result.records:
+        return sidecar
+    result, name = sidecar.result, file_of(fingerprint, split, sidecar.result)
+    try:
+        if store.checksum(name) == (result.bytes, result.crc32c):
+            return sidecar
+        _heal(store, name)
+    except NotFoundError:
+        pass
+    return None
+
+
+def read_sidecar(store: Store, fingerprint: str, split: str, part: int) -> Sidecar | None:
+    """A part's sidecar, None when there is none; a torn one is deleted."""
+    name = naming.sidecar_name(fingerprint, split, part)
+    try:
+        # What is torn may be so on the way only, which ``read`` finds out.
+        sidecar = parse_sidecar(store.read_sealed(name)) or parse_sidecar(store.read(name))
+    except NotFoundError:
+        return None
+    if sidecar is None:
+        _heal(store, name)
+    return sidecar
+
+
+def commit_part(store: Store, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
+    """Writes a part and its sidecar; the result is the winner's when another attempt was first.
+
+    ``records`` is seekable, at any position.
+    """
+    result = sidecar.result
+    if result.records:
+        _put_records(store, file_of(fingerprint, result.split, result), result, records)
+    name, data = naming.sidecar_name(fingerprint, result.split, result.part), sidecar.to_bytes()
+    for _ in range(_TRIES):
+        if store.create(name, data):
+            return result
+        winner = read_sidecar(store, fingerprint, result.split, result.part)
+        if winner is not None:
+            return winner.result
+    raise IncompleteError(
+        f"{store.url}/{name} appears and vanishes; is another build sweeping here? Rerun the same command."
+    )
+
+
+def _put_records(store: Store, name: str, result: PartResult, records: BinaryIO) -> None:
+    for _ in range(_TRIES):
+        records.seek(0)
+        if store.create(name, records):
+            return
+        with contextlib.suppress(NotFoundError):
+            if store.checksum(name) == (result.bytes, result.crc32c):
+                return
+            _heal(store, name)
+    raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
+
+
+def _heal(store: Store, name: str) -> None:
+    stat = store.stat(name)
+    if stat is not None:
+        store.delete(name, stat.version)

@@ -1,0 +1,131 @@
+"""From totals to a plan: the checks that need the whole listing, the number of parts, and the fingerprint.
+
+P, a split's number of parts, is an exact integer function of listing totals, options and constants: about 6 MB of encoded
+bytes a part and at most 1 GB of work to decode, at least 16 parts a shard. Part membership follows from P, so nothing of the
+machine may enter it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import blake2b
+
+from shardfeed.errors import UsageError
+from shardfeed.format.manifest import canonical_json
+from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.inputs.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_splits
+from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
+from shardfeed.transforms.output.part_files import Sidecar
+
+PART_BYTES = 6_000_000  # encoded bytes a part: small enough to lose, large enough to write
+PART_WORK = (
+    1_000_000_000  # at most, in bytes of photos: 15 s of a core's time, 50 s where they compress far better than photos
+)
+PARTS_A_SHARD = 16  # at least; longest-processing-time packing of 16 parts leaves max/mean within 1-2 %
+
+
+def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]) -> Plan:
+    """The plan of a listing.
+
+    Raises:
+        UsageError: unlabelled images, no images, folders without images, class faults, more shards than images.
+    """
+    _refuse_faults(totals, FAULTS)
+    if not totals.candidates:
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(totals.skipped.items()))
+        raise UsageError(
+            "no images found in the input"
+            + (f" (skipped: {skipped})" if skipped else "")
+            + ". Expected ROOT/class/image.jpg "
+            "with suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
+        )
+    _refuse_faults(totals, FOLDER_FAULTS)
+    _refuse_empty_splits(totals, options)
+    found = {name for split in totals.splits.values() for name in split.by_class}
+    classes = choose_classes(found, options.class_list, options.splits)
+    fixed = _fixed_shards(totals, options)
+    splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
+    return Plan(
+        fingerprint=fingerprint(
+            totals.digest, options, versions, {name: split.parts for name, split in splits.items()}
+        ),
+        classes=classes,
+        versions=dict(versions),
+        candidates=totals.candidates,
+        splits=splits,
+    )
+
+
+def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str], parts: Mapping[str, int]) -> str:
+    """32 hex digits over everything that decides a byte of the dataset; ``parts``: number by split, so that a release that
+    estimates otherwise does not carry on a build whose parts hold other images. Nor does one whose sidecars have other fields.
+    """
+    what = {
+        "config": options.config(),
+        "encoder_revision": ENCODER_REVISION,
+        "listing": f"{digest:032x}",
+        "parts": dict(parts),
+        "sidecar": sorted(field.name for field in (*fields(Sidecar), *fields(PartResult))),
+        "versions": dict(versions),
+    }
+    return blake2b(canonical_json(what), digest_size=16, person=b"fingerprint").hexdigest()
+
+
+def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
+    """Number of shards as near ``shard_bytes`` each as possible, and at least 16 from 1,600 images on; 1..images."""
+    low = max(1, total_bytes // shard_bytes)
+    # |total/N - target| without division: low is at or above the target, low + 1 below it.
+    nearer = (
+        low
+        if (total_bytes - shard_bytes * low) * (low + 1) <= (shard_bytes * (low + 1) - total_bytes) * low
+        else low + 1
+    )
+    return min(max(nearer, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
+
+
+def _refuse_faults(totals: Totals, messages: Mapping[str, str]) -> None:
+    for what, (count, keys) in sorted(totals.faults.items()):
+        if what in messages:
+            raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys)))
+
+
+def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
+    empty = [name for name, _ in parse_splits(options.splits).bounds if name not in totals.splits]
+    if empty:
+        raise UsageError(
+            f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. The split follows "
+            "from a hash of the key, so small shares of few images can be empty. Give larger shares or more images, or choose by "
+            "hand with --splits folders."
+        )
+
+
+def _split_plan(split: SplitTotals, shards: int | None, options: BuildOptions) -> SplitPlan:
+    count = shards or shards_for_bytes(split.estimate, split.images, options.shard_bytes)
+    parts = max(PARTS_A_SHARD * count, -(-split.estimate // PART_BYTES), -(-split.work // PART_WORK))
+    return SplitPlan(parts, shards, split.images)
+
+
+def _fixed_shards(totals: Totals, options: BuildOptions) -> dict[str, int]:
+    """Shards by split where ``--num_shards`` fixes them: N for the largest split, the others in proportion."""
+    wanted = options.num_shards
+    if wanted is None:
+        return {}
+    images = {name: split.images for name, split in totals.splits.items()}
+    if isinstance(wanted, tuple):
+        counts = dict(wanted)
+        for name in sorted(counts.keys() ^ images.keys()):
+            raise UsageError(
+                f"--num_shards names {', '.join(sorted(counts))}, but the dataset has the splits {', '.join(sorted(images))}: "
+                f"«{name}» is only on one side. Name each split once, or give one number."
+            )
+    else:
+        largest = max(images.values())
+        counts = {name: max(1, (2 * wanted * count + largest) // (2 * largest)) for name, count in images.items()}
+    for name, count in sorted(counts.items()):
+        if count > images[name]:
+            raise UsageError(
+                f"--num_shards {count} for {name}, which has {images[name]} images: a shard is never empty. "
+                f"Give at most {images[name]}."
+            )
+    return counts

@@ -1,0 +1,1 @@
+"""How do finished parts become a published dataset?"""

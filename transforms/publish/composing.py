@@ -1,0 +1,102 @@
+"""A shard and its index from its parts, without reading the records: TFRecord files concatenate.
+
+The shard's crc32c is combined from its parts', and what the store then holds must have it. The index needs each record's
+size, which the sidecars hold. A shard that is already there (an earlier attempt, a joined build) is checked and kept, before
+its parts are looked for: they may be swept by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shardfeed import storage
+from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.format import naming
+from shardfeed.format.checksums import combine_all, crc32c
+from shardfeed.format.manifest import BLOCK_BYTES
+from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.transforms.elements import PartFile, ShardPlan, ShardResult
+from shardfeed.transforms.output.part_files import Sidecar, file_of, read_sidecar
+from shardfeed.transforms.run.concurrent_requests import side_by_side
+
+AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
+
+
+def compose_shard(store: Store, fingerprint: str, plan: ShardPlan) -> ShardResult:
+    """Publishes one shard and its index.
+
+    Raises:
+        ConflictError: another file has the shard's name.
+        IncompleteError: a part is gone.
+    """
+    name = naming.shard_name(plan.split, plan.index, plan.count)
+    size = sum(part.bytes for part in plan.parts)
+    crc = combine_all((part.crc32c, part.bytes) for part in plan.parts)
+    if not _is_there(store, name, size, crc):
+        sources = [file_of(fingerprint, plan.split, part) for part in plan.parts]
+        try:
+            store.compose(name, sources, scratch=f"{naming.work_folder(fingerprint)}/compose/{name}", durable=True)
+        except NotFoundError as error:
+            if not _is_there(store, name, size, crc):
+                raise IncompleteError(f"a part of {name} is gone ({error}). Rerun the same command.") from None
+        if not _is_there(store, name, size, crc):
+            raise IncompleteError(f"{store.url}/{name} is not there after composing. Rerun the same command.")
+    index = _index(store, fingerprint, plan, naming.index_name(name))
+    return ShardResult(
+        split=plan.split,
+        file=name,
+        records=sum(part.records for part in plan.parts),
+        bytes=size,
+        crc32c=crc,
+        blocks=blocks_of(plan.parts),
+        index_bytes=len(index),
+        index_crc32c=crc32c(index),
+    )
+
+
+def blocks_of(parts: Iterable[PartFile]) -> tuple[tuple[int, int], ...]:
+    """(records, bytes) of a shard's blocks: parts in order, closed at 1 MB, a short tail joined to the block before."""
+    blocks: list[tuple[int, int]] = []
+    records = size = 0
+    for part in parts:
+        records, size = records + part.records, size + part.bytes
+        if size >= BLOCK_BYTES:
+            blocks.append((records, size))
+            records = size = 0
+    if records:
+        if blocks:
+            last = blocks.pop()
+            records, size = records + last[0], size + last[1]
+        blocks.append((records, size))
+    return tuple(blocks)
+
+
+def _is_there(store: Store, name: str, size: int, crc: int) -> bool:
+    try:
+        found = store.checksum(name)
+    except NotFoundError:
+        return False
+    if found == (size, crc):
+        return True
+    raise ConflictError(
+        f"{store.url}/{name} exists with {found[0]} bytes, crc32c {found[1]:08x}; this build makes {size} bytes, {crc:08x}. "
+        "Something else wrote it. Remove the unfinished build with --discard_incomplete, or give another --output."
+    )
+
+
+def _index(store: Store, fingerprint: str, plan: ShardPlan, name: str) -> bytes:
+    def read(part: PartFile) -> Sidecar | None:
+        return read_sidecar(store, fingerprint, plan.split, part.part)
+
+    lines, offset = [], 0
+    for part, sidecar in zip(plan.parts, side_by_side(store.url, read, plan.parts), strict=True):
+        if sidecar is None:
+            if store.stat(name) is not None:  # a joined build published it and swept its parts meanwhile
+                return store.read(name)
+            raise IncompleteError(f"part {part.part} of {plan.split} is gone. Rerun the same command.")
+        for size in sidecar.sizes:
+            lines.append(f"{offset} {size}\n")
+            offset += size
+    data = "".join(lines).encode()
+    storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
+    return data

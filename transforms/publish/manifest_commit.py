@@ -1,0 +1,219 @@
+"""The commit: side files, then the manifest, create-only and last; then ``run.json``; then the parts are swept.
+
+Everything here is a function of plan, totals, counts and shards, never of the clock or the machine: a joined or repeated build
+makes the same manifest and finds it there.
+
+The sweep leaves nothing, not even the outcomes of other runs: most of their launchers are dead, and nobody else would ever
+remove the file. A launcher that still waits finds the manifest instead, which says more (``shardfeed.pipeline.run_build``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from itertools import islice
+
+from shardfeed import storage
+from shardfeed.errors import ConflictError, ShardfeedError
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
+from shardfeed.storage.base import Store
+from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import discarded
+from shardfeed.transforms.planning.totals import listing_of
+from shardfeed.transforms.publish.tfds_files import tfds_files
+from shardfeed.transforms.run.concurrent_requests import side_by_side
+
+_SWEEP_BATCH = 200  # names a deletion task; a task a file would cost more in the engine than in the store
+_LOG = logging.getLogger("shardfeed")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What ``run.json`` keeps: the only facts of a dataset that depend on the clock, the machine or a path."""
+
+    run_id: str
+    started: str  # ISO 8601, UTC
+    inputs: tuple[str, ...]
+    runner: str
+
+    def to_json(self, manifest: bytes) -> bytes:
+        """Bytes of ``run.json``, with its own checksum and the manifest's, which no other file can hold."""
+        # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
+        inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
+        return sealed_json(
+            {
+                "run_id": self.run_id,
+                "started": self.started,
+                "inputs": inputs,
+                "runner": self.runner,
+                "manifest_crc32c": to_hex(crc32c(manifest)),
+            }
+        )
+
+
+def commit(
+    store: Store,
+    *,
+    plan: Plan,
+    totals: Totals,
+    counts: Counts,
+    shards: Iterable[ShardResult],
+    rejects: Iterable[FileResult],
+    options: BuildOptions,
+    record: RunRecord,
+) -> Manifest:
+    """Publishes what is left and at last the manifest.
+
+    Raises:
+        ConflictError: the output holds a shard that is not this dataset's, or another manifest.
+        IncompleteError: files that were made are gone.
+    """
+    results = sorted(shards, key=lambda shard: (shard.split, shard.file))
+    splits = _splits(plan, counts, results)
+    image = _image_info(counts, options)
+    texts = {
+        naming.CLASSES: "".join(f"{class_line(name)}\n" for name in plan.classes).encode(),
+        **tfds_files(name="shardfeed", classes=plan.classes, splits=splits, image=image),
+    }
+    files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
+    files += [SideFile(name, len(data), to_hex(crc32c(data))) for name, data in texts.items()]
+    files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in rejects]
+    manifest = Manifest(
+        fingerprint=plan.fingerprint,
+        config=options.config(),
+        versions=plan.versions,
+        classes=plan.classes,
+        listing=listing_of(totals),
+        listed=totals.candidates + sum(totals.skipped.values()),
+        written=sum(split.records for split in splits.values()),
+        rejected=counts.rejected,
+        skipped=totals.skipped,
+        fixes=counts.fixes,
+        image=image,
+        splits=splits,
+        files=tuple(sorted(files, key=lambda file: file.file)),
+    )
+    _compare_with_store(store, {shard.file for shard in results} | {file.file for file in files}, set(texts))
+    for name, data in sorted(texts.items()):
+        storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
+    data = manifest.to_json()
+    storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
+    store.create(naming.RUN, record.to_json(data))
+    return manifest
+
+
+def class_line(name: str) -> str:
+    """A class as a line of ``classes.txt``: itself, but with JSON's escapes where a control character or backslash is in it."""
+    if "\\" in name or any(ord(char) < 32 for char in name):
+        return json.dumps(name, ensure_ascii=False)[1:-1].replace('\\"', '"')
+    return name
+
+
+def _splits(plan: Plan, counts: Counts, shards: Iterable[ShardResult]) -> dict[str, Split]:
+    by_split: dict[str, list[ShardResult]] = {name: [] for name in plan.splits}
+    for shard in shards:
+        by_split[shard.split].append(shard)
+    return {
+        name: Split(
+            records=sum(shard.records for shard in own),
+            bytes=sum(shard.bytes for shard in own),
+            class_counts=add_counts(dict.fromkeys(plan.classes, 0), counts.class_counts[name]),
+            shards=tuple(Shard(s.file, s.records, s.bytes, to_hex(s.crc32c), s.blocks) for s in own),
+        )
+        for name, own in by_split.items()
+    }
+
+
+def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
+    image = options.image
+    varies = image.resize in ("shortest", "longest")
+    channels = 1 if image.channels == "gray" else 3
+    nothing = (0,) * channels  # where a sample of a large, mostly rejected dataset hit no good image
+    pixels, sums, squares = counts.stats or (1, nothing, nothing)
+    means = [value / pixels for value in sums]
+    return ImageInfo(
+        height=None if varies else image.height,
+        width=None if varies else image.width,
+        channels=channels,
+        format=image.format,
+        mean=tuple(round(mean, 3) for mean in means),
+        std=tuple(
+            round(math.sqrt(max(0.0, square / pixels - mean * mean)), 3)
+            for square, mean in zip(squares, means, strict=True)
+        ),
+    )
+
+
+def _compare_with_store(store: Store, named: Set[str], still_to_come: Set[str]) -> None:
+    """One listing, for what no claim can tell: the same command may have discarded this build, and claimed anew."""
+    there = {name for name, _ in store.list() if naming.is_published_name(name)}
+    stray = sorted(name for name in there - named if naming.is_shard(name))
+    if stray:
+        raise ConflictError(
+            f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. "
+            "Remove them with --discard_incomplete, or give another --output."
+        )
+    if named - there - still_to_come:
+        raise discarded(store.url)
+
+
+def leftovers(store: Store, *keep: str, keep_parts: bool) -> Iterator[tuple[str, ...]]:
+    """Batches of names below ``_parts/`` that a finished build does not need: neither ``keep`` nor the claim is among them.
+
+    There are none with ``keep_parts``.
+    """
+    if keep_parts:
+        return
+    kept = {naming.CLAIM, *keep}
+    names = (name for name, _ in store.list(naming.PARTS + "/") if name not in kept and naming.is_ours(name))
+    while batch := tuple(islice(names, _SWEEP_BATCH)):
+        yield batch
+
+
+def sweep(store: Store, names: Iterable[str]) -> int:
+    """Deletes names; returns how many could not be. That is one warning: the dataset is complete all the same."""
+
+    def delete(name: str) -> tuple[str, ShardfeedError] | None:
+        try:
+            store.delete(name)
+        except ShardfeedError as error:
+            return name, error
+        return None
+
+    failed = [failure for failure in side_by_side(store.url, delete, names) if failure is not None]
+    if failed:
+        name, error = failed[0]
+        more = f" and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+        _LOG.warning("could not delete %s/%s%s: %s", store.url, name, more, error)
+    return len(failed)
+
+
+def drop_claim(store: Store) -> int:
+    """Gives the output up, after everything else below ``_parts/`` is swept; returns 1 if the claim could not be deleted."""
+    failed = sweep(store, [naming.CLAIM])
+    store.prune(naming.PARTS)
+    return failed
+
+
+def finish(store: Store, record: RunRecord, *, keep_parts: bool) -> None:
+    """What a build that was stopped after its manifest left undone: ``run.json``, and the sweep.
+
+    Where this user may not write or delete, a warning says so: the dataset is complete all the same.
+    """
+    try:
+        if store.stat(naming.RUN) is None:
+            store.create(naming.RUN, record.to_json(store.read(naming.MANIFEST)))
+        for names in leftovers(store, keep_parts=keep_parts):
+            sweep(store, names)
+        if store.stat(naming.CLAIM) is not None:
+            drop_claim(store)
+        store.prune(naming.PARTS)
+    except ShardfeedError as error:
+        _LOG.warning("the dataset is complete, but could not be tidied: %s", error)

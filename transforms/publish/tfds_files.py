@@ -1,0 +1,91 @@
+"""The three small files with which ``tfds.builder_from_directory(OUT)`` reads a dataset of ours.
+
+One decision: they are written as JSON by hand, from what TFDS 4.9.10 writes itself. TFDS is no dependency: it pins an old
+Beam and an old Pillow. A test reads our output with the real TFDS in an environment of its own.
+
+Images are decoded by TFDS where its ``Image`` feature can (JPEG, PNG) and, raw with one size for all, as a ``Tensor``.
+WebP and raw pixels of varying size are handed out as bytes: ``tf.image.decode_image``, which TFDS calls, makes a WebP
+four-dimensional, and a ``Tensor`` of two unknown sides would need another column.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shardfeed.format import naming
+from shardfeed.format.manifest import ImageInfo, Split
+
+_MODULE = "tensorflow_datasets.core.features."
+_TEMPLATE = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
+
+
+def tfds_files(*, name: str, classes: Sequence[str], splits: Mapping[str, Split], image: ImageInfo) -> dict[str, bytes]:
+    """Content of the files by name. ``name``: the dataset's name as TFDS shows it; other than word characters become ``_``."""
+    info = {
+        "description": "Written by shardfeed; manifest.json says how.",
+        "fileFormat": "tfrecord",
+        "name": re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII) or "_",
+        "splits": [
+            {
+                "filepathTemplate": _TEMPLATE,
+                "name": split,
+                "numBytes": str(splits[split].bytes),
+                "shardLengths": [str(shard.records) for shard in splits[split].shards],
+            }
+            for split in sorted(splits)
+        ],
+        "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "class"}]}},
+        "version": "1.0.0",
+    }
+    features = {
+        "image": _image(image),
+        "class": _feature("class_label_feature.ClassLabel", classLabel={"numClasses": str(len(classes))}),
+        "label": _text(),
+        "size": _tensor("int64", "none", [2]),
+        "key": _text(),
+    }
+    config = _feature("features_dict.FeaturesDict", featuresDict={"features": features})
+    labels = "".join(_label_line(label) + "\n" for label in classes)
+    return {
+        naming.DATASET_INFO: _json(info),
+        naming.FEATURES: _json(config),
+        naming.CLASS_LABELS: labels.encode(),
+    }
+
+
+def _image(image: ImageInfo) -> dict[str, Any]:
+    if image.format in ("jpeg", "png"):
+        shape = _shape([image.height, image.width, image.channels])
+        return _feature("image_feature.Image", image={"dtype": "uint8", "encodingFormat": image.format, "shape": shape})
+    if image.format == "raw" and image.height is not None and image.width is not None:
+        return _tensor("uint8", "bytes", [image.height, image.width, image.channels])
+    return _text()
+
+
+def _text() -> dict[str, Any]:
+    return _feature("text_feature.Text", text={})  # TFDS' name for a scalar of bytes
+
+
+def _tensor(dtype: str, encoding: str, dimensions: list[int | None]) -> dict[str, Any]:
+    tensor = {"dtype": dtype, "encoding": encoding, "shape": _shape(dimensions)}
+    return _feature("tensor_feature.Tensor", tensor=tensor)
+
+
+def _feature(kind: str, **content: Any) -> dict[str, Any]:
+    return {"pythonClassName": _MODULE + kind, **content}
+
+
+def _shape(dimensions: Sequence[int | None]) -> dict[str, list[str]]:
+    return {"dimensions": ["-1" if size is None else str(size) for size in dimensions]}
+
+
+def _label_line(label: str) -> str:
+    """TFDS strips lines and drops empty ones; a name that this would change is written as a JSON string."""
+    return label if label == label.strip() and label.splitlines() == [label] else json.dumps(label)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True).encode() + b"\n"

@@ -1,0 +1,175 @@
+"""Whether all parts together are the whole listing, and whether too much of it was rejected.
+
+Counts can agree by accident; sums mod 2**128 of the keys' hashes cannot. Thresholds are applied here, before anything is
+composed, and the limit is in no fingerprint: after a run with too many rejects, a rerun with a higher limit only composes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
+from shardfeed.format.hashing import MASK128
+from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
+from shardfeed.transforms.run.outcome import ENGINE_FAULT
+
+DEFAULT_SHARE = Fraction(1, 100)
+DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
+
+
+@dataclass(frozen=True, slots=True)
+class RejectLimit:
+    """``--max_rejected``: a count, or a share of the candidates with a floor in images."""
+
+    count: int | None = None
+    share: tuple[int, int] = (DEFAULT_SHARE.numerator, DEFAULT_SHARE.denominator)
+    floor: int = DEFAULT_FLOOR
+
+    def images(self, candidates: int) -> int:
+        """The limit in images."""
+        if self.count is not None:
+            return self.count
+        return max(self.floor, candidates * self.share[0] // self.share[1])
+
+
+def parse_limit(text: str | None) -> RejectLimit:
+    """The limit in ``--max_rejected``: ``25`` or ``1%``; None = 1 %, at least 10 images.
+
+    Raises:
+        UsageError: neither a count nor a percentage from 0 to 100.
+    """
+    if text is None:
+        return RejectLimit()
+    if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
+        return RejectLimit(share=(share.numerator, share.denominator), floor=0)
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return RejectLimit(count=int(text))
+    raise UsageError(f"--max_rejected {clip(text)}: give a number of images (25) or a share of them (1%), 0% to 100%.")
+
+
+def counts_of(part: PartResult) -> Counts:
+    """Counts of one part."""
+    rejected = sum(part.rejected.values())
+    return Counts(
+        images={part.split: part.records + rejected},
+        key_sums={part.split: part.key_sum},
+        rejected=part.rejected,
+        fixes=part.fixes,
+        class_counts={part.split: part.class_counts},
+        stats=part.stats,
+        rejects_by_part=((part.split, part.part, rejected),) if rejected else (),
+    )
+
+
+def sum_counts(many: Iterable[Counts]) -> Counts:
+    """Sum of counts, in any order."""
+    images: dict[str, int] = {}
+    key_sums: dict[str, int] = {}
+    rejected: dict[str, int] = {}
+    fixes: dict[str, int] = {}
+    class_counts: dict[str, dict[str, int]] = {}
+    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    by_part: list[tuple[str, int, int]] = []
+    for counts in many:
+        add_into(images, counts.images)
+        add_into(fixes, counts.fixes)
+        add_into(rejected, counts.rejected)
+        for split, key_sum in counts.key_sums.items():
+            key_sums[split] = (key_sums.get(split, 0) + key_sum) & MASK128
+        for split, by_class in counts.class_counts.items():
+            add_into(class_counts.setdefault(split, {}), by_class)
+        stats = _add_stats(stats, counts.stats)
+        by_part += counts.rejects_by_part
+    return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))
+
+
+def _add_stats(
+    one: tuple[int, tuple[int, ...], tuple[int, ...]] | None, two: tuple[int, tuple[int, ...], tuple[int, ...]] | None
+) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    if one is None or two is None:
+        return one or two
+    return (
+        one[0] + two[0],
+        tuple(a + b for a, b in zip(one[1], two[1], strict=True)),
+        tuple(a + b for a, b in zip(one[2], two[2], strict=True)),
+    )
+
+
+def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
+    """The verdict on all parts: complete, within the limit, and no class or split empty."""
+    for problem, code in (
+        (_lost(counts, totals), IncompleteError.code),
+        (_too_many(counts, plan, limit), TooManyRejectsError.code),
+        (_emptied(counts, plan), TooManyRejectsError.code),
+    ):
+        if problem:
+            return Verdict(code, problem, counts)
+    return Verdict(0, "", counts)
+
+
+def require_good(verdict: Verdict) -> None:
+    """Raises the error of a verdict that does not let the parts become a dataset.
+
+    Raises:
+        IncompleteError: images were lost or doubled.
+        TooManyRejectsError: too many rejects, or none left of a class or split.
+    """
+    if verdict.code:
+        raise (TooManyRejectsError if verdict.code == TooManyRejectsError.code else IncompleteError)(verdict.message)
+
+
+def _lost(counts: Counts, totals: Totals) -> str:
+    for name, split in totals.splits.items():
+        images, key_sum = counts.images.get(name, 0), counts.key_sums.get(name, 0)
+        if (images, key_sum) != (split.images, split.key_sum):
+            return (
+                f"{name}: {split.images:,} images were listed, but {images:,} came out of the parts (key sums "
+                f"{split.key_sum:032x} and {key_sum:032x}). {ENGINE_FAULT}"
+            )
+    return ""
+
+
+def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
+    rejected, allowed = sum(counts.rejected.values()), limit.images(plan.candidates)
+    if rejected <= allowed:
+        return ""
+    remedy = (
+        f"Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: the finished work is kept and is not "
+        "done again. Or mend or remove those images, then rerun with --discard_incomplete."
+    )
+    if counts.rejected.get("CHANGED"):  # a rerun would list another input, which this claim is not for
+        remedy = (
+            "The input was changed while it was read: rerun with --discard_incomplete, to begin with what is there now."
+        )
+    return (
+        f"{rejected:,} of {plan.candidates:,} images cannot be used ({_by_count(counts.rejected)}); --max_rejected allows "
+        f"{allowed:,}. Nothing was published. {remedy}"
+    )
+
+
+def _emptied(counts: Counts, plan: Plan) -> str:
+    by_class = add_counts(*counts.class_counts.values())
+    lost = [name for name in plan.classes if not by_class.get(name)]
+    if lost:
+        shown = ", ".join(clip(name, 60) for name in lost[:10])
+        return (
+            f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {_by_count(counts.rejected)}. Nothing was "
+            "published. Mend those images, or take the folder(s) out of --input, then rerun with --discard_incomplete."
+        )
+    for split in plan.splits:
+        if not sum(counts.class_counts.get(split, {}).values()):
+            reasons = _by_count(counts.rejected)
+            return (
+                f"no image of split {split} can be used ({reasons}). Nothing was published. Mend them, then rerun with "
+                "--discard_incomplete."
+            )
+    return ""
+
+
+def _by_count(rejected: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{reason} {count:,}" for reason, count in sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
+    )

@@ -1,0 +1,89 @@
+"""One run of a build: its name, how far it is, whether it shall stop, and why it failed.
+
+A ``Run`` is passed to whatever works for it. Pickled, it travels as its name and output: in the process that began the run, every
+copy is the same object, so that a step of an in-process engine reaches the run's progress and stop flag. In another process the
+copy is a run of its own, which nobody watches and nobody stops; no result depends on either. (Beam's metrics cannot serve here:
+the in-process engine shows none before the end.)
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shardfeed.errors import IncompleteError
+from shardfeed.transforms.elements import PartResult
+
+STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Why a run failed: exit code, message, and files that say more."""
+
+    code: int
+    message: str
+    files: tuple[str, ...] = ()
+
+
+class Run:
+    """``run_id`` names the run and is in no fingerprint; ``output``: where it writes.
+
+    ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had finished. ``outcome``: the first
+    failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all workers wherever they are,
+    which the launcher takes from the engine after the job's end. ``stop``: whatever works for the run shall end; ``interrupted``:
+    because the user wished it.
+    """
+
+    def __init__(self, run_id: str, output: str) -> None:
+        self.run_id, self.output = run_id, output
+        self.step = STEPS[0]
+        self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
+        self.outcome: Outcome | None = None
+        self.counted: Mapping[str, int] = {}
+        self.stop, self.interrupted = threading.Event(), False
+        self._parts: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+        _RUNS[run_id, output] = self
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return _run_of, (self.run_id, self.output)
+
+    def add(self, result: PartResult, *, kept: bool) -> None:
+        """Counts a finished part, once; ``kept``: an earlier run had finished it. From any thread."""
+        rejected = sum(result.rejected.values())
+        images = result.records + rejected
+        with self._lock:
+            if (result.split, result.part) in self._parts:
+                return
+            self._parts.add((result.split, result.part))
+            self.kept += images * kept
+            self.done += images
+            self.rejected += rejected
+            self.out_bytes += result.bytes
+
+    def interrupt(self) -> None:
+        """Stops the run for the user."""
+        self.interrupted = True
+        self.stop.set()
+
+    def enter(self, step: str) -> None:
+        """The run has come to ``step``. It never goes back: an engine may run steps side by side."""
+        if STEPS.index(step) > STEPS.index(self.step):
+            self.step = step
+
+    def check(self) -> None:
+        """Raises IncompleteError if the run was asked to stop. Cheap: called between units of work."""
+        if self.stop.is_set():
+            raise IncompleteError("stopped before the dataset was complete; rerun the same command to carry on.")
+
+
+_RUNS: weakref.WeakValueDictionary[tuple[str, str], Run] = weakref.WeakValueDictionary()
+_RESTORING = threading.Lock()
+
+
+def _run_of(run_id: str, output: str) -> Run:
+    with _RESTORING:  # two steps that are unpickled side by side share one run
+        return _RUNS.get((run_id, output)) or Run(run_id, output)

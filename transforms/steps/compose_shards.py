@@ -1,0 +1,71 @@
+"""ComposeShards: ShardPlans -> published shards and indexes."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from shardfeed import storage
+from shardfeed.storage import retry
+from shardfeed.transforms.elements import Plan, ShardPlan, ShardResult
+from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
+from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.run.outcome import reported
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps.side_inputs import AsSingleton
+
+
+@dataclass(eq=False)
+class ComposeShards(beam.PTransform[Any, Any]):
+    """Concatenates parts in the store; the bytes pass through no worker on object stores."""
+
+    plan: PCollection[Plan]
+    run: Run
+
+    def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
+        return shards | "Compose" >> beam.ParDo(_Compose(self.run), AsSingleton(self.plan))
+
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.run.output}
+
+
+class _Compose(beam.DoFn):
+    """Composes a bundle's shards at its end: a bucket takes some of them at a time."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._bundle: list[ShardPlan] = []
+        self._fingerprint = ""
+        self._shards = Metrics.counter("shardfeed", "shards_composed")
+        self._retries = Metrics.counter("shardfeed", "retries")
+        self._times = Metrics.distribution("shardfeed", "compose_ms")
+
+    def start_bundle(self) -> None:
+        self._bundle = []
+
+    def process(self, shard: ShardPlan, plan: Plan) -> None:
+        self._bundle.append(shard)
+        self._fingerprint = plan.fingerprint
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        window = GlobalWindow()
+        with reported(self._run):
+            composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
+        self._retries.inc(retry.take_retries())
+        for result, seconds in composed:
+            self._shards.inc()
+            self._times.update(round(1000 * seconds))
+            yield WindowedValue(result, window.max_timestamp(), (window,))
+
+    def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
+        self._run.check()
+        began = time.perf_counter()
+        result = compose_shard(storage.open_store(self._run.output), self._fingerprint, shard)
+        return result, time.perf_counter() - began

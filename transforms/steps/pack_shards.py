@@ -1,0 +1,47 @@
+"""PackShards: part sizes and the verdict -> ShardPlans."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
+from shardfeed.transforms.publish.packing import part_file, plan_shards
+from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps.side_inputs import AsSingleton
+
+
+@dataclass(eq=False)
+class PackShards(beam.PTransform[Any, Any]):
+    """Packs each split's parts by their exact sizes. It needs the verdict: nothing is packed that may not be published."""
+
+    verdict: PCollection[Verdict]
+    plan: PCollection[Plan]
+    shard_bytes: int
+
+    def expand(self, parts: PCollection[PartResult]) -> PCollection[ShardPlan]:
+        return (
+            parts
+            | "TakeSizes" >> beam.Map(_size_of)
+            | "GroupBySplit" >> beam.GroupByKey()
+            | "Pack" >> beam.ParDo(_Pack(self.shard_bytes), AsSingleton(self.plan), AsSingleton(self.verdict))
+            | "SpreadShards" >> beam.Reshuffle()
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        return {"shard_bytes": self.shard_bytes}
+
+
+def _size_of(part: PartResult) -> tuple[str, PartFile]:
+    return part.split, part_file(part)
+
+
+class _Pack(beam.DoFn):
+    def __init__(self, shard_bytes: int) -> None:
+        self._shard_bytes = shard_bytes
+
+    def process(self, grouped: tuple[str, Iterable[PartFile]], plan: Plan, _verdict: Verdict) -> Iterable[ShardPlan]:
+        split, parts = grouped
+        return plan_shards(split, list(parts), plan, self._shard_bytes)

@@ -1,0 +1,73 @@
+"""WriteRejects: the verdict -> rejects files, and the verdict again once they are written, if it lets the build go on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from shardfeed import storage
+from shardfeed.transforms.elements import FileResult, Plan, RejectsPlan, Verdict
+from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejects
+from shardfeed.transforms.publish.verdict import require_good
+from shardfeed.transforms.run.outcome import reported
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps.side_inputs import AsIter, AsSingleton
+
+
+@dataclass(eq=False)
+class WriteRejects(beam.PTransform[Any, Any]):
+    """Writes the rejects of a good build into the output, those of a failed one below ``_parts/`` where they can be read."""
+
+    plan: PCollection[Plan]
+    run: Run
+
+    def expand(self, verdict: PCollection[Verdict]) -> PCollection[FileResult]:
+        return (
+            verdict
+            | "CutFiles" >> beam.FlatMap(_plan_files).with_output_types(RejectsPlan)
+            | "SpreadFiles" >> beam.Reshuffle()
+            | "Write" >> beam.ParDo(_Write(self.run), AsSingleton(self.plan), AsSingleton(verdict))
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.run.output}
+
+
+@dataclass(eq=False)
+class Proceed(beam.PTransform[Any, Any]):
+    """The verdict, if it is good; else the end of the run, with the rejects files in hand."""
+
+    rejects: PCollection[FileResult]
+    run: Run
+
+    def expand(self, verdict: PCollection[Verdict]) -> PCollection[Verdict]:
+        return verdict | "Proceed" >> beam.ParDo(_Proceed(self.run), AsIter(self.rejects))
+
+    def display_data(self) -> dict[str, Any]:
+        return {"output": self.run.output}
+
+
+def _plan_files(verdict: Verdict) -> Iterable[RejectsPlan]:
+    return plan_rejects(verdict)
+
+
+class _Write(beam.DoFn):
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def process(self, rejects: RejectsPlan, plan: Plan, verdict: Verdict) -> Iterable[FileResult]:
+        with reported(self._run):
+            return [write_rejects(storage.open_store(self._run.output), plan.fingerprint, rejects, verdict)]
+
+
+class _Proceed(beam.DoFn):
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def process(self, verdict: Verdict, rejects: Iterable[FileResult]) -> Iterable[Verdict]:
+        with reported(self._run, sorted(file.file for file in rejects)):
+            require_good(verdict)
+        return [verdict]
