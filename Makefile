@@ -1,4 +1,5 @@
 # make demo     build a dataset from the photos in examples/, also as a Beam pipeline, verify it, read a batch back, draw it
+# make check    lint, types and the unit tests: before every commit
 # make test     lint, then every test: what CI runs
 # make lint     ruff, mypy --strict, shellcheck
 # make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
@@ -11,7 +12,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint engines clean
+.PHONY: help demo check test lint engines clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +22,10 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 # Python then compiles what is used, once, if it may.
 unexport PYTHONDONTWRITEBYTECODE
 PINS := pyproject.toml setup.py constraints.txt
+# Plain functions, formats, and who may import whom; no test here starts an engine or a training.
+UNIT_TESTS := tests/format tests/transforms tests/golden tests/status tests/packaging/test_imports.py tests/pipeline/test_local.py \
+  tests/pipeline/test_engine.py tests/pipeline/test_config.py tests/pipeline/test_summary.py tests/pipeline/test_progress.py
+
 SHELL_FILES := .ci/run $(wildcard *.sh */*.sh)
 
 help:
@@ -80,6 +85,9 @@ lint: $(VENV)/.test
 engines: $(VENV)/.test
 	@tools/engines.sh
 	@tools/wheels.sh $(BIN)/python
+
+check: lint
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)
 
 test: lint engines
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0

@@ -1,10 +1,22 @@
-"""The graph, on one screen: list, label, count, claim, assign, encode, reconcile, pack, compose, commit."""
+"""The graph, on one screen: list, label, count, claim, assign, encode, reconcile, pack, compose, commit; and its run."""
+
+import os
+from typing import Any, TextIO
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import SetupOptions
 from apache_beam.pvalue import PCollection
 
+from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
+from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
 from shardfeed.pipeline.dataflow.workers import encode_threads
+from shardfeed.pipeline.engines.options import EngineOptions
+from shardfeed.pipeline.engines.prism import OwnPrismRunner
+from shardfeed.pipeline.engines.quiet import Said, kept
+from shardfeed.pipeline.engines.run import run_and_wait
+from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps.assign_parts import AssignParts
@@ -49,3 +61,34 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     )
     published = good | "Commit" >> Commit(totals, plan, shards, rejects, options, record, run)
     return published | "Sweep" >> Sweep(run, config.keep_parts)
+
+
+def run_graph(
+    config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
+) -> Submitted | None:
+    """Runs the graph on the engine, to its end where that is waited for; else gives the job that was submitted.
+
+    Raises:
+        UsageError: Beam refuses the runner or the options.
+        IncompleteError: the engine cannot be reached, or was lost.
+        Exception: whatever an engine makes of a failure in a step.
+    """
+    with kept(said):
+        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        setup = options.view_as(SetupOptions)
+        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+            setup.setup_file = os.path.abspath(setup.setup_file)
+        if config.engine.is_dataflow:
+            prepare(config, options, run.run_id, progress)
+        runner: Any = config.engine.name
+        if config.engine.kind == "prism":
+            runner = OwnPrismRunner()
+        try:
+            pipeline = beam.Pipeline(runner=runner, options=options)
+        except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
+            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+        build(pipeline, config, record, run)
+        with codecs_pinned(config):
+            if config.engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, config, run, progress)
+            return run_and_wait(pipeline, config, run, progress)

@@ -10,11 +10,10 @@ import contextlib
 import dataclasses
 import datetime
 import logging
-import os
 import secrets
 import time
 from contextlib import AbstractContextManager
-from typing import Any, TextIO
+from typing import TextIO
 
 from shardfeed import signals, storage
 from shardfeed.errors import (
@@ -29,12 +28,11 @@ from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, parse_manifest
 from shardfeed.no_gc import no_gc
 from shardfeed.pipeline.already_built import find_existing
-from shardfeed.pipeline.config.beam_flags import require_beam
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.engines.counters import images_kept
 from shardfeed.pipeline.engines.failures import explain_engine_failure
-from shardfeed.pipeline.engines.quiet import Said, kept
-from shardfeed.pipeline.engines.run import run_and_wait
+from shardfeed.pipeline.engines.flags import require_beam
+from shardfeed.pipeline.engines.quiet import Said
 from shardfeed.pipeline.local import build_here
 from shardfeed.pipeline.output.folder import no_empty_folders
 from shardfeed.pipeline.report.progress import ProgressLine
@@ -119,36 +117,9 @@ def _record(config: BuildConfig) -> RunRecord:
 def _run_graph(
     config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
 ) -> Submitted | None:
-    with no_gc():  # the import costs a second, a fifth of it for garbage; nothing before this line needs it
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import SetupOptions
-
-        from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
-        from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
-        from shardfeed.pipeline.engines.options import EngineOptions
-        from shardfeed.pipeline.graph import build
-
-    with kept(said):
-        options = EngineOptions(list(config.engine.args), save_main_session=False)
-        setup = options.view_as(SetupOptions)
-        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
-            setup.setup_file = os.path.abspath(setup.setup_file)
-        if config.engine.is_dataflow:
-            prepare(config, options, run.run_id, progress)
-        runner: Any = config.engine.name
-        if config.engine.kind == "prism":
-            from shardfeed.pipeline.engines.prism import OwnPrismRunner
-
-            runner = OwnPrismRunner()
-        try:
-            pipeline = beam.Pipeline(runner=runner, options=options)
-        except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
-        build(pipeline, config, record, run)
-        with codecs_pinned(config):
-            if config.engine.is_dataflow:
-                return run_on_dataflow(pipeline, options, config, run, progress)
-            return run_and_wait(pipeline, config, run, progress)
+    with no_gc():  # importing Beam costs a second, a fifth of it for garbage
+        from shardfeed.pipeline.graph import run_graph
+    return run_graph(config, record, run, progress, said)
 
 
 def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:

@@ -1,6 +1,7 @@
 """The program ``shardfeed``, also ``python -m pipeline``.
 
-The command line is imported inside ``main``, so that Ctrl-C while that goes on ends as it does later: a line, and exit 4.
+The command line is imported inside ``main``, so that Ctrl-C during the import ends as it does later:
+with a line and exit code 4.
 """
 
 import gc

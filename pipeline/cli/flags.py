@@ -212,6 +212,6 @@ def _refuse_unknown(args: argparse.Namespace, engine: Engine) -> None:
     if engine.is_local:
         engine.check()
     elif importlib.util.find_spec("apache_beam") is not None:  # a plan needs no Beam, and a build asks for it later
-        from shardfeed.pipeline.config.beam_flags import refuse_unknown
+        from shardfeed.pipeline.engines.flags import refuse_unknown
 
         refuse_unknown(engine.args, what)

@@ -1,6 +1,6 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``transforms/run/outcome.py``). This is for a job whose
+The reason that a step of the graph wrote comes first (``shardfeed.transforms.run.outcome``). This is for a job whose
 steps wrote none, or could not: a worker may not write the output, or its disk is full.
 """
 

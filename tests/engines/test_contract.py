@@ -45,12 +45,6 @@ METHODS = [
     ("dataflow/submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
     ("dataflow/submission", *CLIENT, "submit_job_description", ("self", "job")),
     ("dataflow/follow", *CLIENT, "list_messages", ("self", "job_id")),
-    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsSingleton", "_side_input_data", ("self",)),
-    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsIter", "_side_input_data", ("self",)),
-    (
-        *("transforms/steps/side_inputs", "apache_beam.pvalue", "SideInputData", "__init__"),
-        ("self", "access_pattern", "window_mapping_fn", "view_fn"),
-    ),
 ]
 
 # Who uses it; module and class; the method that sets the attribute, or reads it; the attribute.
@@ -64,7 +58,6 @@ ATTRIBUTES = [
     ("dataflow/follow", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
     ("dataflow/follow", *CLOUD_JOB, "__init__", "_job"),
     ("dataflow/follow", *CLOUD_JOB, "_get_job_state", "current_state"),
-    ("transforms/steps/side_inputs", "apache_beam.pvalue", "AsSideInput", "__init__", "_window_mapping_fn"),
 ]
 
 # Classes that we catch, make or call, of modules that Beam does not document.

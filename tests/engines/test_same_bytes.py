@@ -65,7 +65,7 @@ def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
 
 def installed(worker: Worker) -> set[tuple[str, str]]:
     """In ``/``, with the source package's own code."""
-    return {("/", str(worker.site / "transforms" / "slices.py"))}
+    return {("/", str(worker.site / "shardfeed" / "transforms" / "encode" / "slices.py"))}
 
 
 def test_prism_with_a_worker_that_has_only_beam_and_the_source_package(

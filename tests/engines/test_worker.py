@@ -32,7 +32,7 @@ def test_a_worker_has_beam_the_package_and_what_they_depend_on(worker: Worker) -
         "PIL",
         "simplejpeg",
     )
-    assert lacking(worker, *needed, "cykooz_resizer", "shardfeed", "transforms", "pipeline") == []
+    assert lacking(worker, *needed, "cykooz_resizer", "shardfeed.transforms", "shardfeed.pipeline") == []
 
 
 def test_a_worker_has_nothing_of_the_tests_and_of_the_extras(worker: Worker) -> None:

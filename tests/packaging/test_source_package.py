@@ -116,7 +116,9 @@ def test_a_pin_of_what_is_no_dependency_is_refused(tmp_path: Path) -> None:
     shutil.copy(sources.ROOT / "setup.py", tmp_path)
     shutil.copy(sources.ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "README.md").touch()
-    (tmp_path / "shardfeed").mkdir()
+    for folder in sources.PACKAGES:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
     shutil.copy(sources.ROOT / "shardfeed" / "_version.py", tmp_path / "shardfeed")
     command = [sys.executable, "setup.py", "sdist"]
     env = {**CLEAN, "SHARDFEED_PINS": "pillow==12.3.0 torch==2.0"}

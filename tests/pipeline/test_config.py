@@ -319,7 +319,7 @@ def test_a_name_of_a_class_list_is_not_compared_with_each_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "classes.txt").write_text("".join(f"n{i:04}\n" for i in range(1_000)))
-    monkeypatch.setattr("shardfeed.pipeline.config.build_config._unescaped", lambda line, _path: _Counted(line))
+    monkeypatch.setattr("shardfeed.pipeline.config.values._unescaped", lambda line, _path: _Counted(line))
 
     assert len(read_class_list(str(tmp_path / "classes.txt"))) == 1_000
     assert _Counted.compared <= 10_000

@@ -65,7 +65,7 @@ def test_a_local_build_speaks_to_nobody_and_starts_nothing_but_its_helpers(
 
     assert (ended.returncode, ended.stderr) == (0, "")
     log = (tmp_path / "log").read_text().splitlines()
-    assert [line for line in log if "from pipeline.helper_process import serve" not in line] == []
+    assert [line for line in log if "shardfeed.pipeline.pool.worker" not in line] == []
     assert not (tmp_path / "prism-was-started").exists()
 
 

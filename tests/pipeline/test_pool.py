@@ -145,8 +145,9 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
     script = tmp_path / "bin" / "shardfeed"  # as pip makes it
     script.parent.mkdir()
     script.write_text(
-        "import sys; from shardfeed import __main__; from shardfeed.pipeline import local; "
-        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; sys.exit(__main__.main())"
+        "import sys; from shardfeed.cli import main as cli; from shardfeed.pipeline import local; "
+        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
+        "sys.exit(cli.main())"
     )
     before = sorted(photos.rglob("*"))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -92,10 +92,10 @@ def test_a_signal_ends_what_still_waits_when_a_command_has_ended(
 OTHER_STATUS = """
 import sys, threading
 from shardfeed import __main__
-from shardfeed.cli import main as cli
+from shardfeed.pipeline.cli import commands
 def status(args, rest):
     {does}
-cli._status = status
+commands._status = status
 threading.Thread(target=threading.Event().wait).start()
 try:
     code = __main__.main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import itertools
 import os
 import shutil
@@ -293,3 +294,29 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:
     assert store.read("shard") == b""
     with pytest.raises(StorageError, match="shard"):
         store.read_range("shard", 0, 10)
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of what is synced to the disk, in order: temporary files by what they hold, folders with a slash."""
+    names: list[str] = []
+    sync = os.fsync
+
+    def noting(fd: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        names.append(f"{os.path.basename(path)}/" if os.path.isdir(path) else Path(path).read_text())
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return names
+
+
+def test_a_durable_file_is_synced_before_its_name_and_its_folder_after(tmp_path: Path, synced: list[str]) -> None:
+    """A machine that loses its power must not have a manifest without the files that it names."""
+    store = LocalStore(str(tmp_path / "out"))
+    store.create("classes.txt", b"cat", durable=True)
+    store.create("manifest.json", io.BytesIO(b"everything"), durable=True)
+    store.create("_parts/f/train/1", b"ab")
+    store.create("_parts/f/train/2", io.BytesIO(b"cd"))
+    store.compose("train-0", ["_parts/f/train/1", "_parts/f/train/2"], scratch="_parts/f/compose", durable=True)
+    assert synced == ["cat", "out/", "everything", "out/", "abcd", "out/"]

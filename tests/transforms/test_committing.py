@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -342,3 +343,25 @@ def test_a_path_that_is_not_utf8_is_escaped_in_run_json() -> None:
     record = replace(RUN, inputs=(os.fsdecode(b"/ph\xffotos"),))
 
     assert json.loads(record.to_json(b""))["inputs"] == ["/ph\\xffotos"]
+
+
+def test_everything_that_is_published_is_synced_to_the_disk(tmp_path: Path) -> None:
+    synced: dict[str, bool] = {}
+
+    class Noting(LocalStore):
+        def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+            synced[name] = durable
+            return super().create(name, data, durable=durable)
+
+        def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
+            synced[name] = durable
+            return super().compose(name, sources, scratch=scratch, durable=durable)
+
+    _commit(Noting(str(tmp_path / "out")))
+    published = {name: durable for name, durable in synced.items() if not name.startswith("_parts/")}
+    made_here = {
+        "rejects-00000-of-00001.jsonl",
+        "run.json",
+    }  # by this file's helper; after the commit, and can be made again
+    assert {name for name, durable in published.items() if not durable} == made_here
+    assert {"manifest.json", "train-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord.idx"} <= published.keys()

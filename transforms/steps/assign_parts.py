@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import AsSingleton, PCollection
 
 from shardfeed.transforms.elements import Plan, RefBatch
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
-from shardfeed.transforms.steps.side_inputs import AsSingleton
 
 
 class AssignParts(beam.PTransform[Any, Any]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import AsSingleton, PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -19,7 +19,6 @@ from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
-from shardfeed.transforms.steps.side_inputs import AsSingleton
 
 
 @dataclass(eq=False)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import AsSingleton, PCollection
 
 from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
 from shardfeed.transforms.publish.packing import part_file, plan_shards
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
-from shardfeed.transforms.steps.side_inputs import AsSingleton
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
 from shardfeed import storage
 from shardfeed.transforms.elements import FileResult, Plan, RejectsPlan, Verdict
@@ -14,7 +14,6 @@ from shardfeed.transforms.publish.verdict import require_good
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
-from shardfeed.transforms.steps.side_inputs import AsIter, AsSingleton
 
 
 @dataclass(eq=False)
