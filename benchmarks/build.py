@@ -1,13 +1,12 @@
-"""The whole command against the bare loop: images a second, ratio, peak memory, shard balance.
+"""The whole command against the limit: images per second, ratio, peak memory, shard balance.
 
-Loop and command run in turn, several rounds; the ratio is the median of the rounds' ratios, so a machine whose speed drifts
-does not decide it.
+Limit (``limit.py``, a whole command too, start-up included) and build run in turn, several rounds; the ratio is the median of
+the rounds' ratios, so a machine whose speed drifts does not decide it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -19,6 +18,7 @@ def main() -> None:
     parser = photos_parser(__doc__)
     parser.add_argument("--copies", type=int, default=4, help="hard-linked copies of the photos (4 = 12 k of 3 k)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runner", help="of Beam (default: the local build)")
     args = parser.parse_args()
     print(where())
     with tempfile.TemporaryDirectory(dir=args.work) as work:
@@ -26,14 +26,13 @@ def main() -> None:
         images = sum(1 for _ in photos.rglob("*.jpg"))
         ratios, peaks = [], []
         for turn in range(args.rounds + 1):
-            loop = float(
-                command("benchmarks/limit.py", "--photos", str(photos), "--threads", str(os.cpu_count())).output
-            )
-            ran = build(photos, Path(work) / "out")
+            loop = command("benchmarks/limit.py", "--photos", str(photos)).seconds
+            runner = ["--runner", args.runner] if args.runner else []
+            ran = build(photos, Path(work) / "out", *runner)
             split = json.loads(ran.output.splitlines()[-1])["splits"]["train"]
             balance = split["max_bytes"] * split["shards"] / split["bytes"]
             print(
-                f"{'warm-up' if not turn else turn}: loop {images / loop:,.0f} img/s, build {images / ran.seconds:,.0f} img/s, "
+                f"{'warm-up' if not turn else turn}: limit {images / loop:,.0f} img/s, build {images / ran.seconds:,.0f} img/s, "
                 f"ratio {loop / ran.seconds:.3f}, cpu {ran.cpu:.1f} s, peak {ran.peak_mb:.0f} MB, max/mean {balance:.4f}",
                 flush=True,
             )
@@ -41,7 +40,7 @@ def main() -> None:
                 ratios.append(loop / ran.seconds)
                 peaks.append(ran.peak_mb)
         print(
-            f"{images:,} photos: ratio {median(ratios):.3f} of the bare loop, peak {median(peaks):.0f} MB, max/mean {balance:.4f}"
+            f"{images:,} photos: ratio {median(ratios):.3f} of the limit, peak {median(peaks):.0f} MB, max/mean {balance:.4f}"
         )
 
 

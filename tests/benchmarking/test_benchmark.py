@@ -340,7 +340,7 @@ def test_the_command_needs_neither_beam_nor_pillow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("address", "expected"), [("gs://bucket/flowers", "2"), ("/flowers", "None")])
 def test_the_command_reads_from_a_bucket_in_pieces_of_2_mib(address: str, expected: str) -> None:
     code = (
-        "import os, sys, shardfeed.benchmarking\n"
+        "import os, sys, shardfeed.benchmarking.stream\n"
         "from shardfeed.cli.main import main\n"
         "shardfeed.benchmarking.stream.benchmark_reader = lambda *_, **__: os.environ.get('GCS_READ_CACHE_BLOCK_SIZE_MB')\n"
         "sys.exit(main(['benchmark', sys.argv[1]]))"

@@ -109,7 +109,7 @@ def test_a_worker_without_the_package_is_told_from_other_failures(cloud: Cloud, 
     ended = cloud.submit("--sdk_container_image", "an/image:1", *FLAGS, out="gs://data/bare")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(
-        "shardfeed: the job ended as failed: ModuleNotFoundError: No module named 'transforms'\nThe workers have no shardfeed. "
+        "shardfeed: the job ended as failed: ModuleNotFoundError: No module named 'shardfeed'\nThe workers have no shardfeed. "
         "Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and --sdk_container_image.\n"
     )
     assert cloud.digests("bare/") == {}

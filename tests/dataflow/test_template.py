@@ -271,5 +271,5 @@ def test_a_form_without_an_image_is_refused(image: Image, cloud: Cloud) -> None:
 def test_an_image_without_the_package_launches_nothing(cloud: Cloud, tmp_path: Path) -> None:
     ended = launch(Image(tmp_path, installs=False), cloud, *FORM, *ADDED, *ELSEWHERE)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.endswith("ModuleNotFoundError: No module named 'pipeline'\n")
+    assert ended.stderr.endswith("ModuleNotFoundError: No module named 'shardfeed'\n")
     assert not [name for name in cloud.objects("scratch") if name.endswith("-none")]

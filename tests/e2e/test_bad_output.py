@@ -95,7 +95,7 @@ def test_an_output_that_holds_foreign_files(case: Case) -> None:
 # A disk with room for 40,000 bytes, whoever writes; what does not fit gets the system's own error.
 FULL_DISK = """
 import os, sys
-if any("pipeline" in arg for arg in sys.orig_argv):
+if any("shardfeed" in arg for arg in sys.orig_argv):
     from shardfeed.storage.local import LocalStore
     def limited(write):
         def limited_write(self, path, data, durable):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -43,15 +42,6 @@ def test_the_bare_import_loads_nothing_but_its_version() -> None:
     assert found == "['shardfeed', 'shardfeed._version']"
 
 
-@pytest.mark.parametrize(
-    "first", ["import shardfeed.verify", "from shardfeed.verify import verify", "import shardfeed; shardfeed.verify"]
-)
-def test_a_function_stays_a_function_when_its_module_of_the_same_name_is_imported(first: str) -> None:
-    assert (
-        run(f"{first}\nimport shardfeed; print(callable(shardfeed.verify), shardfeed.verify.__name__)") == "True verify"
-    )
-
-
 def test_every_public_name_is_there() -> None:
     for name in shardfeed.__all__:
         assert getattr(shardfeed, name) is not None
@@ -65,9 +55,3 @@ def test_the_helper_for_tests_is_an_attribute_that_is_loaded_when_it_is_asked_fo
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"^module 'shardfeed' has no attribute 'laod'$"):
         shardfeed.laod  # noqa: B018
-
-
-def test_load_is_the_function_after_its_module_was_imported() -> None:
-    module = import_module("shardfeed.load")
-
-    assert shardfeed.load is module.load and callable(shardfeed.load)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from jax._src import xla_bridge
 
 import shardfeed
-from shardfeed.accelerator import detect, hosts
+from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
 from tests.datasets import Written
 from tests.reader.streams import lossless
@@ -36,7 +36,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine without TPU chips, where no framework has been set up yet."""
     monkeypatch.setattr(xla_bridge, "backends_are_initialized", lambda: False)
-    monkeypatch.setattr(detect, "_PCI", tmp_path / "pci")
+    monkeypatch.setattr(devices, "_PCI", tmp_path / "pci")
     for name in ("TF_CONFIG", *_LAUNCHERS, *_LAUNCHERS.values()):
         monkeypatch.delenv(name, raising=False)
 
@@ -76,7 +76,7 @@ def run_keras_on_jax(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def insert_tpu() -> None:
-    folder = detect._PCI / "0000:00:04.0"
+    folder = devices._PCI / "0000:00:04.0"
     folder.mkdir(parents=True)
     (folder / "vendor").write_text("0x1ae0\n")
     (folder / "device").write_text("0x0063\n")

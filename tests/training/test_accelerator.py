@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.accelerator import detect
+from shardfeed.accelerator import detect, devices
 
 NO_GPU = f"CPU, 1 replica. TensorFlow {tf.__version__} sees no GPU."
 
@@ -18,14 +18,14 @@ NO_GPU = f"CPU, 1 replica. TensorFlow {tf.__version__} sees no GPU."
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No PCI bus, no Google Cloud, no names of TPUs."""
-    monkeypatch.setattr(detect, "_PCI", tmp_path / "pci")
+    monkeypatch.setattr(devices, "_PCI", tmp_path / "pci")
     monkeypatch.setattr(detect, "_PRODUCT", tmp_path / "product_name")
     for name in detect._TPU_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
 def insert_card(slot: str, vendor: str, device: str) -> None:
-    folder = detect._PCI / slot
+    folder = devices._PCI / slot
     folder.mkdir(parents=True)
     (folder / "vendor").write_text(f"{vendor}\n")
     (folder / "device").write_text(f"{device}\n")
@@ -58,9 +58,9 @@ def test_chips_are_counted_by_googles_devices_on_the_bus() -> None:
     insert_card("0000:00:05.0", "0x1ae0", "0x0063")
     insert_card("0000:00:06.0", "0x1ae0", "0x0042")  # Google's network card
     insert_card("0000:00:07.0", "0x10de", "0x0063")  # another vendor's
-    (detect._PCI / "0000:00:08.0").mkdir()
+    (devices._PCI / "0000:00:08.0").mkdir()
 
-    assert detect.tpu_chips() == 2
+    assert devices.tpu_chips() == 2
 
 
 def test_chips_without_kernels_are_warned_about_with_the_remedy() -> None:

@@ -49,6 +49,7 @@ class _FindFolders(beam.DoFn):
 
     def process(self, index: int) -> Iterable[tuple[int, bytes]]:
         self._run.enter("listing")
+        retry.take_retries()  # of an earlier run in this process
         with reported(self._run):
             require_same(self._launcher)
             return [(index, section) for section in storage.open_source(self._roots[index].url).sections()]
