@@ -33,7 +33,7 @@ CLOUD_JOB = f"{RUNNERS}.dataflow.dataflow_runner", "DataflowPipelineResult"
 
 # Who uses it; module, class and method; the names of the parameters that we give or take.
 METHODS = [
-    ("beam_options", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
+    ("config/beam_flags", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
     ("engines/options", "apache_beam.options.pipeline_options", "PipelineOptions", "view_as", ("self", "cls")),
     ("engines/prism", PRISM, "PrismRunner", "default_job_server", ("self", "options")),
     ("engines/prism", PRISM, "PrismJobServer", "subprocess_cmd_and_endpoint", ("self",)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,18 +40,23 @@ def _ended(number: signal.Signals, *args: str | Path) -> subprocess.CompletedPro
     return subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
 
 
+@contextlib.contextmanager
+def _running(program: list[str], err: int) -> Iterator[subprocess.Popen[str]]:
+    """A program that is killed with the block: a thread of it waits for ever."""
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=err, text=True, env=environment()) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
 def _signalled_at_the_end(number: signal.Signals, program: list[str]) -> tuple[int, str]:
     """Exit code of a program that gets a signal when it has said "ended", and what it says after that."""
-    with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
-    ) as child:
+    with _running(program, subprocess.STDOUT) as child:
         assert child.stdout is not None
         assert "ended\n" in iter(child.stdout.readline, "")
         child.send_signal(number)
-        try:
-            said, _ = child.communicate(timeout=60)
-        finally:
-            child.kill()
+        said, _ = child.communicate(timeout=60)
     return child.returncode, said
 
 
@@ -120,11 +127,10 @@ def test_a_signal_does_not_change_how_code_that_is_not_ours_ended(number: signal
 def test_a_result_that_was_cut_off_is_not_called_complete(number: signal.Signals) -> None:
     """A pipe holds 64 kB; nobody reads the rest."""
     program = [sys.executable, "-c", OTHER_STATUS.format(does="return 0, 'x' * 400_000"), "status", "/"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as child:
+    with _running(program, subprocess.PIPE) as child:
         assert child.stdout is not None and child.stderr is not None
-        assert child.stdout.read(1) == b"x"
+        assert child.stdout.read(1) == "x"
         child.send_signal(number)
         said = child.stderr.read()
-    assert (child.returncode, said) == (
-        4, b"shardfeed: stopped before status was complete; rerun the same command.\n"
-    )  # fmt: skip
+        assert child.wait(60) == 4
+    assert said == "shardfeed: stopped before status was complete; rerun the same command.\n"

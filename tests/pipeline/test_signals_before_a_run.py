@@ -30,12 +30,12 @@ sys.meta_path.insert(0, Finder)
 # ``shardfeed``, which waits for ever in the look at what the output holds.
 AT_THE_OUTPUT = """
 import sys, threading
-from shardfeed.pipeline import already_built as existing
 from shardfeed import __main__
+from shardfeed.pipeline import already_built
 def gate(*args):
     print("at the gate", flush=True)
     threading.Event().wait()
-existing.check_folder = gate
+already_built.check_folder = gate
 sys.exit(__main__.main())
 """
 
@@ -113,8 +113,8 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
     build: tuple[str, ...], number: signal.Signals
 ) -> None:
     ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
-    raised = f"existing.check_folder = lambda folder: signal.raise_signal({int(number)})"
-    imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built as existing"
+    raised = f"already_built.check_folder = lambda folder: signal.raise_signal({int(number)})"
+    imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built"
     program = f"{ignored}\n{imports}\n{raised}\nraise SystemExit(__main__.main())"
     ended = subprocess.run(
         [sys.executable, "-c", program, *build], capture_output=True, text=True, env=environment(), check=False
