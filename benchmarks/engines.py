@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from common import ROOT, Watched, build, link_copies, median, photos_parser, where
 
 from shardfeed.processes import descendants
-from tests.engines import servers
 from tests.engines.worker import Worker, make_worker
+from tests.kit.servers import engines as servers
 
 GOALS = {"Prism, thread": 1.5, "Prism, worker": 1.5, "two workers": 1.3}
 

@@ -44,7 +44,7 @@ def _server_cpu() -> float:
 
 def main() -> None:
     """Prints a line a round and the median ratio."""
-    from tests.fakes.fake_gcs_server import running_fake_gcs_server
+    from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
     parser = photos_parser(__doc__)
     parser.add_argument("--copies", type=int, default=4)

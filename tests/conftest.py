@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from shardfeed.pipeline.report import progress
-from tests.fakes.fake_gcs_server import running_fake_gcs_server
+from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
 # A script's background jobs ignore Ctrl-C, and so would all programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 import shardfeed
-from tests.datasets import Written
+from tests.kit.datasets import Written
 
 THREE_BLOCKS = 5_000  # bytes; a shuffle_buffer that makes windows of 3 blocks of raw datasets
 

@@ -16,8 +16,8 @@ from shardfeed.arrays.blocks import BlockReader, Records
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
 from tests.arrays.streams import THREE_BLOCKS, numbers
-from tests.datasets import write_dataset
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.datasets import write_dataset
+from tests.kit.servers.strict_gcs import StrictGCS
 
 SHARD = "a/flowers/train-00001-of-00003.tfrecord"
 

@@ -17,8 +17,8 @@ from shardfeed.format.example import decode_example, encode_example, encode_feat
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import OVERHEAD, frame
 from shardfeed.sampling.blocks import Block, blocks_in
-from tests.promises.builds import build
-from tests.promises.photos import make_photos
+from tests.kit.builds import build
+from tests.kit.images import make_photos
 
 
 def block_of(*data: bytes) -> Records:

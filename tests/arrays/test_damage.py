@@ -12,7 +12,7 @@ import pytest
 import shardfeed
 from shardfeed.format.example import decode_example, encode_example
 from shardfeed.format.tfrecord import OVERHEAD, frame, scan
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 SHARD = "train-00001-of-00003.tfrecord"
 

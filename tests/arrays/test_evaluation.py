@@ -10,7 +10,7 @@ import pytest
 
 import shardfeed
 from tests.arrays.streams import numbers
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 N = 37
 

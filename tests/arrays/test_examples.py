@@ -15,7 +15,7 @@ import pytest
 
 import shardfeed
 from tests.arrays.streams import numbers
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -20,7 +20,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.tfrecord import frame
 from shardfeed.tfdata import explain_errors
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 from tests.reader.test_columns import ROWS, with_columns
 
 

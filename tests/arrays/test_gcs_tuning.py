@@ -16,8 +16,8 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from tests.arrays.google_over_tls import google_over_tls
-from tests.datasets import write_dataset
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.datasets import write_dataset
+from tests.kit.servers.strict_gcs import StrictGCS
 
 # Of the most memory that a process held, ``getrusage`` counts what its parent held when it was started.
 READ = """

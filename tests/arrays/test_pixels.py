@@ -13,7 +13,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.arrays.decode import image_decoder
 from shardfeed.format.manifest import ImageInfo
-from tests.datasets import encode, write_dataset
+from tests.kit.datasets import encode, write_dataset
 
 PHOTOS = sorted(Path(__file__).parents[2].glob("examples/sample_photos/*/*.jpg"))[::20]
 

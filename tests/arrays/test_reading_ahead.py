@@ -17,7 +17,7 @@ from shardfeed.arrays.blocks import BlockReader, Records
 from shardfeed.arrays.pipeline import Decoder
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import Store
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 BLOCKS = 200
 RECORDS = 4  # a block

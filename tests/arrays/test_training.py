@@ -16,7 +16,7 @@ from shardfeed.sampling import order
 from shardfeed.sampling.host_share import host_range
 from shardfeed.sampling.record_order import training_windows
 from tests.arrays.streams import THREE_BLOCKS, numbers, train
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 N = 37
 

@@ -16,7 +16,7 @@ import pytest
 
 import shardfeed
 from shardfeed.cli.main import main
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "raw"])

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from shardfeed.cli.main import main
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import PROJECT, REGION, FakeDataflow
-from tests.pipeline.photos import command, environment
+from tests.kit.commands import command, environment
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, FakeDataflow
-from tests.fakes.fake_gcs_server import running_fake_gcs_server
-from tests.packaging import sources
-from tests.promises.photos import make_photos, write
+from tests.kit import sources
+from tests.kit.images import make_photos, write
+from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What Dataflow does with a job, on this machine: fetches what was staged, installs it on a worker, runs the graph there.
 
 The graph's Docker environments become one external worker: a process that has Beam with its dependencies and the staged source
-package (``tests.worker_python``), started in ``/`` with none of this process's variables. The engine behind it is Beam's
+package (``tests.kit.worker_python``), started in ``/`` with none of this process's variables. The engine behind it is Beam's
 in-process one.
 """
 
@@ -25,7 +25,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from shardfeed.pipeline.engines.counters import counted
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import End, Job
-from tests.worker_python import make_worker_python
+from tests.kit.worker_python import make_worker_python
 
 POOL = """
 import sys

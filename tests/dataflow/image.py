@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.dataflow.execution import Worker
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 IMAGE = "us-central1-docker.pkg.dev/my-project/shardfeed/shardfeed:0.1.0"
 WORKER = "12345-compute@developer.gserviceaccount.com"

@@ -12,9 +12,9 @@ from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, covers
-from tests.fakes.gcs_objects import Refusal
-from tests.fakes.gcs_requests import Request
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.gcs_objects import Refusal
+from tests.kit.servers.gcs_requests import Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 OBJECTS = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 ALL = ("storage.buckets.get", *OBJECTS)

@@ -17,7 +17,7 @@ from tests.dataflow.cloud import Cloud, Ended
 from tests.dataflow.execution import Worker, execute, shuffle_sizes, staged
 from tests.dataflow.script import run
 from tests.dataflow.service import End, Job
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 FLAGS = ("--splits", "train=0.7,validation=0.3", "--num_shards", "2", "--max_rejected", "1")
 

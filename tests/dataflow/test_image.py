@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.dataflow.image import DOCKERFILE, Image, instructions
-from tests.packaging.sources import PACKAGES, ROOT
+from tests.kit.sources import PACKAGES, ROOT
 
 SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 FOR_311 = {"python_version": "3.11", "python_full_version": "3.11.9", "extra": ""}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.dataflow.script import BUILT, COMMAND, IMAGE, PLANNED, SCRIPTED_PYTHON, Says, run, write_program
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 FIXED = [
     *["--input", "gs://photos", "--output", "gs://datasets/flowers/v1", "--runner", "DataflowRunner"],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.dataflow.script import COMMAND, IMAGE, PLANNED, WORKER, Answer, Says, run
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 NO_LOGIN = Says(
     "ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected.\nPlease run:\n\n"

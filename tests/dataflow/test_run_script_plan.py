@@ -8,7 +8,7 @@ import pytest
 
 from shardfeed.cli.main import main
 from tests.dataflow.script import BUILT, COMMAND, run
-from tests.pipeline.photos import write_photos
+from tests.kit.commands import write_photos
 
 
 def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:

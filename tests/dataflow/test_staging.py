@@ -14,8 +14,8 @@ from apache_beam.utils import retry as beam_retry
 
 from shardfeed.pipeline.dataflow import preflight
 from tests.dataflow.cloud import Cloud
-from tests.fakes.gcs_requests import Kind, Request
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.gcs_requests import Kind, Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 IMAGE = ("--sdk_container_image", "shardfeed:1", "--no_wait_until_finish")
 FOLDER = r"gs://scratch/tmp/shardfeed-data-out-\S+"

@@ -17,8 +17,8 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from tests.dataflow.cloud import Cloud, Ended
 from tests.dataflow.execution import graph, staged
 from tests.dataflow.service import PROJECT, REGION, Job
-from tests.fakes.strict_gcs import StrictGCS
-from tests.packaging import sources
+from tests.kit import sources
+from tests.kit.servers.strict_gcs import StrictGCS
 
 GRAPH_BYTES = 125_000  # Dataflow takes 10 MB; what it must not do is grow with the input
 STEPS = [

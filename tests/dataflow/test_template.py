@@ -21,7 +21,7 @@ from tests.dataflow.cloud import Cloud
 from tests.dataflow.execution import execute, graph, staged
 from tests.dataflow.image import Image
 from tests.dataflow.service import PROJECT, REGION, End, Job
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 from tests.pipeline.test_config import BYTES, NO_BYTES, NO_SHARDS, NO_SIZES, SHARDS, SIZES
 
 METADATA = json.loads((ROOT / "flex_template.json").read_text())

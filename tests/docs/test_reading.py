@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.arrays.google_over_tls import google_over_tls
-from tests.datasets import write_dataset
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.datasets import write_dataset
+from tests.kit.servers.strict_gcs import StrictGCS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reading.md").read_text()

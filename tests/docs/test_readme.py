@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "README.md").read_text()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cloud import IN, OUT, Cloud, few_parts, photo_server, published
 from tests.e2e.refusals import Case
-from tests.fakes.gcs_requests import Request
-from tests.fakes.strict_gcs import StrictGCS
-from tests.pipeline.photos import write_photos
-from tests.promises.photos import make_photos, write
+from tests.kit.cloud import IN, OUT, Cloud, few_parts, photo_server, published
+from tests.kit.commands import write_photos
+from tests.kit.images import make_photos, write
+from tests.kit.servers.gcs_requests import Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 @pytest.fixture(scope="session")

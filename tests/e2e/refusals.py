@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.pipeline.photos import command, environment, said
+from tests.kit.commands import command, environment, said
 
 # Becomes the command that it is given. Permissions bind root too, once CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH are gone
 # (linux/prctl.h, linux/capability.h); they are nobody else's to begin with. A program of its own, not `preexec_fn`: a fork of

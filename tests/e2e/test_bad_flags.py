@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.e2e.refusals import Case
-from tests.pipeline import photos
+from tests.kit import commands as photos
 
 REMEDY_CLASS_LIST = "Give one class a line, each once, in label order."
 

@@ -6,8 +6,8 @@ import json
 import os
 
 from tests.e2e.refusals import Case
-from tests.fakes.strict_gcs import StrictGCS
-from tests.pipeline.photos import environment, photo, write_photos
+from tests.kit.commands import environment, photo, write_photos
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 def test_an_empty_input_folder(case: Case) -> None:

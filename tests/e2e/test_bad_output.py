@@ -8,8 +8,8 @@ import re
 import pytest
 
 from tests.e2e.refusals import Case, snapshot
-from tests.fakes.strict_gcs import StrictGCS
-from tests.pipeline.photos import environment, photo, write_photos
+from tests.kit.commands import environment, photo, write_photos
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 def test_the_output_is_the_input(case: Case) -> None:

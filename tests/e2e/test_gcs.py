@@ -18,10 +18,10 @@ from shardfeed.format.naming import MANIFEST
 from shardfeed.storage.gcs_clients import google_client
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
-from tests.e2e.cloud import Cloud, build_args, comparable, digests, note_connections, records, tree
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import hooks
-from tests.promises.photos import photo
+from tests.kit import hooks
+from tests.kit.cloud import Cloud, build_args, comparable, digests, note_connections, records, tree
+from tests.kit.images import photo
+from tests.kit.servers.strict_gcs import StrictGCS
 
 NAMES = [
     "class.labels.txt",

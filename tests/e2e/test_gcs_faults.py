@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from shardfeed.format.naming import MANIFEST, is_shard
-from tests.e2e.cloud import IN, OUT, Cloud, digests, few_parts, output, published, tree
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.gcs_requests import Kind, Request
-from tests.fakes.strict_gcs import Effect, StrictGCS
+from tests.kit.cloud import IN, OUT, Cloud, digests, few_parts, output, published, tree
+from tests.kit.servers.gcs_requests import Kind, Request
+from tests.kit.servers.strict_gcs import Effect, StrictGCS
 
 PART, SIDECAR = r"train/\d{5}-[0-9a-f]{8}-\d+$", r"train/\d{5}\.json$"
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from shardfeed.format import naming
-from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published, write_pid
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.gcs_requests import Request
-from tests.promises import builds, hooks
-from tests.promises.builder import Ended
+from tests.kit import builds, hooks
+from tests.kit.builder import Ended
+from tests.kit.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published, write_pid
+from tests.kit.servers.gcs_requests import Request
 
 IMAGES = 12  # that can be decoded
 POINTS = 16

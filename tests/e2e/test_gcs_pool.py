@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.cloud import IN, OUT, Cloud, published
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import hooks
+from tests.kit import hooks
+from tests.kit.cloud import IN, OUT, Cloud, published
+from tests.kit.servers.strict_gcs import StrictGCS
 
 FOLDERS = {
     "in/": 2,

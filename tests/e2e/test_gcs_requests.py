@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
-from tests.e2e.cloud import IN, OUT, Cloud, one_part
-from tests.fakes.gcs_requests import Request
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import hooks
-from tests.promises.photos import photo
+from tests.kit import hooks
+from tests.kit.cloud import IN, OUT, Cloud, one_part
+from tests.kit.images import photo
+from tests.kit.servers.gcs_requests import Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 IMAGES, SHARDS, PARTS, THREADS = 400, 2, 40, 4
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from shardfeed.format.naming import MANIFEST
-from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.gcs_requests import Request
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import builds, hooks
-from tests.promises.builder import Ended
+from tests.kit import builds, hooks
+from tests.kit.builder import Ended
+from tests.kit.cloud import IN, OUT, Cloud, few_parts, output, photo_server, published
+from tests.kit.servers.gcs_requests import Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 POINTS = 8
 

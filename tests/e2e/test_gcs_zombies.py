@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from shardfeed.format.naming import MANIFEST
-from tests.e2e.cloud import IN, OUT, Cloud, few_parts, output, published
 from tests.e2e.conftest import Undisturbed
-from tests.fakes.gcs_objects import Refusal
-from tests.fakes.gcs_requests import Request
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import hooks
-from tests.promises.builds import DIRECT
+from tests.kit import hooks
+from tests.kit.builds import DIRECT
+from tests.kit.cloud import IN, OUT, Cloud, few_parts, output, published
+from tests.kit.servers.gcs_objects import Refusal
+from tests.kit.servers.gcs_requests import Request
+from tests.kit.servers.strict_gcs import StrictGCS
 
 REPEAT = (*DIRECT, "--direct_runner_bundle_repeat=2")
 WRITES = ("upload", "compose", "delete")

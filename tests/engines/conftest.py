@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import fetched
-from tests.engines import servers
-from tests.engines.servers import Server
 from tests.engines.stuck import Stuck, stuck_on_prism
 from tests.engines.worker import Worker, make_worker
-from tests.promises import builds, disk
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, fetched
+from tests.kit.images import make_photos, photo, write
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Server
 
 FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "2")
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.engines import servers
-from tests.engines.servers import Engine, Server
-from tests.pipeline.photos import command, environment
+from tests.kit.commands import command, environment
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Engine, Server
 
 # From the tenth image on a worker tells who it is, and waits for the gate.
 _HOOK = """

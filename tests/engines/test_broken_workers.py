@@ -9,10 +9,10 @@ from pathlib import Path
 import PIL
 import pytest
 
-from tests.engines import servers
-from tests.engines.servers import Engine, Server
 from tests.engines.worker import Worker, make_bare_worker
-from tests.promises import builds
+from tests.kit import builds
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Engine, Server
 
 BUG = """
 from shardfeed.transforms.encode import slices

@@ -22,7 +22,7 @@ from apache_beam.runners.worker import sdk_worker
 
 from shardfeed.pipeline.engines import failure_text, prism
 from shardfeed.pipeline.engines.options import EngineOptions
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 RUNNERS = "apache_beam.runners"
 JOB = f"{RUNNERS}.portability.portable_runner", "PipelineResult"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from shardfeed.pipeline import already_built, run_build
-from tests.pipeline.photos import environment
-from tests.promises import builds
-from tests.promises.builder import Ended
-from tests.promises.hooks import put
+from tests.kit import builds
+from tests.kit.builder import Ended
+from tests.kit.commands import environment
+from tests.kit.hooks import put
 
 THREADS = ("--runner", "DirectRunner", "--direct_num_workers", "2", "--direct_running_mode", "multi_threading")
 

@@ -17,12 +17,12 @@ import pytest
 from apache_beam.version import __version__ as beam_version
 
 from shardfeed.processes import descendants
-from tests.e2e.cloud import IN, build_args, photo_server
-from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
-from tests.engines.servers import Server
-from tests.pipeline.photos import said, shardfeed, write_photos
-from tests.promises import builds, disk
+from tests.kit import builds, disk
+from tests.kit.cloud import IN, build_args, photo_server
+from tests.kit.commands import said, shardfeed, write_photos
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Server
 
 
 @pytest.mark.parametrize(

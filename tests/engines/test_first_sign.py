@@ -16,12 +16,12 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
 from shardfeed.pipeline.engines.first_sign import has_begun
-from tests.engines import servers
 from tests.engines.conftest import FLAGS, StuckBuild
-from tests.engines.servers import Server
 from tests.engines.worker import Worker
-from tests.pipeline.photos import environment
-from tests.promises import builds
+from tests.kit import builds
+from tests.kit.commands import environment
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Server
 
 # ``shardfeed`` that does not wait a minute.
 IMPATIENT = """

@@ -16,11 +16,11 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
-from tests.engines import servers
 from tests.engines.conftest import FLAGS
-from tests.engines.servers import Server
-from tests.pipeline.photos import command, environment, said
-from tests.promises import builds, disk
+from tests.kit import builds, disk
+from tests.kit.commands import command, environment, said
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Server
 
 SECONDS = 60.0
 signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])

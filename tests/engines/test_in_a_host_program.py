@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import environment
-from tests.promises import builds, disk
+from tests.kit import builds, disk
+from tests.kit.commands import environment
 
 # Builds with one process of its own beside it, and does something at the first image.
 HOST = """

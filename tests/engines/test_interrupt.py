@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.conftest import FLAGS, StuckBuild
-from tests.promises import builds, disk
+from tests.kit import builds, disk
 
 LEFT = (
     "shardfeed: no longer waiting; the job goes on. To wait for it again, rerun the same command: it joins, and nothing "

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import servers
 from tests.engines.conftest import FLAGS
-from tests.engines.servers import Server
 from tests.engines.worker import Worker
-from tests.promises import builds, disk
+from tests.kit import builds, disk
+from tests.kit.servers import engines as servers
+from tests.kit.servers.engines import Server
 
 ENGINES = {
     "in process": (),

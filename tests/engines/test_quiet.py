@@ -16,7 +16,7 @@ import pytest
 from apache_beam.runners.worker import sdk_worker
 
 from shardfeed.pipeline.engines.quiet import MOST, Said, kept
-from tests.pipeline.photos import environment
+from tests.kit.commands import environment
 
 BEAM = logging.getLogger("apache_beam.runners.any")
 

@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+from tests.kit import builds
+from tests.kit.commands import environment
 from tests.pipeline import gated
-from tests.pipeline.photos import environment
-from tests.promises import builds
 
 
 def running(program: Path) -> list[int]:

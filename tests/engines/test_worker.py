@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.engines.worker import Worker
-from tests.worker_python import run
+from tests.kit.worker_python import run
 
 # Modules that cannot be imported.
 LACKING = """

@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.packaging import sources
-from tests.worker_python import WorkerPython, make_worker_python, run
+from tests.kit import sources
+from tests.kit.worker_python import WorkerPython, make_worker_python, run
 
 _SITE = """
 import os

@@ -21,8 +21,8 @@ from shardfeed.transforms.elements import PartFile
 from shardfeed.transforms.options import ENCODER_REVISION
 from shardfeed.transforms.publish.composing import blocks_of
 from shardfeed.transforms.publish.packing import pack
-from tests.corpus import makers as m
-from tests.packaging.sources import ROOT
+from tests.kit import makers as m
+from tests.kit.sources import ROOT
 from tests.transforms.images.golden import codecs
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, Split
 from shardfeed.inspection.summary import card
-from tests.verify.tiny import tiny
+from tests.kit.tiny import tiny
 
 IMAGE = ImageInfo(224, 224, 3, "jpeg", (118.06, 109.94, 83.2), (70.1, 65.2, 66.0))
 

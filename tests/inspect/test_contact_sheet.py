@@ -12,8 +12,8 @@ from PIL import Image
 from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.inspection.contact_sheet import contact_sheet
-from tests.datasets import write_dataset
-from tests.verify.tiny import Tiny, columns, tiny
+from tests.kit.datasets import write_dataset
+from tests.kit.tiny import Tiny, columns, tiny
 
 CELL, GAP, TOP, CAPTION = 160, 12, 38, 38
 

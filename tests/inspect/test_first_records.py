@@ -6,8 +6,8 @@ import pytest
 
 from shardfeed.dataset.first_records import StoredRecord, first_records
 from shardfeed.errors import DatasetError, UsageError
+from tests.kit.tiny import CLASSES, columns, tiny
 from tests.verify.damage import cut, flip, records
-from tests.verify.tiny import CLASSES, columns, tiny
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.cli.main import main
-from tests.verify.tiny import tiny
+from tests.kit.tiny import tiny
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging import sources
+from tests.kit import sources
 
 HEAVY = (
     "apache_beam",

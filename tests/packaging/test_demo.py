@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.packaging import sources
+from tests.kit import sources
 
 
 def run(*arguments: str | Path) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import fetched
-from tests.packaging.sources import ROOT
+from tests.kit import fetched
+from tests.kit.sources import ROOT
 
 
 @pytest.fixture

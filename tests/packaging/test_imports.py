@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging import sources
+from tests.kit import sources
 
 # A room is a folder of files, or a file beside the folders. It imports from itself and from the levels before its own.
 LEVELS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.packaging import sources
+from tests.kit import sources
 
 PHOTOS = sources.ROOT / "examples" / "sample_photos"
 

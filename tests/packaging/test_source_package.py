@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from shardfeed import info
-from tests.datasets import write_dataset
-from tests.fetched import offline
-from tests.packaging import sources
-from tests.pipeline.photos import write_photos
+from tests.kit import sources
+from tests.kit.commands import write_photos
+from tests.kit.datasets import write_dataset
+from tests.kit.fetched import offline
 
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}

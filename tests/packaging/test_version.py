@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from tests.packaging import sources
+from tests.kit import sources
 
 VERSION = (sources.ROOT / "shardfeed" / "_version.py").read_text().split('__version__ = "')[1].split('"')[0]
 

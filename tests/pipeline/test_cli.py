@@ -16,8 +16,8 @@ from shardfeed._version import __version__
 from shardfeed.cli import main
 from shardfeed.format.manifest import parse_manifest
 from shardfeed.transforms.images.rejects import Reason
-from tests.datasets import write_dataset
-from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
+from tests.kit.commands import command, environment, said, shardfeed, write_photos
+from tests.kit.datasets import write_dataset
 
 BUILD_FLAGS = {
     "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import command, environment, write_photos
+from tests.kit.commands import command, environment, write_photos
 
 
 def full_disk() -> int:

@@ -17,8 +17,8 @@ from shardfeed.pipeline.report.summary import Summary
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from tests.promises import builds, disk
-from tests.promises.photos import make_photos
+from tests.kit import builds, disk
+from tests.kit.images import make_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 
@@ -125,7 +125,7 @@ import os, signal, sys, threading, time
 from shardfeed.pipeline import local
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.run_build import run_build
-from tests.promises import hooks
+from tests.kit import hooks
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 

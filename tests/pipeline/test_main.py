@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 # What a command leaves to the interpreter: how many objects its last collections need not look at.
 END = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import apache_beam
 import pytest
 
-from tests.pipeline.photos import environment, shardfeed, write_photos
+from tests.kit.commands import environment, shardfeed, write_photos
 
 # Python tells its audit hooks of every look-up, connection and new process before it happens.
 LOGGING_CHILD = """

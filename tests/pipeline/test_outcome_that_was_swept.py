@@ -14,7 +14,7 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.report.summary import Summary
 from shardfeed.transforms.options import BuildOptions
-from tests.pipeline.photos import shardfeed, write_photos
+from tests.kit.commands import shardfeed, write_photos
 
 ENGINE = Engine("PortableRunner", ("--job_endpoint", "host:1"))  # any that does not encode in this process
 

@@ -16,8 +16,8 @@ from shardfeed.pipeline import local
 from shardfeed.pipeline.pool import pool
 from shardfeed.transforms.elements import pack_ref
 from shardfeed.transforms.encode.part_encoder import EncoderSettings
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
 
 ONE = partial(hooks.processes, 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.photos import environment, write_photos
+from tests.kit.commands import environment, write_photos
 
 # ``shardfeed``, which a signal meets among what Beam and others have registered for the interpreter's end.
 AT_THE_END = """

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.gcs_requests import Kind
-from tests.fakes.strict_gcs import StrictGCS
-from tests.pipeline.photos import command, environment, photo, write_photos
+from tests.kit.commands import command, environment, photo, write_photos
+from tests.kit.servers.gcs_requests import Kind
+from tests.kit.servers.strict_gcs import StrictGCS
 
 # Runs at the start of the process, which gets a signal when it begins to import a module, and then stands still.
 INTERRUPTED = """

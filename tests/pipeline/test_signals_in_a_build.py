@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import shardfeed as reader
-from tests.pipeline.photos import command, environment, said, shardfeed, write_photos
-from tests.promises import builds
+from tests.kit import builds
+from tests.kit.commands import command, environment, said, shardfeed, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."

@@ -30,7 +30,7 @@ from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.verdict import RejectLimit
-from tests.pipeline.photos import REPOSITORY, photo, write_photos
+from tests.kit.commands import REPOSITORY, photo, write_photos
 
 PHOTOS = REPOSITORY / "examples" / "sample_photos"
 NINE_TO_ONE = "train=0.9,validation=0.1"

@@ -24,7 +24,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import DISCARDING
 from shardfeed.transforms.publish.verdict import RejectLimit, parse_limit
-from tests.pipeline.photos import photo, write_photos
+from tests.kit.commands import photo, write_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 ALL = parse_limit("100%")

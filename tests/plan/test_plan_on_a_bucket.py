@@ -15,8 +15,8 @@ from shardfeed.pipeline.status.command import status_of
 from shardfeed.storage import retry
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from tests.fakes.strict_gcs import StrictGCS
-from tests.pipeline.photos import photo
+from tests.kit.commands import photo
+from tests.kit.servers.strict_gcs import StrictGCS
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 CONFIG = BuildConfig(inputs=("gs://photos/in",), output="gs://data/out", options=OPTIONS, threads=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.promises import builds
+from tests.kit import builds
 from tests.promises.killed import KilledBuilds, kill_everywhere
 
 

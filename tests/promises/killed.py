@@ -12,9 +12,9 @@ from pathlib import Path
 
 import shardfeed
 from shardfeed.errors import DatasetError
-from tests.promises import builds, disk, hooks, steps
-from tests.promises.builder import Ended
-from tests.promises.photos import make_photos, write
+from tests.kit import builds, disk, hooks, steps
+from tests.kit.builder import Ended
+from tests.kit.images import make_photos, write
 
 IMAGES = 9  # with the one that cannot be used
 _PARTS = 3  # a shard: so that some are finished, one is torn and one is not begun

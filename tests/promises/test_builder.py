@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.promises import builds
-from tests.promises.builder import Request, ask
+from tests.kit import builds
+from tests.kit.builder import Request, ask
 
 
 def hang() -> None:

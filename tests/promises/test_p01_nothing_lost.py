@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos, photo, write
 
 _WHOLE = {name: photo(1, image_format=name) for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP")}
 _USELESS = {

@@ -12,9 +12,9 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from shardfeed.format import naming
-from tests.promises import builds, disk, hooks
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos
 from tests.promises.killed import KilledBuilds
-from tests.promises.photos import make_photos
 
 
 def test_a_build_killed_at_any_step_before_the_manifest_is_no_dataset_to_a_reader(killed_builds: KilledBuilds) -> None:

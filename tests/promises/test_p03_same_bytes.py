@@ -15,8 +15,8 @@ import pytest
 
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos, photo, write
 
 _FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "3", "--max_rejected", "5")
 

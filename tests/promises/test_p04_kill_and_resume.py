@@ -13,9 +13,9 @@ from signal import SIGINT, SIGKILL
 import pytest
 
 from shardfeed.format import naming
-from tests.promises import builds, disk, hooks
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos
 from tests.promises.killed import IMAGES, STEPS_OF_GRAPH, KilledBuilds, finished_images
-from tests.promises.photos import make_photos
 
 
 def test_the_process_was_killed_at_every_step(killed_builds: KilledBuilds) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos, photo, write
 
 _EMPTY, _FORMAT = "EMPTY", "FORMAT"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from shardfeed.format import naming
-from tests.promises import builds, disk, hooks, steps
-from tests.promises.builder import Request
-from tests.promises.photos import make_photos, photo, write
+from tests.kit import builds, disk, hooks, steps
+from tests.kit.builder import Request
+from tests.kit.images import make_photos, photo, write
 
 _ONE_PART = partial(hooks.parts_a_shard, 1)
 _MANY_PARTS = partial(hooks.parts_a_shard, 64)

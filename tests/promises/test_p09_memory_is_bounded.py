@@ -15,8 +15,8 @@ from shardfeed.pipeline import local
 from shardfeed.storage.base import Stat
 from shardfeed.transforms.elements import ImageRef, Plan, RefBatch, SplitPlan, pack_ref
 from shardfeed.transforms.inputs.listing import BATCH_REFS
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos
 
 _SIDE = 6_000  # pixels: 108 MB of RGB, within the limit of 64 Mpx
 _GIANTS = 6

@@ -9,8 +9,8 @@ import pytest
 
 import shardfeed
 from shardfeed.errors import DatasetError
-from tests.promises import builds, disk
-from tests.promises.photos import make_photos
+from tests.kit import builds, disk
+from tests.kit.images import make_photos
 
 
 @pytest.fixture

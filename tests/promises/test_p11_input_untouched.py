@@ -10,9 +10,9 @@ from signal import SIGINT, SIGKILL
 
 import pytest
 
-from tests.promises import builds, disk, hooks
-from tests.promises.builder import Ended
-from tests.promises.photos import make_photos, write
+from tests.kit import builds, disk, hooks
+from tests.kit.builder import Ended
+from tests.kit.images import make_photos, write
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.promises import builds, disk, hooks
-from tests.promises.photos import make_photos, write
+from tests.kit import builds, disk, hooks
+from tests.kit.images import make_photos, write
 
 
 def make_input(tmp_path: Path) -> Path:

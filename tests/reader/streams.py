@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.arrays import streams
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 THREE_BLOCKS = 5_000  # bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
 

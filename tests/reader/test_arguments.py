@@ -10,7 +10,7 @@ import pytest
 
 import shardfeed
 from shardfeed.arguments import byte_count, choice
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 FEWER = "Give a start_step below 4, or more epochs."
 

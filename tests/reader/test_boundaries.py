@@ -17,7 +17,7 @@ import shardfeed
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.sampling.blocks import Block
 from shardfeed.tfdata import records
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 RECORDS, BATCH, WINDOWS = 800, 4, 2
 HELD = RECORDS // BATCH - 50  # batches taken: 200 records before the end of the last window

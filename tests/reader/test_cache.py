@@ -21,7 +21,7 @@ from shardfeed.dataset.local_copy import mirror
 from shardfeed.format.checksums import crc32c_path, to_hex
 from shardfeed.tfdata import memory_cache, streams
 from shardfeed.tfdata.decode import Wanted
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 
 def test_a_parser_with_fixed_and_variable_length_features_over_listed_files_reads_our_shards(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import shardfeed
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.example import decode_example, encode_example
 from shardfeed.format.tfrecord import frame, scan
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import lossless
 
 

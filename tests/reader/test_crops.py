@@ -15,7 +15,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.tfdata import crops
-from tests.datasets import Record, Written, write_dataset
+from tests.kit.datasets import Record, Written, write_dataset
 from tests.reader.streams import numbers, pixels_of
 
 MASK = (1 << 64) - 1

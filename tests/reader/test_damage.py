@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.errors import DatasetError, UsageError
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 SHARD = "train-00001-of-00003.tfrecord"
 OTHER_SPLIT = "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."

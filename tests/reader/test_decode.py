@@ -11,7 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from tests.datasets import Record, write_dataset
+from tests.kit.datasets import Record, write_dataset
 from tests.reader.streams import pixels_of
 
 

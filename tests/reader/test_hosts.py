@@ -14,7 +14,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.sampling.host_share import host_range
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers
 
 N, M = 37, 103  # records of train and validation

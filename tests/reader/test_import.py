@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 HEAVY = ("tensorflow", "keras", "apache_beam", "PIL", "google.cloud.storage", "obstore", "numpy")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.arrays import pipeline
 from shardfeed.tfdata import batching
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 BOUND = 512 << 20  # bytes, as README and docs/reading.md say
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed import storage
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 
 @pytest.fixture

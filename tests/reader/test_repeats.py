@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 REPEATED = (
     "train: this stream of epochs=1 was read to its end and is read again. It repeats the same order, the same random crops "

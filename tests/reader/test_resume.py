@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
 N, B = 37, 5

@@ -21,7 +21,7 @@ from jax._src import xla_bridge
 import shardfeed
 from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.reader.streams import lossless
 
 ROOT = Path(shardfeed.__file__).parents[1]

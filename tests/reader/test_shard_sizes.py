@@ -10,8 +10,8 @@ import pytest
 import shardfeed
 from shardfeed.dataset import shard_sizes
 from shardfeed.dataset.shard_sizes import check_split
-from tests.datasets import write_dataset
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.datasets import write_dataset
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import shardfeed
 from shardfeed.arguments import EVALUATED
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 
 ODD = ("training", "Train", "train_a", "Validation", "all")
 READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])

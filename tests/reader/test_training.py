@@ -15,7 +15,7 @@ from shardfeed.arguments import byte_count
 from shardfeed.sampling import order
 from shardfeed.tfdata import records
 from shardfeed.tfdata.batching import threads
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes
 
 N = 37

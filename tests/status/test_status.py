@@ -25,7 +25,7 @@ from shardfeed.transforms.output.claim import claim_output, discard_incomplete
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.run.outcome import write_outcome
 from shardfeed.transforms.run.state import Outcome, Run
-from tests.pipeline.photos import REPOSITORY, write_photos
+from tests.kit.commands import REPOSITORY, write_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 FINGERPRINT = "a" * 32

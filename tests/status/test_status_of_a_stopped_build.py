@@ -14,7 +14,7 @@ from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import status_of
 from shardfeed.transforms.elements import Counts, Plan, Totals, Verdict
 from shardfeed.transforms.publish.verdict import RejectLimit
-from tests.pipeline.photos import write_photos
+from tests.kit.commands import write_photos
 from tests.status.test_status import OPTIONS
 
 STOPPED = "images that cannot be used stopped it; nothing was published"

@@ -14,7 +14,7 @@ from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.output.part_files import Sidecar
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.strict_gcs import StrictGCS
 
 FINGERPRINT = "a" * 32
 NOW = 1_800_000_000.0

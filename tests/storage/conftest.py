@@ -13,7 +13,7 @@ import pytest
 
 from shardfeed import storage
 from shardfeed.storage import retry
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.strict_gcs import StrictGCS
 
 NOBODY = 65534
 

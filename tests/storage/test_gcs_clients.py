@@ -14,7 +14,7 @@ import pytest
 from obstore.store import GCSStore
 
 from shardfeed.storage.gcs_clients import CredentialProvider, google_client, obstore_bucket
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 class Account(google.auth.credentials.Credentials):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardfeed import storage
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 @pytest.mark.parametrize("form", ["http://{}", "http://{}/", "{}", "{}/"])

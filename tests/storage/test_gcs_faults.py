@@ -10,8 +10,8 @@ from shardfeed import storage
 from shardfeed.errors import ConflictError, UsageError
 from shardfeed.format.checksums import crc32c
 from shardfeed.storage import Listed, Source, Stat, StorageError, UnreadableError
-from tests.fakes.gcs_requests import Kind
-from tests.fakes.strict_gcs import Effect, StrictGCS
+from tests.kit.servers.gcs_requests import Kind
+from tests.kit.servers.strict_gcs import Effect, StrictGCS
 
 
 @pytest.fixture

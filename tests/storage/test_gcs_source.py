@@ -13,8 +13,8 @@ from shardfeed import storage
 from shardfeed.format.checksums import crc32c
 from shardfeed.storage import Listed, Source, Stat
 from shardfeed.storage.gcs_clients import google_client
-from tests.fakes.gcs_objects import Object
-from tests.fakes.strict_gcs import StrictGCS, Transcoding
+from tests.kit.servers.gcs_objects import Object
+from tests.kit.servers.strict_gcs import StrictGCS, Transcoding
 
 NAMES = [
     "cat/a.jpg",

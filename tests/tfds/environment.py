@@ -15,8 +15,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.fetched import offline
-from tests.packaging.sources import ROOT
+from tests.kit.fetched import offline
+from tests.kit.sources import ROOT
 
 FOLDER = ROOT / ".engines" / "tfds-venv"
 PACKAGES = Path(__file__).with_name("packages.txt")

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.transforms.publish.tfds_files import tfds_files
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 from tests.tfds.environment import run_with_tfds
 
 CASES: dict[str, dict[str, Any]] = {

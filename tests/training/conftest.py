@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.datasets import Written, write_dataset
+from tests.kit.datasets import Written, write_dataset
 
 RECORDS = {"train": 203, "validation": 103}
 

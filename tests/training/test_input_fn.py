@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.reader.streams import numbers
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.training.exactness import BATCH, HOSTS, evaluate, of_all_hosts, tiny_model, truth
 from tests.training.programs import run
 

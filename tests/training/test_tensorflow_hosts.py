@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.datasets import Written
+from tests.kit.datasets import Written
 from tests.training.programs import run_together
 
 HOSTS = 4

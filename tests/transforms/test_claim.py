@@ -17,7 +17,7 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
 from shardfeed.transforms.planning.plan import fingerprint
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim, plan_of
 
 BUILD = "f" * 32

@@ -12,7 +12,7 @@ from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.output.claim import discard_incomplete, hold_claim, own_files
 from shardfeed.transforms.planning.plan import fingerprint
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim
 
 BUILD = "f" * 32

@@ -17,7 +17,7 @@ from shardfeed.transforms.inputs import listing
 from shardfeed.transforms.inputs.listing import list_all, skip_reason
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.state import Run
-from tests.fakes.strict_gcs import StrictGCS
+from tests.kit.servers.strict_gcs import StrictGCS
 
 
 @pytest.mark.parametrize(

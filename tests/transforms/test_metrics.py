@@ -33,9 +33,9 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import compose_shards
-from tests.e2e.cloud import IN, OUT, photo_server
-from tests.fakes.gcs_requests import Request
-from tests.pipeline.photos import write_photos
+from tests.kit.cloud import IN, OUT, photo_server
+from tests.kit.commands import write_photos
+from tests.kit.servers.gcs_requests import Request
 from tests.transforms.conftest import Clock
 
 COUNTERS = {

@@ -17,8 +17,8 @@ from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
+from tests.kit.tiny import Tiny, columns, tiny
 from tests.verify.damage import append, cut, flip, records
-from tests.verify.tiny import Tiny, columns, tiny
 
 SHARD = "train-00001-of-00003.tfrecord"
 OTHER = "train-00002-of-00003.tfrecord"

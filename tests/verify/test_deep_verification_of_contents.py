@@ -18,9 +18,9 @@ from shardfeed.format.example import encode_example
 from shardfeed.format.manifest import ImageInfo, Manifest, SideFile
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
-from tests.datasets import write_dataset
+from tests.kit.datasets import write_dataset
+from tests.kit.tiny import Tiny, columns, image_bytes, tiny
 from tests.verify.damage import flip, records
-from tests.verify.tiny import Tiny, columns, image_bytes, tiny
 
 SHARD = "train-00001-of-00003.tfrecord"
 

@@ -17,8 +17,8 @@ from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
+from tests.kit.tiny import tiny
 from tests.verify.damage import append, cut, records
-from tests.verify.tiny import tiny
 
 SHARD = "train-00001-of-00003.tfrecord"
 

@@ -10,8 +10,8 @@ from shardfeed import storage
 from shardfeed.dataset.first_records import first_records
 from shardfeed.inspection.summary import card
 from shardfeed.verification.dataset import verify
+from tests.kit.tiny import columns, tiny
 from tests.verify.damage import append, flip, records
-from tests.verify.tiny import columns, tiny
 
 SHARD = "train-00001-of-00003.tfrecord"
 

@@ -17,8 +17,8 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.options import ENCODER_REVISION
-from tests.corpus import makers as m
 from tests.corpus.cases import CASES
+from tests.kit import makers as m
 
 TABLE = Path(__file__).with_name("golden.json")
 DEFAULT = ImageOptions(height=48, width=64)

@@ -10,8 +10,8 @@ from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import RejectError
-from tests.corpus import makers as m
 from tests.corpus.cases import CASES, Case
+from tests.kit import makers as m
 
 BY_NAME = {case.name: case for case in CASES}
 

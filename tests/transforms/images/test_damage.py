@@ -15,8 +15,8 @@ from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from tests.corpus import makers as m
-from tests.packaging.sources import ROOT
+from tests.kit import makers as m
+from tests.kit.sources import ROOT
 
 PHOTOS = sorted((ROOT / "examples" / "sample_photos").rglob("*.jpg"))
 CUT = ("cut", "cut, end marker added", "zeros from there on", "4 kB of zeros", "a piece of up to 8 kB lost")

@@ -17,7 +17,7 @@ from PIL import Image
 
 from shardfeed.transforms.images.encode import encode
 from shardfeed.transforms.images.options import ImageOptions
-from tests.promises.photos import photo
+from tests.kit.images import photo
 
 OPTIONS = ImageOptions(format="jpeg", quality=90)
 IMAGES = [

@@ -11,7 +11,7 @@ from shardfeed.transforms.images.keep import stripped_jpeg
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import EncodedImage, process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 KEEP = ImageOptions(height=64, width=96, keep_original=True)
 PLAIN = m.saved(m.photo(), "JPEG", quality=90)

@@ -13,7 +13,7 @@ from shardfeed.transforms.images import limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import check_size, process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 ROOT = Path(__file__).parents[3]
 
@@ -133,7 +133,7 @@ def test_the_largest_picture_fits_in_what_is_reserved_for_it() -> None:
     """64 Mpx of 1-bit PNG, a file of 8 kB: stored, within the bytes that were reserved for it."""
     script = """
 import contextlib
-from tests.corpus import makers as m
+from tests.kit import makers as m
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
 

@@ -6,7 +6,7 @@ import pytest
 
 from shardfeed.transforms.images.options import Format, ImageOptions
 from shardfeed.transforms.images.process import process_image
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 SECRET = b"52.5163N 13.3777E"
 EVERYTHING = {"exif": m.exif(1) + SECRET, "icc_profile": m.wide_profile(), "xmp": m.xmp(1) + SECRET}

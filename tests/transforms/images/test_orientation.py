@@ -4,7 +4,7 @@ import pytest
 from PIL.Image import Transpose
 
 from shardfeed.transforms.images.orientation import exif_orientation, upright_turn
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 
 @pytest.mark.parametrize("kind", [3, 4], ids=["short", "long"])

@@ -16,7 +16,7 @@ from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.geometry import plan
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
 from shardfeed.transforms.images.process import EncodedImage, process_image
-from tests.corpus import makers as m
+from tests.kit import makers as m
 
 RAW = ImageOptions(height=8, width=8, resize="squash", format="raw")
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.packaging.sources import ROOT
+from tests.kit.sources import ROOT
 
 
 def prism() -> Path:

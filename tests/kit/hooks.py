@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from shardfeed import storage
 from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_source import LocalSource
-from tests.promises.builder import Request, ask
+from tests.kit.builder import Request, ask
 
 
 def put(owner: object, name: str, value: object) -> None:

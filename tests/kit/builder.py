@@ -148,7 +148,7 @@ def _preload() -> None:
     from apache_beam.typehints import intrinsic_one_ops  # noqa: F401
     from PIL import Image
 
-    import tests.promises.steps  # noqa: F401
+    import tests.kit.steps  # noqa: F401
     from shardfeed import signals  # noqa: F401
     from shardfeed.pipeline import local
     from shardfeed.pipeline.report import progress

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from tests.promises.builder import ADDRESS, Ended, Request, ask
+from tests.kit.builder import ADDRESS, Ended, Request, ask
 
 ROOT = Path(__file__).parents[2]
 DIRECT = ("--runner", "DirectRunner")
@@ -35,7 +35,7 @@ def start_builder() -> None:
     os.environ[ADDRESS] = os.path.join(folder, "socket")
     env = {**os.environ, **_NO_THREADS, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tests.promises import builder; builder.main()"],
+        [sys.executable, "-c", "from tests.kit import builder; builder.main()"],
         cwd=ROOT,
         env=env,
         stdin=subprocess.PIPE,

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from shardfeed.format.example import decode_example
-from tests.fakes.strict_gcs import StrictGCS
-from tests.promises import builds
-from tests.promises.builder import Ended
-from tests.promises.hooks import appender, parts_a_shard, put
+from tests.kit import builds
+from tests.kit.builder import Ended
+from tests.kit.hooks import appender, parts_a_shard, put
+from tests.kit.servers.strict_gcs import StrictGCS
 
 IN, OUT = "gs://photos/in", "gs://data/out"
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
 
-from tests.fakes.gcs_objects import Object, Objects, Refusal, encode_crc
-from tests.fakes.gcs_requests import Kind, Request, multipart, parse
+from tests.kit.servers.gcs_objects import Object, Objects, Refusal, encode_crc
+from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
 
 Effect = Literal["status", "drop", "short", "corrupt", "delay", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from shardfeed import storage
 from shardfeed.storage.local import LocalStore
-from tests.promises.builder import Request
-from tests.promises.hooks import appender, put, run_other
+from tests.kit.builder import Request
+from tests.kit.hooks import appender, put, run_other
 
 _making = threading.Lock()
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packaging import sources
+from tests.kit import sources
 
 # Run by every interpreter of the environment, first.
 _REFUSING = """
