@@ -86,7 +86,7 @@ class LocalSource(Source):
         file = os.open(self._path(key), _FLAGS)
         try:
             found = os.fstat(file)
-            if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
+            if not _is_same(found, stat) or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")
             data = os.read(file, stat.size)
             while len(data) < stat.size:  # a call gives 2 GiB at most
@@ -94,7 +94,7 @@ class LocalSource(Source):
                 if not more:
                     raise ChangedError(f"{clip(key)} became shorter while it was read")
                 data += more
-            if _stat(os.fstat(file)) != stat:  # written in place meanwhile: what was read may be of both versions
+            if not _is_same(os.fstat(file), stat):  # written in place meanwhile: what was read may be of both versions
                 raise ChangedError(f"{clip(key)} changed while it was read")
             return data
         finally:
@@ -148,5 +148,13 @@ class LocalSource(Source):
 
 
 def _stat(found: os.stat_result) -> Stat:
-    """Size and version: the low 64 bits of the mtime in nanoseconds. Disks hold times after 2262, which need more."""
-    return Stat(found.st_size, (found.st_mtime_ns + 2**63) % 2**64 - 2**63)
+    return Stat(found.st_size, _version(found))
+
+
+def _is_same(found: os.stat_result, listed: Stat) -> bool:
+    return found.st_size == listed.size and _version(found) == listed.version
+
+
+def _version(found: os.stat_result) -> int:
+    """The low 64 bits of the mtime in nanoseconds. Disks hold times after 2262, which need more."""
+    return (found.st_mtime_ns + 2**63) % 2**64 - 2**63

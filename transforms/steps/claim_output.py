@@ -8,7 +8,7 @@ from apache_beam.pvalue import PCollection
 
 from shardfeed import storage
 from shardfeed.transforms.elements import Plan, Totals
-from shardfeed.transforms.images.process import codec_versions
+from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.planning.plan import make_plan
