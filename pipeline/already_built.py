@@ -15,13 +15,15 @@ from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.output.folder import check_folder
-from shardfeed.storage.base import Store
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.output.claim import describe_conflict, discard_incomplete, read_manifest, refuse_unclaimable
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 _ROWS = 20  # differing classes shown
 
@@ -38,10 +40,10 @@ def find_existing(config: BuildConfig) -> Manifest | None:
         ConflictError: the output holds another dataset, or this one's input has changed since; or it cannot be claimed.
     """
     check_folder(config.output)
-    store = storage.open_store(config.output)
+    store = stores.open_output(config.output)
     complete = _has_manifest(store)
     for root in config.roots:
-        check_root(root, storage.open_source(root.url))
+        check_root(root, open_source(root.url))
     if config.discard_incomplete:
         if not complete:
             make_plan(relist(config), config.options, {})
@@ -60,7 +62,7 @@ def find_existing(config: BuildConfig) -> Manifest | None:
     return manifest
 
 
-def _has_manifest(store: Store) -> bool:
+def _has_manifest(store: WritableStore) -> bool:
     if storage.is_remote(
         store.url
     ):  # a bucket that is not there lists with an error; a look at a name in it finds nothing

@@ -12,8 +12,8 @@ from typing import Any
 
 from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
-from shardfeed.storage.base import Store
 from shardfeed.transforms.output.claim import DISCARDING, parse_claim
+from shardfeed.transforms.stores.base import WritableStore
 
 _MOST = 2**63 - 1  # images and parts, as in a manifest
 
@@ -33,7 +33,7 @@ class FoundClaim:
         return self.fingerprint == DISCARDING
 
 
-def read_claim(store: Store) -> FoundClaim:
+def read_claim(store: WritableStore) -> FoundClaim:
     """The claim of an output.
 
     Raises:
@@ -52,7 +52,7 @@ def read_claim(store: Store) -> FoundClaim:
     return FoundClaim(fingerprint, raw["config"], counts, raw)
 
 
-def _count(store: Store, split: str, said: object, what: str) -> int:
+def _count(store: WritableStore, split: str, said: object, what: str) -> int:
     value = said.get(what) if isinstance(said, dict) else None
     if type(value) is int and 1 <= value <= _MOST:  # JSON's true is an int in Python
         return value
@@ -64,7 +64,7 @@ def _shown(value: object) -> str:
     return clip(repr(value), 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
 
 
-def _damaged(store: Store, what: str) -> ConflictError:
+def _damaged(store: WritableStore, what: str) -> ConflictError:
     return ConflictError(
         f"{store.url}/{naming.CLAIM} is damaged: {what}. Give another --output, or begin again with --discard_incomplete."
     )

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterator
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -21,6 +20,7 @@ from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cos
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.notes import Note, about_classes, about_memory, about_output, about_rejects, holds_dataset
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
@@ -32,6 +32,7 @@ from shardfeed.transforms.output.claim import refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -57,7 +58,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     if os.path.isdir(config.output):  # else it would look whether a folder can be made there
         check_folder(config.output)
     for root in config.roots:
-        check_root(root, storage.open_source(root.url))
+        check_root(root, open_source(root.url))
     claim = _claim_of(config)
     splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
     sampler = Sampler(splits, sample)
@@ -94,7 +95,7 @@ def _claim_of(config: BuildConfig) -> FoundClaim | None:
         ConflictError: files that are not a build's, or a claim that is damaged.
         UsageError: the output is a file, or lies below one.
     """
-    store = storage.open_store(config.output)
+    store = stores.open_output(config.output)
     if store.stat(naming.MANIFEST) is not None:
         return None
     refuse_foreign(store)

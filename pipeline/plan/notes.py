@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardfeed import storage
 from shardfeed.errors import ConflictError, TooManyRejectsError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -18,6 +17,7 @@ from shardfeed.pipeline.output.claim_fields import FoundClaim
 from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.pipeline.report.progress import human_bytes
 from shardfeed.runtime import memory
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.inputs.labels import class_of
 from shardfeed.transforms.output.claim import REMEDY_CLAIM, describe_conflict
@@ -83,12 +83,12 @@ def _nothing_published(why: str, *, sure: bool) -> Note:
 
 def holds_dataset(config: BuildConfig) -> bool:
     """Whether a build would only look whether the output's dataset is the one asked for."""
-    return not config.discard_incomplete and storage.open_store(config.output).stat(naming.MANIFEST) is not None
+    return not config.discard_incomplete and stores.open_output(config.output).stat(naming.MANIFEST) is not None
 
 
 def about_output(config: BuildConfig, claim: FoundClaim | None, plan: Plan, digest: int) -> Iterator[Note]:
     """What is in the output already; ``claim``: the one that a build would meet there; ``digest``: of the listing."""
-    store = storage.open_store(config.output)
+    store = stores.open_output(config.output)
     if holds_dataset(config):
         yield Note(
             "the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"

@@ -14,10 +14,11 @@ from typing import Any
 from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import Plan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
+from shardfeed.transforms.stores.base import WritableStore
 
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
@@ -38,7 +39,7 @@ _INPUT = "the input's files (names, sizes or versions)"
 REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
 
 
-def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
+def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
 
     Raises:
@@ -69,7 +70,7 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     )
 
 
-def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
+def refuse_unclaimable(store: WritableStore, options: BuildOptions) -> None:
     """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
 
     Nothing is written, so a build that passes here may still be refused when it claims.
@@ -88,7 +89,7 @@ def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
         raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
 
 
-def _refuse_discarding(store: Store, theirs: Mapping[str, Any]) -> None:
+def _refuse_discarding(store: WritableStore, theirs: Mapping[str, Any]) -> None:
     if theirs["fingerprint"] == DISCARDING:
         raise ConflictError(
             f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
@@ -96,7 +97,7 @@ def _refuse_discarding(store: Store, theirs: Mapping[str, Any]) -> None:
         )
 
 
-def read_manifest(store: Store) -> Manifest:
+def read_manifest(store: WritableStore) -> Manifest:
     """The manifest of the dataset that is in the output already.
 
     Raises:
@@ -110,7 +111,7 @@ def read_manifest(store: Store) -> Manifest:
         ) from None
 
 
-def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
+def _create_or_join(store: WritableStore, claim: Mapping[str, Any]) -> bool:
     for _ in range(_TRIES):
         if store.create(naming.CLAIM, canonical_json(claim)):
             return True
@@ -127,7 +128,7 @@ def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
     )
 
 
-def parse_claim(store: Store, data: bytes) -> dict[str, Any]:
+def parse_claim(store: WritableStore, data: bytes) -> dict[str, Any]:
     """What a claim says; at least its ``fingerprint`` (or ``DISCARDING``) and ``config`` are there.
 
     Raises:
@@ -184,7 +185,7 @@ def _as_given(value: Any) -> str:
     return clip(value, 60)
 
 
-def refuse_foreign(store: Store) -> None:
+def refuse_foreign(store: WritableStore) -> None:
     """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
 
     A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
@@ -205,7 +206,7 @@ def _shown(names: list[str]) -> str:
     return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def own_files(store: Store) -> Iterator[str]:
+def own_files(store: WritableStore) -> Iterator[str]:
     """Every file below the output that our format makes, the claim last."""
     for name, _ in store.list():
         if naming.is_ours(name) and name != naming.CLAIM:
@@ -213,7 +214,7 @@ def own_files(store: Store) -> Iterator[str]:
     yield naming.CLAIM
 
 
-def hold_claim(store: Store, fingerprint: str) -> None:
+def hold_claim(store: WritableStore, fingerprint: str) -> None:
     """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
 
     Raises:
@@ -236,7 +237,7 @@ def discarded(url: str) -> IncompleteError:
     )
 
 
-def take_back_claim(store: Store, fingerprint: str) -> None:
+def take_back_claim(store: WritableStore, fingerprint: str) -> None:
     """Deletes the claim that this build made for a listing which has changed since; whoever has it by now keeps it."""
     stat = store.stat(naming.CLAIM)
     if stat is None:
@@ -249,7 +250,7 @@ def take_back_claim(store: Store, fingerprint: str) -> None:
         store.delete(naming.CLAIM, stat.version)
 
 
-def discard_incomplete(store: Store) -> int:
+def discard_incomplete(store: WritableStore) -> int:
     """Deletes a broken build's files; returns how many. Refused when there is a manifest.
 
     The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
@@ -289,7 +290,7 @@ def discard_incomplete(store: Store) -> int:
     return len(names)
 
 
-def _refuse_complete(store: Store) -> None:
+def _refuse_complete(store: WritableStore) -> None:
     if store.stat(naming.MANIFEST) is not None:
         raise ConflictError(
             f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
