@@ -30,23 +30,20 @@ class SplitInfo:
 
 
 class _Splits(dict[str, SplitInfo]):
-    """A dict whose missing key is an error that lists the splits."""
+    """A dict that answers a missing key with an error that lists the splits."""
 
     def __init__(self, url: str, splits: Mapping[str, SplitInfo]) -> None:
         super().__init__(splits)
         self._url = url
 
-    def __getitem__(self, name: object) -> SplitInfo:
-        return super().__getitem__(name) if isinstance(name, str) else self.__missing__(name)  # a list has no hash
-
-    def __missing__(self, name: object) -> SplitInfo:
-        raise UsageError(
-            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
-            "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
-        )
-
-    def __reduce__(self) -> tuple[type[_Splits], tuple[str, dict[str, SplitInfo]]]:
-        return _Splits, (self._url, dict(self))
+    def __getitem__(self, name: str) -> SplitInfo:
+        try:
+            return super().__getitem__(name)
+        except (KeyError, TypeError):  # TypeError: a list, for example, has no hash
+            raise UsageError(
+                f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
+                "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
+            ) from None
 
 
 @dataclass(frozen=True, repr=False)

@@ -60,7 +60,7 @@ class GcsStore(Store):
         """All bytes of the live object, or of one generation, for a tenth of the CPU of ``read``.
 
         Raises:
-            NotFoundError: no such object, or not in this generation.
+            NotFoundError: no such object, or no such generation of it.
         """
         options: GetOptions = {} if generation is None else {"version": str(generation)}
         return self._fetch(
