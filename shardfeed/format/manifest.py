@@ -1,4 +1,4 @@
-"""``manifest.json``: a dataset exists if and only if this file does, and it names every file of the dataset.
+"""``manifest.json``: a dataset exists if and only if this file does; it names all others.
 
 It is canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets
 have equal manifests. To a trainer it is input from outside: every field is checked, file names must
@@ -35,7 +35,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard file. ``crc32c``: 8 hex digits. ``blocks``: (records, bytes) in file order; they sum to the file."""
+    """One shard file.
+
+    ``crc32c``: 8 hex digits. ``blocks``: (records, bytes) in file order; they sum to the file.
+    """
 
     file: str
     records: int
@@ -46,7 +49,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: totals over its shards, and records per class name (every class, zeros included)."""
+    """One split: totals over its shards, and records per class name (zeros included)."""
 
     records: int
     bytes: int
@@ -65,7 +68,11 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """Stored images. ``height``, ``width``: pixels, None when they vary. ``mean``, ``std``: per channel, of pixels 0-255."""
+    """Stored images.
+
+    ``height``, ``width``: pixels, None when they vary. ``mean``, ``std``: per channel, of pixels
+    0-255.
+    """
 
     height: int | None
     width: int | None
@@ -117,7 +124,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def sealed_json(record: Mapping[str, Any]) -> bytes:
-    """Canonical JSON of ``record`` with a ``crc32c`` added: the checksum of its canonical JSON without it."""
+    """Canonical JSON of ``record`` with its checksum added as ``crc32c``."""
     return canonical_json({**record, "crc32c": to_hex(crc32c(canonical_json(record)))})
 
 
@@ -182,9 +189,9 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
 
 
 def _listing(raw: Any) -> dict[str, Any]:
-    """``digest``, and (images, bytes) per class and per split and class: from them a later build tells what changed.
+    """``digest``, and (images, bytes) per class and per split and class.
 
-    Empty for a dataset that was made without a listing.
+    A later build tells from them what changed. Empty for a dataset that was made without a listing.
     """
     _hex("listing digest", _object(raw).get("digest", "0"))
     for cells in (raw.get("by_class", {}), *_object(raw.get("by_split", {})).values()):
@@ -226,7 +233,7 @@ def _split(raw: dict[str, Any]) -> Split:
 
 
 def _blocks(raw: Any) -> tuple[tuple[int, int], ...]:
-    """Checks all blocks of a shard at once: a call for each block was half of the time of opening a large dataset."""
+    """Checks all blocks of a shard at once: a call per block was half of the time of ``info``."""
     blocks = tuple(map(tuple, _array(raw)))
     numbers = list(itertools.chain.from_iterable(blocks))
     if set(map(len, blocks)) - {2}:

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing: objects and, where a delimiter was asked for, first-level "folders"."""
+    """One page of a listing: objects and, with a delimiter, first-level "folders"."""
 
     objects: list[tuple[str, Stat]]
     folders: list[str]

@@ -1,13 +1,13 @@
 """Two clients for Google Cloud Storage. A process has one of each, shared by its threads.
 
 obstore (Rust) reads and deletes: 0.17 ms of CPU per 28 kB image against 1.3 ms of
-google-cloud-storage, which the GIL limits to about 750 reads/s per process. google-cloud-storage does
-the rest: obstore's listing has no generations, and obstore cannot compose. Both get the same
+google-cloud-storage, which the GIL limits to about 750 reads/s per process. google-cloud-storage
+does the rest: obstore's listing has no generations, and obstore cannot compose. Both get the same
 credentials: the application default ones, or none for an emulator.
 
-Clients are made at the first call, never at import. They do not survive a fork: the child would share
-their sockets, and obstore's threads do not exist there, so that a read would wait for ever. A child
-that was forked after obstore was used reads with Google's client.
+Clients are made at the first call, never at import. They do not survive a fork: the child would
+share their sockets, and obstore's threads do not exist there, so that a read would wait for ever.
+A child that was forked after obstore was used reads with Google's client.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _forked_from_obstore = False
 
 
 def google_client() -> Client:
-    """This process's google-cloud-storage client for Google, or for ``STORAGE_EMULATOR_HOST`` if it is set."""
+    """This process's google-cloud-storage client, for Google or ``STORAGE_EMULATOR_HOST``."""
     endpoint = _emulator()
     with _lock:
         if endpoint not in _google:
@@ -60,7 +60,10 @@ def google_client() -> Client:
 
 
 def obstore_bucket(name: str) -> ObstoreBucket | None:
-    """This process's obstore client for one bucket. None in a process forked after obstore was used."""
+    """This process's obstore client for one bucket.
+
+    None in a process forked after obstore was used.
+    """
     if _forked_from_obstore:
         return None
     endpoint = _emulator()
@@ -74,11 +77,11 @@ def obstore_bucket(name: str) -> ObstoreBucket | None:
 
 
 def _start_obstore() -> None:
-    """Starts obstore's own threads: one, not one per core, because several take over each other's connections.
+    """Starts obstore's own threads: one, because several take over each other's connections.
 
-    A read of 28 kB by four threads on two cores took 370-410 us of CPU with two, 260-280 us with one.
-    obstore takes the number from the environment only, at its first call of any kind. Other libraries
-    of this process read the variable too, so it is removed again.
+    A read of 28 kB by four threads on two cores took 370-410 us of CPU with two, 260-280 us with
+    one. obstore takes the number from the environment only, at its first call of any kind. Other
+    libraries of this process read the variable too, so it is removed again.
     """
     given = os.environ.get(_TOKIO_THREADS)
     if given is None:
@@ -93,7 +96,7 @@ def _start_obstore() -> None:
 
 
 def _emulator() -> str:
-    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Google's client for Go."""
+    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Go's client."""
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return host if not host or "://" in host else f"http://{host}"
 
@@ -133,8 +136,8 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
         "connect_timeout": f"{TIMEOUT[0]}s",
         "timeout": f"{TIMEOUT[1]}s",
         "pool_max_idle_per_host": str(_CONNECTIONS),
-        # Without it Google unpacks objects of Content-Encoding gzip on the way: the bytes are not the
-        # listed ones and have no length.
+        # Without it Google unpacks objects of Content-Encoding gzip on the way: the bytes are not
+        # the listed ones and have no length.
         "default_headers": {"Accept-Encoding": "gzip"},
     }
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(0)}  # see shardfeed.storage.retry
@@ -142,7 +145,8 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
         return ObstoreBucket(
             name, client_options=options, retry_config=no_retries, credential_provider=CredentialProvider(credentials)
         )
-    # Only a service account's key turns OAuth off for deletions; skip_signature does so for reads alone.
+    # Only a service account's key turns OAuth off for deletions; skip_signature does so for reads
+    # alone.
     key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
     return ObstoreBucket(
         name,

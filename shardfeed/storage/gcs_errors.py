@@ -1,4 +1,4 @@
-"""What errors of the two GCS clients mean: try again, tell the user what to change, or give up for now."""
+"""What errors of the two GCS clients mean: try again, change something, or give up for now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from shardfeed.storage.retry import attempts
 
 ObjectAction = Literal["list", "get", "create", "delete"]
 
-# Everything that the clients raise for what happens outside this process. requests' errors are OSErrors.
+# Everything that the clients raise for what happens outside this process. requests' errors are
+# OSErrors.
 FAILURES = (
     google.api_core.exceptions.GoogleAPICallError,
     google.auth.exceptions.GoogleAuthError,
@@ -28,8 +29,8 @@ FAILURES = (
 )
 
 _OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
-# Answers of status 400 that are gone at the next attempt: Google's front end gives the first without a
-# reason, the second is for bytes that changed on the way.
+# Answers of status 400 that are gone at the next attempt: Google's front end gives the first
+# without a reason, the second is for bytes that changed on the way.
 _PASSING = re.compile(r"malformed or illegal request|doesn.t match calculated")
 _IN_BODY = re.compile(r'"message": *"((?:[^"\\]|\\.)*)"|<Message>([^<]*)')
 _REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
@@ -58,12 +59,12 @@ def status_of(error: Exception) -> int | None:
 
 
 def lacks_header(error: Exception) -> bool:
-    """True if obstore refuses a streamed answer: an object of ``Content-Encoding: gzip``, without length or tag."""
+    """True if obstore refuses an answer without length or tag, as of an object of gzip."""
     return isinstance(error, obstore.exceptions.BaseError) and "Header missing from response" in str(error)
 
 
 def is_transient(error: Exception) -> bool:
-    """True if the same request may succeed later: no answer, a broken one, overload, or a server's fault."""
+    """True if the same request may succeed later: no whole answer, overload, a server's fault."""
     if isinstance(error, google.auth.exceptions.GoogleAuthError):
         return isinstance(error, google.auth.exceptions.TransportError) or bool(getattr(error, "retryable", False))
     status = status_of(error)

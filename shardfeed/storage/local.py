@@ -93,5 +93,5 @@ class LocalStore(Store):
 
 
 def open_at_once(path: str, flags: int) -> int:
-    """An ``opener`` for ``open`` that does not wait for a writer if there is a pipe in a file's place."""
+    """An ``opener`` for ``open`` that does not wait for a writer if the file is now a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)  # regular files ignore the flag

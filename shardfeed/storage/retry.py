@@ -1,9 +1,9 @@
 """How all remote calls wait and try again.
 
 The client libraries' own retries are switched off: three policies on top of each other cannot be
-counted, tested or explained. Ten attempts with doubling, jittered pauses last about a minute, through
-the "503" and "429" of a bucket that is being scaled up. Longer trouble is reported to the user, who
-can run the same command again.
+counted, tested or explained. Ten attempts with doubling, jittered pauses last about a minute,
+through the "503" and "429" of a bucket that is being scaled up. Longer trouble is reported to the
+user, who can run the same command again.
 
 A store that accepts requests and never answers costs a client's timeout at each attempt. So time is
 limited too, and a process that waits says so in its log.
@@ -59,7 +59,7 @@ def wait(pause: float) -> None:
 
 
 def take_retries() -> int:
-    """Number of requests that this process, in all its threads, has tried again since the last call."""
+    """Number of requests that this process has tried again since the last call of this function."""
     global _retries
     with _counting:
         taken, _retries = _retries, 0
@@ -72,12 +72,12 @@ def attempts() -> int:
 
 
 def pause_after(attempt: int) -> float:
-    """Seconds to wait after attempt 1, 2, ...; jitter keeps many workers from coming back all at once."""
+    """Seconds to wait after attempt 1, 2, ...; jitter spreads the attempts of many workers."""
     return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
 
 
 def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
-    """The result of ``action``, which is tried again after transient failures; the last failure is raised."""
+    """The result of ``action``, tried again after transient failures; raises the last failure."""
     began = clock()
     for attempt in itertools.count(1):
         _THREAD.attempts = attempt

@@ -1,7 +1,8 @@
 """A file of a store as an ordinary, seekable binary file.
 
-It is read by ``Store.read_range`` in pieces of a few megabytes, on a disk too. So the code is the same
-for a bucket and a disk, and memory depends on the number of threads, never on the size of a shard.
+It is read by ``Store.read_range`` in pieces of a few megabytes, on a disk too. So the code is the
+same for a bucket and a disk, and memory depends on the number of threads, never on the size of a
+shard.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An input root on a local or mounted disk.
 
-Paths are bytes from end to end. A file name on a disk is bytes, keys are promised byte for byte, and
-names that are not UTF-8 exist; a later step refuses them by name, nothing is lost or changed here.
-``os.walk`` is not used: it skips folders that it may not read, which loses whole classes without a
-word.
+Paths are bytes from end to end. A file name on a disk is bytes, keys are promised byte for byte,
+and names that are not UTF-8 exist; a later step refuses them by name, nothing is lost or changed
+here. ``os.walk`` is not used: it skips folders that it may not read, which loses whole classes
+without a word.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from shardfeed.storage.local import open_at_once
 from shardfeed.transforms.sources.base import ChangedError, Listed, Source
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
-# Seconds between attempts: network and notebook drives answer EIO or ESTALE now and then, and are fine
-# right after.
+# Seconds between attempts: network and notebook drives answer EIO or ESTALE now and then, and are
+# fine right after.
 _PAUSES = (0.1, 0.5, 2.0)
 
 
 class LocalSource(Source):
-    """A folder of files. Its first-level folders are its sections; section ``b""`` is everything else at the top."""
+    """A folder of files.
+
+    Its first-level folders are its sections; section ``b""`` is everything else at the top.
+    """
 
     def __init__(self, root: str) -> None:
         self.url = root
