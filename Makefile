@@ -4,6 +4,7 @@
 # make docs     the documentation as a site, in site/
 # make lint     ruff, mypy --strict, shellcheck
 # make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
+# make versions  build wheel and sdist, and try them on the oldest and newest Python with each extra (downloads a gigabyte, once)
 # make clean    remove .venv, .engines, demo-out and caches
 #
 # Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
@@ -13,7 +14,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo check test lint docs engines clean
+.PHONY: help demo check test lint docs engines versions clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -96,6 +97,11 @@ docs: $(VENV)/.docs
 engines: $(VENV)/.test
 	@tools/engines.sh
 	@tools/wheels.sh $(BIN)/python
+	@tools/pythons.sh oldest
+	@tools/pythons.sh newest
+
+versions: $(VENV)/.test
+	@tools/versions.sh
 
 check: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)
