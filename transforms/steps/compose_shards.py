@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, PCollection
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed import storage
@@ -21,7 +21,7 @@ from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ComposeShards(beam.PTransform[Any, Any]):
     """Concatenates parts in the store; the bytes pass through no worker on object stores."""
 
@@ -30,9 +30,6 @@ class ComposeShards(beam.PTransform[Any, Any]):
 
     def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
         return shards | "Compose" >> beam.ParDo(_Compose(self.run), AsSingleton(self.plan))
-
-    def display_data(self) -> dict[str, Any]:
-        return {"output": self.run.output}
 
 
 class _Compose(beam.DoFn):
@@ -54,14 +51,13 @@ class _Compose(beam.DoFn):
         self._fingerprint = plan.fingerprint
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window = GlobalWindow()
         with reported(self._run):
             composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
         self._retries.inc(retry.take_retries())
         for result, seconds in composed:
             self._shards.inc()
             self._times.update(round(1000 * seconds))
-            yield WindowedValue(result, window.max_timestamp(), (window,))
+            yield GlobalWindows.windowed_value(result)
 
     def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
         self._run.check()

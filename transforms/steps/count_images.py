@@ -1,6 +1,7 @@
 """CountImages: labelled batches -> one Totals."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -14,18 +15,14 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 from shardfeed.transforms.steps.combine import add_up
 
 
+@dataclass(eq=False, kw_only=True)
 class CountImages(beam.PTransform[Any, Any]):
     """Counts, bytes, key sums and the listing's digest, by split and class."""
 
-    def __init__(self, options: BuildOptions) -> None:
-        super().__init__()
-        self._options = options
+    options: BuildOptions
 
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[Totals]:
-        return batches | "CountBatches" >> beam.ParDo(_Count(self._options)) | "AddUp" >> add_up(Totals, add_totals)
-
-    def display_data(self) -> dict[str, Any]:
-        return {"splits": self._options.splits}
+        return batches | "CountBatches" >> beam.ParDo(_Count(self.options)) | "AddUp" >> add_up(Totals, add_totals)
 
 
 class _Count(beam.DoFn):

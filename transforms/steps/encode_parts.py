@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, PCollection
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.storage import retry
@@ -29,7 +29,7 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 _LOG = logging.getLogger("shardfeed")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class EncodeParts(beam.PTransform[Any, Any]):
     """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a finished part is not made again."""
 
@@ -56,11 +56,10 @@ class _Encode(beam.DoFn):
     def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, run: Run) -> None:
         self._sources, self._options, self._run = sources, options, run
         self._threads, self._encoders = threads, encoders
-        self._slices: SliceEncoder | None = None
         self._encoder: PartEncoder | None = None
         self._metrics = _PartMetrics()
 
-    def display_data(self) -> dict[str, Any]:  # on the leaf too: engines show a leaf's
+    def display_data(self) -> dict[str, Any]:  # here alone: engines show a leaf's, and one place is enough
         shown = {name: str(value) for name, value in self._options.config().items() if value is not None}
         return {
             **shown,
@@ -80,22 +79,21 @@ class _Encode(beam.DoFn):
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._encoder is None:
             return
-        window = GlobalWindow()
         with reported(self._run):
             for result, spent in self._encoder.flush():
-                yield WindowedValue(self._count(result, spent), window.max_timestamp(), (window,))
+                yield GlobalWindows.windowed_value(self._count(result, spent))
 
     def teardown(self) -> None:
         if self._encoder is not None:
             self._encoder.close()
-            self._encoder = self._slices = None
+            self._encoder = None
 
     def _open(self, plan: Plan) -> PartEncoder:
         self._run.enter("encoding")
         require_same(tuple(plan.versions.items()))
         with _OPENING:
             key = self._run.run_id, plan.fingerprint
-            self._slices = _SLICES.get(key) or SliceEncoder(
+            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(
                 sources=self._sources,
                 plan=plan,
                 options=self._options,
@@ -103,9 +101,8 @@ class _Encode(beam.DoFn):
                 threads=self._threads,
                 encoders=self._encoders,
             )
-            _SLICES[key] = self._slices
         return PartEncoder(
-            self._slices,
+            slices,
             sources=self._sources,
             plan=plan,
             options=self._options,
