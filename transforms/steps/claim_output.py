@@ -6,7 +6,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from shardfeed import storage
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, Totals
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.options import BuildOptions
@@ -33,6 +33,6 @@ def _claim(totals: Totals, options: BuildOptions, codecs: dict[str, str], run: R
     with reported(run):
         run.check()
         plan = make_plan(totals, options, codecs)
-        claim_output(storage.open_store(run.output), plan, options, totals.digest)
+        claim_output(stores.open_output(run.output), plan, options, totals.digest)
     run.total = totals.candidates
     return plan

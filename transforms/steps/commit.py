@@ -7,8 +7,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
-from shardfeed import storage
 from shardfeed.format import naming
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
@@ -72,7 +72,7 @@ def _publish(
     with reported(run):
         run.check()
         return commit(
-            storage.open_store(run.output),
+            stores.open_output(run.output),
             plan=plan,
             totals=totals,
             counts=verdict.counts,
@@ -85,13 +85,13 @@ def _publish(
 
 def _find_leftovers(_fingerprint: str, run: Run, keep_parts: bool) -> Iterable[list[str]]:
     run.enter("sweeping")
-    store, own = storage.open_store(run.output), naming.outcome_name(run.run_id)
+    store, own = stores.open_output(run.output), naming.outcome_name(run.run_id)
     return [list(names) for names in leftovers(store, own, keep_parts=keep_parts)]
 
 
 def _delete(names: list[str], run: Run) -> int:
-    return sweep(storage.open_store(run.output), names)
+    return sweep(stores.open_output(run.output), names)
 
 
 def _drop_claim(_fingerprint: str, failed: Iterable[int], run: Run) -> int:
-    return sum(failed) + drop_claim(storage.open_store(run.output))
+    return sum(failed) + drop_claim(stores.open_output(run.output))

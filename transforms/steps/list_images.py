@@ -10,7 +10,6 @@ from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed import storage
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.images.options import ImageOptions
@@ -19,6 +18,7 @@ from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
+from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
@@ -48,7 +48,7 @@ def _find_folders(
     retry.take_retries()  # of an earlier run in this process
     with reported(run):
         require_same(launchers)
-        return [(index, section) for section in storage.open_source(roots[index].url).sections()]
+        return [(index, section) for section in open_source(roots[index].url).sections()]
 
 
 class _ListFolders(beam.DoFn):

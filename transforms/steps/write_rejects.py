@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
-from shardfeed import storage
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import FileResult, Plan, RejectsPlan, Verdict
 from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejects
 from shardfeed.transforms.publish.verdict import require_good
@@ -45,7 +45,7 @@ class Proceed(beam.PTransform[Any, Any]):
 
 def _write(rejects: RejectsPlan, plan: Plan, verdict: Verdict, run: Run) -> FileResult:
     with reported(run):
-        return write_rejects(storage.open_store(run.output), plan.fingerprint, rejects, verdict)
+        return write_rejects(stores.open_output(run.output), plan.fingerprint, rejects, verdict)
 
 
 def _proceed(verdict: Verdict, rejects: Iterable[FileResult], run: Run) -> Verdict:
