@@ -24,9 +24,7 @@ from shardfeed.pipeline.graph import build
 from shardfeed.storage import Stat, retry
 from shardfeed.transforms.encode import part_encoder, slices
 from shardfeed.transforms.images import process
-from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
@@ -37,23 +35,6 @@ from tests.kit.commands import write_photos
 from tests.kit.servers.gcs_requests import Request
 from tests.transforms.conftest import Clock
 
-COUNTERS = {
-    "images_listed",
-    "images_skipped",
-    "bytes_listed",
-    "images_written",
-    "images_rejected",
-    *(f"rejected_{reason.value.lower()}" for reason in Reason),
-    *(f"fix_{name}" for name in FIXES),
-    "bytes_in",
-    "bytes_out",
-    "retries",
-    "parts_made",
-    "parts_kept",
-    "images_kept",
-    "shards_composed",
-}
-DISTRIBUTIONS = {"read_ms", "decode_ms", "encode_ms", "write_ms", "compose_ms"}
 OPTIONS = BuildOptions(image=ImageOptions(height=32, width=32), num_shards=2)
 
 
@@ -168,33 +149,6 @@ def test_each_time_is_what_was_spent_on_it(tmp_path: Path, clock: Clock) -> None
     result = _run(replace(config, options=replace(OPTIONS, num_shards=1)))
     sums = {name: each.sum for name, each in _distributions(result).items()}
     assert sums == {"read_ms": 1_000, "decode_ms": 2_000, "encode_ms": 3_000, "write_ms": 4_000, "compose_ms": 5_000}
-
-
-def test_every_name_is_declared_and_there_are_fewer_than_a_hundred(tmp_path: Path) -> None:
-    """A counter that never counts is absent from an engine's answer, so the names are taken from the steps themselves."""
-    from shardfeed.transforms.steps.compose_shards import _Compose
-    from shardfeed.transforms.steps.count_images import _Count
-    from shardfeed.transforms.steps.encode_parts import _Encode
-    from shardfeed.transforms.steps.list_images import _ListFolders
-
-    run = Run("run", str(tmp_path))
-    steps = (
-        _ListFolders((), run),
-        _Count(OPTIONS),
-        _Encode(("in",), OPTIONS, 1, 1, run)._metrics,
-        _Compose(run),
-    )
-    names = [name for step in steps for value in vars(step).values() for name in _names_in(value)]
-
-    assert set(names) == COUNTERS | DISTRIBUTIONS
-    assert len(set(names)) < 100
-
-
-def _names_in(value: object) -> list[str]:
-    if isinstance(value, dict):
-        return [name for each in value.values() for name in _names_in(each)]
-    name = getattr(value, "metric_name", None)
-    return [name.name] if name is not None else []
 
 
 def test_a_part_that_an_earlier_run_finished_counts_as_kept_and_took_nothing(built: Built, tmp_path: Path) -> None:

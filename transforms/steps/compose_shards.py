@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, ShardPlan, ShardResult
 from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -39,9 +37,6 @@ class _Compose(beam.DoFn):
         self._run = run
         self._bundle: list[ShardPlan] = []
         self._fingerprint = ""
-        self._shards = Metrics.counter("shardfeed", "shards_composed")
-        self._retries = Metrics.counter("shardfeed", "retries")
-        self._times = Metrics.distribution("shardfeed", "compose_ms")
 
     def start_bundle(self) -> None:
         self._bundle = []
@@ -53,10 +48,9 @@ class _Compose(beam.DoFn):
     def finish_bundle(self) -> Iterator[WindowedValue]:
         with reported(self._run):
             composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
-        self._retries.inc(retry.take_retries())
+        metrics.count(shards_composed=len(composed))
         for result, seconds in composed:
-            self._shards.inc()
-            self._times.update(round(1000 * seconds))
+            metrics.spend(compose=seconds)
             yield GlobalWindows.windowed_value(result)
 
     def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:

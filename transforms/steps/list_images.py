@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
@@ -19,7 +18,7 @@ from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
 from shardfeed.transforms.sources import open_source
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -57,7 +56,6 @@ class _ListFolders(beam.DoFn):
     def __init__(self, roots: tuple[InputRoot, ...], run: Run) -> None:
         self._roots, self._run = roots, run
         self._bundle: list[tuple[int, bytes]] = []
-        self._retries = Metrics.counter("shardfeed", "retries")
 
     def start_bundle(self) -> None:
         self._bundle = []
@@ -70,4 +68,4 @@ class _ListFolders(beam.DoFn):
             self._run.check()
             for batch in list_sections(self._roots, self._bundle, self._run.check):
                 yield GlobalWindows.windowed_value(batch)
-        self._retries.inc(retry.take_retries())
+        metrics.count()
