@@ -8,7 +8,7 @@ import pytest
 
 from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cost
 
-DOCS = Path(__file__).parents[2] / "docs" / "dataflow.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "dataflow.md"
 
 
 def test_a_hundred_million_images() -> None:
