@@ -11,10 +11,10 @@ import pytest
 
 import shardfeed
 from shardfeed.format.example import decode_example
-from shardfeed.storage.base import Listed
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs import listing
+from shardfeed.transforms.sources.base import Listed
 from tests.docs.pages import ROOT
 from tests.kit import disk
 from tests.kit.commands import shardfeed as run_shardfeed
