@@ -139,8 +139,8 @@ def _run(group: argparse._ArgumentGroup) -> None:
         "--runner",
         metavar="R",
         help="without it the build runs on this machine, without Apache Beam. DirectRunner: Beam's engine in this process. "
-        "PrismRunner, PortableRunner, FlinkRunner, SparkRunner: engines beside or outside of this process (docs/engines.md). "
-        "DataflowRunner: Google Cloud (run_dataflow.sh gives its options)",
+        "PrismRunner, PortableRunner, FlinkRunner, SparkRunner: engines beside or outside of this process "
+        "(docs/how-to/engines.md). DataflowRunner: Google Cloud (run_dataflow.sh gives its options)",
     )
     add("--json", action="store_true", help="print the summary as JSON")
 

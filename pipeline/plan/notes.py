@@ -54,7 +54,7 @@ def about_memory(images: int) -> Iterator[Note]:
         yield Note(
             f"a build on this machine would need about {human_bytes(needed)} of memory for {images:,} images, and it may use "
             f"{human_bytes(here)}. Use an engine whose workers share the listing: run_dataflow.sh, or another --runner "
-            "(docs/engines.md)"
+            "(docs/how-to/engines.md)"
         )
 
 
