@@ -15,7 +15,7 @@ State = Literal["complete", "encoding", "publishing", "rejected", "discarding", 
 
 
 class _Meaning(NamedTuple):
-    """What a state means. ``{dir}`` in a text is the output, ``{files}`` how many files are left."""
+    """What a state means. In a text ``{dir}`` is the output, ``{files}`` the number of files left."""
 
     code: int
     headline: str
