@@ -22,7 +22,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
     Raises:
         UsageError: any error that the arguments alone can show.
     """
-    engine = Engine(args.runner, tuple(rest))
+    engine = Engine(args.runner, tuple(rest), args.on_interrupt)
     _refuse_unknown(args, engine)
     for name in ("input", "output"):
         if getattr(args, name) is None:
@@ -58,7 +58,6 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,
         cross_region=args.cross_region,
-        on_interrupt=args.on_interrupt,
     )
 
 

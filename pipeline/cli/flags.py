@@ -142,6 +142,6 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         metavar="R",
         help="runner of Apache Beam; without it the build runs on this machine, without Beam. DirectRunner: Beam's engine in "
         "this process. PrismRunner, PortableRunner, FlinkRunner, SparkRunner: engines outside of this process "
-        "(docs/engines.md). DataflowRunner: Google Cloud (run_dataflow.sh sets its options)",
+        "(docs/how-to/engines.md). DataflowRunner: Google Cloud (run_dataflow.sh sets its options)",
     )
     add("--json", action="store_true", help="print the result as JSON")

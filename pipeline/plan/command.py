@@ -12,28 +12,30 @@ import os
 import time
 from collections.abc import Iterator
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.preflight import check_job
-from shardfeed.pipeline.output.claim_fields import read_claim
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.plan import notes
 from shardfeed.pipeline.plan.cost import cloud_cost
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Sampler, SplitSample, calibrate
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
-from shardfeed.transforms.inputs.labels import FOLDERS, parse_splits
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import check_root
-from shardfeed.transforms.output.claim import refuse_foreign
+from shardfeed.transforms.inputs.roots import InputRoot, check_root
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -59,14 +61,17 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         )
     engine, options = config.engine, config.options
     if engine.is_dataflow:
-        check_job(config)
+        check_job(engine, roots=config.roots, output=config.output, anywhere=config.cross_region)
     for root in config.roots:
-        check_root(root, storage.open_source(root.url))
-    _refuse_output(config)
-    by_folders = options.splits == FOLDERS
-    sampler = Sampler(3 if by_folders else len(parse_splits(options.splits).bounds), sample)
+        check_root(root, open_source(root.url))
+    if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
+        check_folder(config.output)
+    store, discard = stores.open_output(config.output), config.discard_incomplete
+    _refuse_output(store, discard=discard)
+    rule = parse_splits(options.splits)
+    sampler = Sampler(len(rule.bounds) or 3, sample)
     began = time.perf_counter()
-    totals = add_totals(_counted(config, sampler, list_at_most))
+    totals = add_totals(_counted(config.roots, options, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
 
     plan = make_plan(totals, options, codec_versions(options.image))
@@ -95,41 +100,40 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     start_seconds = LOCAL_START_SECONDS if engine.is_local else BEAM_START_SECONDS
     seconds = start_seconds + listing_seconds + totals.candidates / found.rate / BUILD_RATE
 
-    noted = [*notes.about_output(config, plan, totals.digest)]
+    noted = [*notes.about_output(store, plan, options=options, digest=totals.digest, discard=discard)]
     if engine.is_local:
         noted += notes.about_memory(totals.candidates)
-    if not notes.holds_dataset(config):
-        noted += notes.about_rejects(config, plan, found)
-        noted += notes.about_classes(found, totals, by_folders=by_folders)
+    if discard or store.stat(naming.MANIFEST) is None:  # else a build would only check the dataset that is there
+        noted += notes.about_rejects(found, allowed=config.max_rejected.images(plan.candidates))
+        noted += notes.about_classes(found, totals, rule)
     noted += notes.about_machine(machine_type)
     if engine.is_dataflow:
         noted += notes.about_threads(found.cpu_seconds, worker_threads)
-    return Forecast(config, totals, plan.classes, splits, found, threads, seconds, cloud, noted)
+    return Forecast(urls, config.output, totals, plan.classes, splits, found, threads, seconds, cloud, noted)
 
 
-def _refuse_output(config: BuildConfig) -> None:
+def _refuse_output(store: WritableStore, *, discard: bool) -> None:
     """Refuses an output that the build would refuse before it lists the input.
 
     Raises:
         ConflictError: files that are not a build's, or a claim that is damaged.
         UsageError: the output is a file, or lies below one.
     """
-    if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
-        check_folder(config.output)
-    store = storage.open_store(config.output)
     if store.stat(naming.MANIFEST) is not None:
         return
     refuse_foreign(store)
-    if store.stat(naming.CLAIM) is not None and not config.discard_incomplete:  # a discard removes it, whatever it says
+    if store.stat(naming.CLAIM) is not None and not discard:  # a discard removes it, whatever it says
         read_claim(store)
 
 
-def _counted(config: BuildConfig, sampler: Sampler, list_at_most: int | None) -> Iterator[Totals]:
+def _counted(
+    roots: tuple[InputRoot, ...], options: BuildOptions, sampler: Sampler, list_at_most: int | None
+) -> Iterator[Totals]:
     listed = 0
-    for batch in list_all(config.roots):
-        for labelled in label_batch(batch, config.options):
+    for batch in list_all(roots):
+        for labelled in label_batch(batch, options):
             sampler.add(labelled)
-            totals = count_batch(labelled, config.options)
+            totals = count_batch(labelled, options)
             listed += totals.candidates + sum(totals.skipped.values())
             if list_at_most is not None and listed > list_at_most:
                 raise NoForecastError(

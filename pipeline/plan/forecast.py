@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from shardfeed.errors import clip
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.plan.cost import PRICES_IN, PRICES_OF, CloudCost
 from shardfeed.pipeline.plan.notes import Note
 from shardfeed.pipeline.plan.sample import Calibration
-from shardfeed.pipeline.report.progress import duration, human_bytes
 from shardfeed.transforms.elements import Totals
+from shardfeed.words import by_count, duration, human_bytes
 
 _CLASS_ROWS = 20
 _SPLIT_COLUMNS = 5
@@ -38,7 +37,8 @@ class SplitForecast:
 class Forecast:
     """A build that was not made. ``threads``, ``seconds``: of a build on this machine."""
 
-    config: BuildConfig
+    inputs: Sequence[str]
+    output: str
     totals: Totals
     classes: Sequence[str]
     splits: Mapping[str, SplitForecast]
@@ -72,8 +72,8 @@ class Forecast:
         cloud |= {name: round(cloud[name], 4) for name in ("vcpu_hours", "hours", "dollars")}
         raw = {
             "status": "planned",
-            "inputs": [clip(root.url, 1_000) for root in self.config.roots],
-            "output": self.config.output,
+            "inputs": [clip(url, 1_000) for url in self.inputs],
+            "output": self.output,
             "listed": self.listed,
             "images": self.totals.candidates,
             "skipped": self.totals.skipped,
@@ -90,15 +90,15 @@ class Forecast:
 
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
-        where = ", ".join(clip(root.url, 200) for root in self.config.roots)
+        where = ", ".join(clip(url, 200) for url in self.inputs)
         skipped = self.totals.skipped
-        why_skipped = f" ({_named(skipped)})" if skipped else ""
+        why_skipped = f" ({by_count(skipped)})" if skipped else ""
         next_step = "the same flags with `shardfeed build`"
         if self.code:
             next_step = f"see the notes; the build would end with exit code {self.code}"
         return "\n".join(
             [
-                f"Plan: {where} -> {clip(self.config.output, 1_000)} (nothing was written)",
+                f"Plan: {where} -> {clip(self.output, 1_000)} (nothing was written)",
                 f"  images     {self.listed:,} listed = {self.totals.candidates:,} candidates + "
                 f"{sum(skipped.values()):,} skipped{why_skipped}",
                 *(self._split_line(name, split) for name, split in self.splits.items()),
@@ -139,7 +139,7 @@ class Forecast:
     def _costs(self) -> list[str]:
         cloud, sample = self.cloud, self.sample
         read, rejects = len(sample.trials), sum(sample.rejected.values())
-        rejected = f"{rejects:,} of {read:,} images read ({_named(sample.rejected)})" if rejects else "none"
+        rejected = f"{rejects:,} of {read:,} images read ({by_count(sample.rejected)})" if rejects else "none"
         workers = f"{cloud.vcpus:,} vCPUs ({cloud.workers:,} worker{'s' * (cloud.workers != 1)})"
         hours = f"{cloud.vcpu_hours:,.0f}" if cloud.vcpu_hours >= 10 else f"{cloud.vcpu_hours:.2f}"
         return [
@@ -151,8 +151,3 @@ class Forecast:
             f"             list prices of {PRICES_IN}, {PRICES_OF}; a vCPU is assumed to be as fast as a core here; storage and",
             "             traffic between regions are not counted",
         ]
-
-
-def _named(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)

@@ -12,20 +12,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardfeed import storage
 from shardfeed.errors import ConflictError, TooManyRejectsError, clip
 from shardfeed.format import naming
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.workers import MACHINE_TYPE, parse_machine_type
-from shardfeed.pipeline.output.claim_fields import FoundClaim, read_claim
 from shardfeed.pipeline.plan.cost import DEFAULT_MACHINE, ENGINE_CPU, READ_SECONDS
 from shardfeed.pipeline.plan.sample import Calibration
-from shardfeed.pipeline.report.progress import human_bytes
 from shardfeed.runtime import memory
 from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.images.rejects import Reason
-from shardfeed.transforms.inputs.labels import class_of
-from shardfeed.transforms.output.claim import REMEDY_CLAIM, describe_conflict
+from shardfeed.transforms.inputs.labels import SplitRule
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, describe_conflict, read_claim
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.words import human_bytes
 
 BASE_BYTES = 200_000_000  # of a local build, however many images it lists
 IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
@@ -42,27 +41,31 @@ class Note:
     code: int = 0
 
 
-def about_output(config: BuildConfig, plan: Plan, digest: int) -> Iterator[Note]:
+def about_output(
+    store: WritableStore, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
+) -> Iterator[Note]:
     """What is in the output already; ``digest``: of the listing."""
-    store = storage.open_store(config.output)
-    if holds_dataset(config):
-        yield Note(
+    if store.stat(naming.MANIFEST) is not None:
+        yield _about_dataset(discard=discard)
+    elif store.stat(naming.CLAIM) is not None and discard:
+        yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
+    elif store.stat(naming.CLAIM) is not None:
+        yield _about_claim(store, plan, options, digest)
+
+
+def _about_dataset(*, discard: bool) -> Note:
+    if not discard:
+        return Note(
             "the output already holds a dataset: a build there changes nothing (exit 0 if it is this one, else 5)"
         )
-    elif store.stat(naming.MANIFEST) is not None:
-        yield Note(
-            "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
-            ConflictError.code,
-        )
-    elif store.stat(naming.CLAIM) is None:
-        return
-    elif config.discard_incomplete:
-        yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
-    else:
-        yield _about_claim(config, read_claim(store), plan, digest)
+    return Note(
+        "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
+        ConflictError.code,
+    )
 
 
-def _about_claim(config: BuildConfig, claim: FoundClaim, plan: Plan, digest: int) -> Note:
+def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> Note:
+    claim = read_claim(store)
     if claim.discarding:
         return Note(
             "another command is discarding the unfinished build in the output, or was stopped while it did: until that has "
@@ -72,16 +75,11 @@ def _about_claim(config: BuildConfig, claim: FoundClaim, plan: Plan, digest: int
     if claim.fingerprint == plan.fingerprint:
         return Note(
             "the output holds an unfinished build of this input with these options, which the build would carry on; see "
-            f"shardfeed status {config.output}"
+            f"shardfeed status {store.url}"
         )
-    ours = {"config": config.options.config(), "versions": dict(plan.versions), "listing": f"{digest:032x}"}
-    conflict = describe_conflict(config.output, "is claimed by another build", claim.raw, ours, remedy=REMEDY_CLAIM)
+    ours = claim_of(plan, options, digest)
+    conflict = describe_conflict(store.url, CLAIMED, claim, ours, remedy=REMEDY_CLAIM)
     return Note(f"the build would stop (exit 5): {conflict}", ConflictError.code)
-
-
-def holds_dataset(config: BuildConfig) -> bool:
-    """Whether a build would only check if the output's dataset is the one asked for."""
-    return not config.discard_incomplete and storage.open_store(config.output).stat(naming.MANIFEST) is not None
 
 
 def about_memory(images: int) -> Iterator[Note]:
@@ -91,15 +89,14 @@ def about_memory(images: int) -> Iterator[Note]:
         yield Note(
             f"a build on this machine would need about {human_bytes(needed)} of memory for {images:,} images, and it may use "
             f"{human_bytes(here)}. Use an engine whose workers share the listing: run_dataflow.sh, or another --runner "
-            "(docs/engines.md)"
+            "(docs/how-to/engines.md)"
         )
 
 
-def about_rejects(config: BuildConfig, plan: Plan, sample: Calibration) -> Iterator[Note]:
+def about_rejects(sample: Calibration, *, allowed: int) -> Iterator[Note]:
     """A split without a record, or more rejects than are allowed."""
     splits = sample.splits.values()
     expected, sure = sum(split.rejects for split in splits), sum(split.sure_rejects for split in splits)
-    allowed = config.max_rejected.images(plan.candidates)
     for name, split in sample.splits.items():
         if split.rejects == split.images:
             yield _nothing_published(
@@ -110,10 +107,10 @@ def about_rejects(config: BuildConfig, plan: Plan, sample: Calibration) -> Itera
         yield _nothing_published(rejects, sure=sure > allowed)
 
 
-def about_classes(sample: Calibration, totals: Totals, *, by_folders: bool) -> Iterator[Note]:
+def about_classes(sample: Calibration, totals: Totals, rule: SplitRule) -> Iterator[Note]:
     """A class without a record, whatever --max_rejected allows."""
     listed = add_counts(*({name: n for name, (n, _) in split.by_class.items()} for split in totals.splits.values()))
-    trials = [(class_of(key, by_folders), trial.reason) for key, trial in sample.trials]
+    trials = [(rule.class_of(key), trial.reason) for key, trial in sample.trials]
     read = Counter(name for name, reason in trials if reason != Reason.CHANGED.value)  # it may be whole by then
     good = {name for name, reason in trials if reason is None}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]

@@ -21,15 +21,16 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.pipeline.output.claim_fields import FoundClaim, read_claim
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import State, Status
-from shardfeed.storage.base import NotFoundError, Stat, Store
+from shardfeed.storage import NotFoundError, Stat
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import add_counts
-from shardfeed.transforms.output.claim import DESKTOP_FILES
+from shardfeed.transforms.output.claim import DESKTOP_FILES, Claim, read_claim
 from shardfeed.transforms.output.part_files import Sidecar, parse_sidecar
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import parse_outcome
+from shardfeed.transforms.stores.base import WritableStore
 
 READ = 256  # sidecars; if there are more, a regular sample of them: an error of 2 % if parts differ by 30 %
 WINDOW_SECONDS = 600.0  # before the latest part; the rate is that of the parts in it
@@ -72,7 +73,7 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
         StorageError, UsageError: the place cannot be read.
     """
     url = _address(directory)
-    store = storage.open_store(url)
+    store = stores.open_output(url)
     files = _list(store)
     idle = max((time.time() if now is None else now) - files.latest, 0.0) if files.latest else None
     if naming.MANIFEST in files.published:
@@ -103,7 +104,7 @@ def _address(directory: str) -> str:
     return path
 
 
-def _list(store: Store) -> _Files:
+def _list(store: WritableStore) -> _Files:
     files = _Files()
     for name, stat in store.list():
         if naming.is_published_name(name):
@@ -129,7 +130,7 @@ def _list(store: Store) -> _Files:
     return files
 
 
-def _time(store: Store, stat: Stat) -> float:
+def _time(store: WritableStore, stat: Stat) -> float:
     """Seconds since 1970 at which a file was written; 0 if the store does not say.
 
     On a disk the version is the time in nanoseconds. On a bucket it is the generation, which Cloud
@@ -140,7 +141,7 @@ def _time(store: Store, stat: Stat) -> float:
     return seconds if _EPOCHS[0] < seconds < _EPOCHS[1] else 0.0
 
 
-def _complete(store: Store, files: _Files) -> Status:
+def _complete(store: WritableStore, files: _Files) -> Status:
     manifest = parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
     shards = sum(len(split.shards) for split in manifest.splits.values())
     return Status(
@@ -157,7 +158,7 @@ def _complete(store: Store, files: _Files) -> Status:
     )
 
 
-def _unfinished(store: Store, files: _Files, claim: FoundClaim, idle: float | None) -> Status:
+def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float | None) -> Status:
     by_split = {split: found for (build, split), found in sorted(files.sidecars.items()) if build == claim.fingerprint}
     names = [
         naming.sidecar_name(claim.fingerprint, split, part) for split in by_split for part in by_split[split].parts
@@ -206,7 +207,7 @@ def _unfinished(store: Store, files: _Files, claim: FoundClaim, idle: float | No
     )
 
 
-def _read(store: Store, name: str) -> Sidecar | None:
+def _read(store: WritableStore, name: str) -> Sidecar | None:
     try:
         return parse_sidecar(store.read_sealed(name))
     except NotFoundError:  # swept or replaced since the listing
@@ -230,7 +231,7 @@ def _shards(names: set[str]) -> tuple[int, int]:
     return len(found), sum({match[1]: int(match[2]) for match in found}.values())
 
 
-def _last_failure(store: Store, outcomes: list[tuple[float, str]]) -> str:
+def _last_failure(store: WritableStore, outcomes: list[tuple[float, str]]) -> str:
     """Why the latest run that failed did so, as it wrote it down."""
     for _, name in sorted(outcomes, reverse=True):
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
-from shardfeed.pipeline.report.progress import duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes
 
 State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
 
@@ -156,7 +156,7 @@ class Status:
         whole = f" of {self.total:,} ({100 * self.done // self.total} %)" if self.total else ""
         rejected = ""
         if self.done > self.images:
-            rejected = f", {about}{self.done - self.images:,} rejected ({_named(self.rejected)})"
+            rejected = f", {about}{self.done - self.images:,} rejected ({by_count(self.rejected)})"
         lines = [
             f"  images     {about}{self.done:,}{whole}{rejected}",
             f"  parts      {self.parts:,} finished, {about}{human_bytes(self.bytes)}",
@@ -177,8 +177,3 @@ class Status:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
-
-
-def _named(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)

@@ -9,7 +9,7 @@ import pytest
 from shardfeed.pipeline.plan.cost import cloud_cost
 from shardfeed.pipeline.plan.notes import Note, about_machine, about_threads
 
-DOCS = Path(__file__).parents[2] / "docs" / "dataflow.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "dataflow.md"
 
 
 def test_a_hundred_million_images() -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_told_of_threads_that_are_enough(cpu_seconds: float, threads:
     ],
 )
 def test_the_documented_table_is_this_arithmetic(name: str, images: int, milliseconds: int) -> None:
-    """Parts of 278 images of 22 kB, in shards of 100 MB (docs/scale.md)."""
+    """Parts of 278 images of 22 kB, in shards of 100 MB (docs/explanation/scale.md)."""
     parts, shards = round(images / 278), max(round(images * 22e3 / 100e6), 1)
     cost = cloud_cost(images=images, listed=images, cpu_seconds=milliseconds / 1e3, splits=[(parts, shards)])
 

@@ -358,7 +358,7 @@ def test_a_build_that_does_not_fit_into_this_machines_memory_is_noted(
     assert plan_build(config).notes == [
         Note(
             "a build on this machine would need about 200.0 MB of memory for 5 images, and it may use 200.0 MB. Use an engine "
-            "whose workers share the listing: run_dataflow.sh, or another --runner (docs/engines.md)"
+            "whose workers share the listing: run_dataflow.sh, or another --runner (docs/how-to/engines.md)"
         )
     ]
     assert plan_build(replace(config, engine=Engine("DirectRunner"))).notes == []

@@ -12,7 +12,7 @@ import pytest
 
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.plan.sample import Sampler, SplitSample, Stratum, Trial, allot, conclude
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref
 
 KEYS = [b"cat/%d.jpg" % number for number in range(300)]

@@ -16,11 +16,11 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.report.summary import Summary
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import READ, status_of
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.output.claim import discard_incomplete
 from shardfeed.transforms.run.outcome import write_outcome
 from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.commands import environment, write_photos
 from tests.status.outputs import FINGERPRINT, NOW, OPTIONS, set_time, under_way
 
@@ -106,13 +106,13 @@ def test_of_many_parts_a_sample_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     out = tmp_path / "out"
     under_way(out, images=20 * READ, parts=2 * READ, finished=READ + 2, every=0.1, rejected=1)
     reads: list[str] = []
-    read = LocalStore.read
+    read = WritableLocalStore.read
 
-    def counted(self: LocalStore, name: str) -> bytes:
+    def counted(self: WritableLocalStore, name: str) -> bytes:
         reads.append(name)
         return read(self, name)
 
-    monkeypatch.setattr(LocalStore, "read", counted)
+    monkeypatch.setattr(WritableLocalStore, "read", counted)
     status = status_of(str(out), now=NOW)
 
     assert len(reads) == READ // 2 + 1 + 1  # every second sidecar, and the claim
@@ -179,7 +179,7 @@ def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monke
     store = under_way(out, images=200, parts=20, finished=5)
     delete = type(store).delete
 
-    def stops(self: Store, name: str, version: int | None = None) -> None:
+    def stops(self: WritableStore, name: str, version: int | None = None) -> None:
         if name.endswith("00002.json"):
             raise KeyboardInterrupt
         delete(self, name, version)

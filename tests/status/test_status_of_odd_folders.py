@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.cli.main import main
 from shardfeed.errors import UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.status.command import READ, status_of
+from shardfeed.transforms import stores
 from tests.status.outputs import FINGERPRINT, under_way
 
 CLAIM = {"fingerprint": FINGERPRINT, "config": {"seed": 0}}
@@ -210,7 +210,7 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
 
     status = status_of(str(tmp_path / "out"))
     assert (status.state, status.foreign) == ("foreign", ["below", "gone", "loop"])
-    assert {name: stat.size for name, stat in storage.open_store(str(tmp_path / "out")).list()} == {
+    assert {name: stat.size for name, stat in stores.open_output(str(tmp_path / "out")).list()} == {
         "loop": 4,
         "gone": 7,
         "below": 9,

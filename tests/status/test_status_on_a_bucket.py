@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.pipeline.status.command import status_of
+from shardfeed.transforms import stores
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.status.outputs import NOW, claim, write_sidecar
 
@@ -25,7 +25,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 
 def _five_parts_of_twenty() -> None:
-    store = storage.open_store(URL)
+    store = stores.open_output(URL)
     claim(store, images=200, parts=20)
     for number in range(5):
         write_sidecar(store, number)
