@@ -1,8 +1,8 @@
 """``detect_accelerator``: the best device that Keras' backend can really use: TPU, else GPUs, else the CPU.
 
-The one decision: only the framework that Keras runs on is asked. A TPU and a GPU's memory belong to one framework at a
-time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, is never let near them. Nothing here waits for a
-network: a TPU's name is looked up only on a machine of Google's, and an address is tried for a few seconds.
+Only the framework that Keras runs on is asked. A TPU, and a GPU's memory, belong to one framework at
+a time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, never uses them. Only this
+machine's TPU is started. A TPU on another machine is used if its strategy is in scope.
 
 Not needed to train on one GPU or on the CPU; ``load`` works without it.
 """
@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardfeed.accelerator.devices import _word, check_keras, keras_backend, tpu_chips
+from shardfeed.accelerator.devices import check_keras, keras_backend, tpu_chips
 from shardfeed.errors import UsageError, clip
 from shardfeed.warning import warn
-
-_PRODUCT = Path("/sys/class/dmi/id/product_name")  # «Google Compute Engine» on every machine of Google Cloud
-_TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # in the order in which TensorFlow looks at them
-_ANSWER_SECONDS = 5  # a TPU's host that takes longer to accept a connection is not there
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,6 @@ class Accelerator:
         text: What was found, and why it is not more.
         strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
         hosts: Machines, or processes, that each read a share of the batch: those that ``load`` cuts for.
-        remote: The TPU's host is another machine, which reads gs:// only.
     """
 
     kind: str
@@ -45,7 +39,6 @@ class Accelerator:
     text: str
     strategy: Any = field(repr=False, compare=False)
     hosts: int = 1
-    remote: bool = False
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Where models are built and compiled: ``with accelerator.scope(): …``."""
@@ -133,11 +126,10 @@ def _on_tensorflow() -> Accelerator:
         name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
         text = _text(kind, here.replicas, f"{where} of {name}, which is in scope", "")
         return Accelerator(kind, here.replicas, "tensorflow", text, strategy, here.count)
-    strategy, remote, why = _tensorflow_tpu(tf)
+    strategy, why = _tensorflow_tpu(tf)
     if strategy is not None:
         replicas = strategy.num_replicas_in_sync
-        text = _text("tpu", replicas, where, "")
-        return Accelerator("tpu", replicas, "tensorflow", text, strategy, here.count, remote)
+        return Accelerator("tpu", replicas, "tensorflow", _text("tpu", replicas, where, ""), strategy, here.count)
     kind = "gpu" if gpus else "cpu"
     framework = f"TensorFlow {tf.__version__}"
     unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
@@ -151,28 +143,23 @@ def _on_tensorflow() -> Accelerator:
     return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, where, why), strategy, here.count)
 
 
-def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:
-    """TPUStrategy or None, whether it is on another machine, and why there is none."""
-    named = next((os.environ[name] for name in _TPU_VARIABLES if os.environ.get(name)), "")
-    if tpu_chips():
-        address = "local"  # also where TPU_NAME is set: on a TPU machine it is a label
-    elif not named:
-        return None, False, "No TPU chip is in this machine, and TPU_NAME is not set."
-    elif named.startswith("grpc://"):
-        if not _answers(named):
-            return None, False, f"No TPU answers at {clip(named)}, where TPU_NAME points."
-        address = named
-    elif named == "local" or not _on_google_cloud():
-        return None, False, f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine, nor is it in Google Cloud."
-    else:
-        address = named
+def _tensorflow_tpu(tf: Any) -> tuple[Any, str]:
+    """TPUStrategy of this machine's chips or None, and why there is none."""
+    if not tpu_chips():
+        named = os.environ.get("TPU_NAME")
+        if not named:
+            return None, "No TPU chip is in this machine."
+        return None, (
+            f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine. Use a TPU on another machine by its "
+            "TPUStrategy: enter its scope() first."
+        )
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")  # TPU_NAME is only a label here
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver), address != "local", ""
+        return tf.distribute.TPUStrategy(resolver), ""
     except (ValueError, tf.errors.OpError) as error:
-        return None, False, f"The TPU {clip(address)} did not start: {clip(str(error).strip().partition(chr(10))[0])}"
+        return None, f"The TPU did not start: {clip(str(error).strip().partition(chr(10))[0])}"
 
 
 def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> str:
@@ -210,16 +197,3 @@ def hide_gpus_from_tensorflow() -> None:
 
 def _text(kind: str, replicas: int, where: str, why: str) -> str:
     return f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}.{' ' * bool(why)}{why}"
-
-
-def _on_google_cloud() -> bool:
-    return _word(_PRODUCT).startswith("Google")
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.split(",")[0].removeprefix("grpc://").partition(":")
-    try:
-        socket.create_connection((host, int(port or 8470)), _ANSWER_SECONDS).close()
-    except (OSError, ValueError):
-        return False
-    return True

@@ -3,15 +3,16 @@
     model.compile(…, **shardfeed.compile_args(info, 1024, accelerator))
     model.fit(train, **shardfeed.fit_args(info, 1024, accelerator), epochs=10)
 
-The one decision: an epoch is a whole number of executions. Keras 3 runs a whole execution even where only a part of it is
-left in the epoch (4 steps in executions of 3 are 6 steps), so the epoch gives way: it becomes a few steps shorter. Nothing
-is lost by it, because the training stream goes on where the epoch ended.
+An epoch is a whole number of executions. Keras 3 runs a whole execution even if only a part of it is
+left in the epoch (4 steps in executions of 3 are 6 steps). So the epoch is made a few steps shorter.
+Nothing is lost, because the training stream goes on where the epoch ended.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 from shardfeed import storage
 from shardfeed.accelerator.detect import Accelerator
@@ -19,7 +20,7 @@ from shardfeed.accelerator.hosts import running_host
 from shardfeed.arguments import positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
-from shardfeed.sampling.host_share import host_batch
+from shardfeed.sampling.steps import host_batch
 from shardfeed.warning import warn
 
 _STEPS = 64  # an execution; the host comes back about once a second at 20 ms a step
@@ -65,8 +66,10 @@ def fit_args(
     return {"steps_per_epoch": steps // execution * execution}
 
 
-def check_reachable(info: DatasetInfo, remote: bool) -> None:
-    """Raises UsageError where a TPU on another machine (``remote``) would read a local folder."""
+def check_reachable(info: DatasetInfo, strategy: Any) -> None:
+    """Raises UsageError if a TPU on another machine, by its ``strategy``, would read a local folder."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    remote = "TPUStrategy" in type(strategy).__name__ and resolver is not None and resolver.master()
     if remote and not storage.is_remote(info.url):
         raise UsageError(
             f"the dataset at {clip(info.url)} is a local folder, and the TPU's host is another machine, which reads gs:// "
@@ -84,7 +87,7 @@ def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: s
             "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
         )
     host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
-    check_reachable(info, accelerator.remote)
+    check_reachable(info, accelerator.strategy)
     steps = info.steps_per_epoch(split, batch_size)
     return _execution(steps, _most(info, batch_size, accelerator)), steps
 

@@ -1,10 +1,11 @@
-"""One image as stored to pixels without TensorFlow, by the manifest's image format.
+"""One stored image to pixels without TensorFlow, by the manifest's image format.
 
-simplejpeg decodes JPEG, Pillow everything else. simplejpeg uses libjpeg-turbo's accurate inverse DCT and smooth upsampling, so
-the pixels are those of ``shardfeed.load`` to the bit. It refuses damage of which libjpeg only warns, writes pixels straight into
-the batch, and takes half of Pillow's time. OpenCV and imagecodecs are no faster (186 photos of
-224 × 224, one thread: Pillow 2,036 img/s, simplejpeg 4,242, imagecodecs 4,132, OpenCV 3,324) and a hundred times as large.
-All of them release the interpreter's lock while they decode.
+simplejpeg decodes JPEG, Pillow everything else. simplejpeg uses libjpeg-turbo's accurate inverse DCT
+and smooth upsampling, so the pixels are those of ``shardfeed.load`` to the bit. It refuses damage of
+which libjpeg only warns, writes pixels straight into the batch, and takes half of Pillow's time.
+OpenCV and imagecodecs are no faster (186 photos of 224 × 224, one thread: Pillow 2,036 img/s,
+simplejpeg 4,242, imagecodecs 4,132, OpenCV 3,324) and a hundred times as large. All of them release
+the interpreter lock while they decode.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from shardfeed.format.manifest import ImageInfo
 from shardfeed.verification.record import decoder_text
 
 Pixels = NDArray[np.uint8]
-Decode = Callable[[Bytes, Pixels], None]
-"""Decodes an image as stored into an array of [height, width, channels]. Raises ImageProblem."""
+ImageDecoder = Callable[[Bytes, Pixels], None]
+"""Decodes a stored image into an array of [height, width, channels]. Raises ImageProblem."""
 
 
 class ImageProblem(ValueError):
@@ -36,7 +37,7 @@ class ImageProblem(ValueError):
         self.expected, self.found = expected, found
 
 
-def image_decoder(image: ImageInfo) -> Decode:
+def image_decoder(image: ImageInfo) -> ImageDecoder:
     """Decoder of the images that ``image`` describes, which must be of one size. Safe to share between threads.
 
     Raises:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """``wanted``: ``tfdata.decode.Wanted`` of ``load``, None without TensorFlow. ``cache``: as given to ``load``.
+    """``wanted``: ``tfdata.decode.ImageOptions`` of ``load``, None without TensorFlow. ``cache``: as given to ``load``.
 
     ``watch``: of a training stream that ends, what notices that it is read again.
     """

@@ -1,11 +1,13 @@
-"""Where images are cut, and how they are resized: boxes of a whole chunk at once, in numbers that anyone can recompute.
+"""Where images are cropped, and how they are resized: the boxes of a whole chunk are computed at once.
 
-The one decision: a random box depends on (seed, host, position in the stream) and nothing else, by the hash that also gives
-the order. TensorFlow's random operations would depend on how the stream was entered; these resume to the pixel.
+A random box depends on (seed, host, position in the stream) and nothing else, by the hash that also
+gives the order. So a resumed stream has the same crops to the pixel. TensorFlow's random operations
+would depend on where the stream was entered.
 
-``random_resized`` draws as torchvision's RandomResizedCrop: up to ten times an area, uniform in 8 to 100 % of the image, and
-a ratio of width to height, log-uniform in 3/4 to 4/3, until the box fits; else the largest central box of an allowed ratio.
-Flips and colours belong into the model, where they cost nothing.
+``random_resized`` draws as torchvision's RandomResizedCrop does: an area, uniform in 8 to 100 % of
+the image, and a ratio of width to height, log-uniform in 3/4 to 4/3. It draws up to ten times until
+the box fits; otherwise it takes the largest central box of an allowed ratio. Flips and colours
+belong into the model, where they cost nothing.
 """
 
 from __future__ import annotations
@@ -62,14 +64,17 @@ def random_boxes(sizes: Any, positions: Any, seed: int) -> Any:
     return tf.cast(tf.concat([corner, box], axis=1), tf.int32)
 
 
-def cut(pixels: Any, box: Any) -> Any:
+def cropped(pixels: Any, box: Any) -> Any:
     """The part ``box`` int32[4] of ``pixels`` uint8[h, w, c]."""
     top, left, height, width = tf.unstack(box)
     return pixels[top : top + height, left : left + width]
 
 
 def resized(pixels: Any, height: int, width: int) -> Any:
-    """``pixels`` uint8[h, w, c] at another size: bilinear, antialiased, rounded (a cast alone would darken by half a level)."""
+    """``pixels`` uint8[h, w, c] at another size: bilinear, antialiased, rounded.
+
+    A cast without rounding would darken images by half a level.
+    """
     scaled = tf.image.resize(pixels, [height, width], method="bilinear", antialias=True)
     return tf.cast(tf.round(scaled), tf.uint8)
 

@@ -1,6 +1,6 @@
-"""``distribute`` and ``input_fn``: ``load`` under a ``tf.distribute`` strategy, and in the form TPUEstimator calls.
+"""``distribute`` and ``input_fn``: ``load`` under a ``tf.distribute`` strategy, and as a function of ``params``.
 
-The one decision: each host reads its own share through ``load`` and nothing is cut afterwards. TensorFlow's other way,
+Each host reads its own share through ``load``; nothing is cut afterwards. TensorFlow's other way,
 ``experimental_distribute_dataset``, reads the whole batch on each host of a TPU pod.
 
 Not needed for ``fit`` on one host: it takes what ``load`` gives, under any strategy.
@@ -20,7 +20,7 @@ from shardfeed.accelerator.keras_args import check_reachable
 from shardfeed.arguments import is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
-from shardfeed.sampling.host_share import host_batch
+from shardfeed.sampling.steps import host_batch
 from shardfeed.tfdata.load import load
 
 
@@ -54,7 +54,7 @@ def distribute(
     found.splits[split]
     replicas = strategy.num_replicas_in_sync
     share = host_batch(positive("batch_size", batch_size), 1, replicas) // replicas
-    check_reachable(found, _is_remote(strategy))
+    check_reachable(found, strategy)
     _refuse("distribute", options, "host", "the strategy says which host this is")
     _refuse("distribute", options, "eval_remainder", "each replica needs a batch of the same size in each step")
 
@@ -77,11 +77,11 @@ def distribute(
 def input_fn(
     dataset: DatasetInfo | str | os.PathLike[str], split: str, **options: Any
 ) -> Callable[[Mapping[str, Any]], tf.data.Dataset]:
-    """A function of ``params``, as TPUEstimator took it, that gives this host's batches.
+    """A function of ``params`` that gives this host's batches, for code written for TPUEstimator.
 
-    ``params["batch_size"]`` is the batch of one call, as it was there, not the global one. ``params["context"]`` says which
-    call of how many this is: a ``tf.distribute.InputContext`` or TPUEstimator's ``TPUContext``; without it the runtime is asked,
-    as by ``load``.
+    ``params["batch_size"]`` is the batch of one host, not the global one. ``params["context"]``, a
+    ``tf.distribute.InputContext``, says which host this is; without it the runtime is asked, as by
+    ``load``.
 
     Args:
         dataset: As for ``load``.
@@ -89,7 +89,8 @@ def input_fn(
         **options: Any other argument of ``load`` but ``host``.
 
     Raises:
-        UsageError: no dataset or split. From the function: ``params`` without "batch_size", another context, and as ``load``.
+        UsageError: no dataset or split. From the function: ``params`` without "batch_size", another
+            context, and as ``load``.
     """
     _refuse("input_fn", options, "host", 'params["context"] says which host this is')
     inspect.signature(load).bind(dataset, split, 1, **options)  # an unknown option is a TypeError here, as for ``load``
@@ -101,31 +102,11 @@ def input_fn(
             raise UsageError(
                 f'params={clip(repr(params))}: expected params["batch_size"], the records of one batch on this host.'
             )
-        number, count = _deployment(params.get("context"))
+        here = find_host(params.get("context"))
         size = positive('params["batch_size"]', params["batch_size"])
-        return load(found, split, size * count, host=(number, count), **options)
+        return load(found, split, size * here.count, host=(here.index, here.count), **options)
 
     return of_params
-
-
-def _deployment(context: Any) -> tuple[int, int]:
-    """Number of this call, and of how many."""
-    if context is None:
-        here = find_host()
-        return here.index, here.count
-    if isinstance(context, tf.distribute.InputContext):
-        return context.input_pipeline_id, context.num_input_pipelines
-    if not hasattr(context, "current_input_fn_deployment"):
-        raise UsageError(
-            f'params["context"]={clip(repr(context))}: expected a tf.distribute.InputContext or the TPUContext of an estimator.'
-        )
-    _, number, count, _ = context.current_input_fn_deployment()
-    return number, count
-
-
-def _is_remote(strategy: Any) -> bool:
-    resolver = getattr(strategy, "cluster_resolver", None)
-    return isinstance(strategy, tf.distribute.TPUStrategy) and resolver is not None and bool(resolver.master())
 
 
 def _refuse(name: str, options: Mapping[str, Any], option: str, why: str) -> None:
