@@ -3,6 +3,7 @@
 # make test     lint, then every test: what CI runs
 # make lint     ruff, mypy --strict, shellcheck
 # make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
+# make versions  build wheel and sdist, and try them on the oldest and newest Python with each extra (downloads a gigabyte, once)
 # make clean    remove .venv, .engines, demo-out and caches
 #
 # Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
@@ -12,7 +13,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo check test lint engines clean
+.PHONY: help demo check test lint engines versions clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -85,6 +86,11 @@ lint: $(VENV)/.test
 engines: $(VENV)/.test
 	@tools/engines.sh
 	@tools/wheels.sh $(BIN)/python
+	@tools/pythons.sh oldest
+	@tools/pythons.sh newest
+
+versions: $(VENV)/.test
+	@tools/versions.sh
 
 check: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)

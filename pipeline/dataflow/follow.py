@@ -18,10 +18,10 @@ from shardfeed import signals
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure, explain_refusal
 from shardfeed.pipeline.engines.counters import counted
-from shardfeed.pipeline.report.progress import human_bytes
 from shardfeed.storage.gcs_bucket import parse_url
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
+from shardfeed.words import human_bytes
 
 if TYPE_CHECKING:
     from shardfeed.pipeline.dataflow.submission import Submission
