@@ -7,9 +7,9 @@
 
 ``make_dataset`` needs neither Beam nor Pillow: its images are raw pixels, which need no codec. All
 the rest is what a build writes, so ``load``, ``array_batches``, ``inspect`` and ``verify --deep``
-read it as they read a build. The brightness of an image tells its class, with noise on top: a model
-that learns anything learns these. Do not measure speed with it: the images are tiny, and raw ones
-need no decoding.
+read it as they read a build. The brightness of an image tells its class, with noise on top: a
+model that learns anything learns these. Do not measure speed with it: the images are tiny, and raw
+ones need no decoding.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SPLITS = {"train": 60, "validation": 20}
 
 
 def assert_dataset_intact(directory: str | os.PathLike[str]) -> None:
-    """Read every byte of the dataset in ``directory`` and check it, as ``shardfeed.verify(deep=True)`` does.
+    """Check every byte of the dataset in ``directory``, as ``shardfeed.verify(deep=True)`` does.
 
     Raises:
         AssertionError: the dataset is damaged; lists every problem with its file and remedy.
@@ -55,13 +55,13 @@ def assert_dataset_intact(directory: str | os.PathLike[str]) -> None:
 
 
 def assert_resumes(make_batches: Callable[[int], Iterable[Any]], *, steps: int = 8) -> None:
-    """Check that a stream that is entered at step k gives the batches of a stream from step 0, for each k below ``steps``.
+    """Check that a stream resumed at any step gives the same batches as a stream from step 0.
 
-        assert_resumes(lambda start: shardfeed.load(info, "train", 10, start_step=start).map(augment))
+        assert_resumes(lambda step: shardfeed.load(info, "train", 10, start_step=step).map(augment))
 
-    A run from 0 is compared with one from each later step, two batches each. A batch is an array, or a
-    tuple, list or dict of batches; arrays of NumPy, TensorFlow, JAX and PyTorch (on the CPU) are
-    compared in type, shape and every value.
+    A run from 0 is compared with one from each later step, two batches each. A batch is an array,
+    or a tuple, list or dict of batches; arrays of NumPy, TensorFlow, JAX and PyTorch (on the CPU)
+    are compared in type, shape and every value.
 
     Args:
         make_batches: Takes a step, and gives the batches from that step on.
@@ -110,14 +110,15 @@ def make_dataset(
     shards: int = 2,
     seed: int = 0,
 ) -> DatasetInfo:
-    """Write a dataset of raw images into ``folder``, which is created, and return its ``shardfeed.info``.
+    """Write a dataset of raw images into the new ``folder`` and return its ``shardfeed.info``.
 
-    The same arguments write the same bytes. Record ``i`` of a split is of class ``i % len(classes)`` and has the key
-    ``{split}/{class}/{i:05d}.png``.
+    The same arguments write the same bytes. Record ``i`` of a split is of class ``i %
+    len(classes)`` and has the key ``{split}/{class}/{i:05d}.png``.
 
     Args:
         folder: A local folder without a dataset.
-        splits: Number of records by name of the split; by default 60 in "train" and 20 in "validation".
+        splits: Number of records by name of the split; by default 60 in "train" and 20 in
+            "validation".
         classes: Names of the classes.
         image_size: Height and width (an int: both).
         channels: 3, or 1 for gray.
@@ -165,7 +166,7 @@ def write_dataset(
     block_records: int = _BLOCK_RECORDS,
     config: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Write records, given by their columns, as a build does; neither the columns nor the arguments are checked."""
+    """Write records, given by their columns, as a build does. Nothing is checked."""
     path.mkdir(parents=True, exist_ok=True)
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
     written = {

@@ -6,8 +6,8 @@ Threads do the work, not processes. Reading, decoding and copying release the in
 threads use all cores. A batch is decoded where the caller reads it; nothing is pickled or sent
 through a pipe.
 
-``shardfeed.sampling`` decides which records a host reads, and when, as for ``load``. Inside a window
-the order is this reader's own: TensorFlow's shuffle cannot be entered in the middle, this
+``shardfeed.sampling`` decides which records a host reads, and when, as for ``load``. Inside a
+window the order is this reader's own: TensorFlow's shuffle cannot be entered in the middle, this
 permutation can.
 """
 
@@ -39,7 +39,8 @@ from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
-_REMOTE_READERS = 16  # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
+# requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
+_REMOTE_READERS = 16
 _MAX_THREADS = 64
 
 Batch = tuple[NDArray[Any], ...]
@@ -66,7 +67,8 @@ class ArrayBatches:
         self._again, self._read, self._steps = again, read, steps
         self._made_in = dataloader_worker()
 
-    def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()]]:  # another process opens the dataset anew
+    # another process opens the dataset anew
+    def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()]]:
         return self._again, ()
 
     def __repr__(self) -> str:
@@ -74,7 +76,8 @@ class ArrayBatches:
         many = "endless batches" if self._steps is None else f"{self._steps} batches"
         return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
 
-    def __bool__(self) -> bool:  # without it Python asks for the length, which an endless stream has not
+    # without it Python asks for the length, which an endless stream has not
+    def __bool__(self) -> bool:
         return True
 
     def __len__(self) -> int:
@@ -101,12 +104,12 @@ def array_batches(
     eval_remainder: str = "pad",
     threads: int | None = None,
 ) -> ArrayBatches:
-    """Batches of one split, images decoded; an iterable. Each reading of it gives the same batches.
+    """Iterable of the batches of one split, images decoded. Each reading gives the same batches.
 
-    Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y`` is
-    int32[b], indices into ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every pass
-    holds every record exactly once over the hosts, in an order that depends on ``(seed, pass)``,
-    ``shuffle_buffer`` and the hosts alone. Batches straddle passes.
+    Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y``
+    is int32[b], indices into ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every
+    pass holds every record exactly once over the hosts, in an order that depends on ``(seed,
+    pass)``, ``shuffle_buffer`` and the hosts alone. Batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the
     hosts, in the order of the shards. ``w`` is float32[b]: 0 on the rows that fill batches up, all
@@ -121,13 +124,14 @@ def array_batches(
         split: Name of the split.
         batch_size: Records per batch over all hosts.
         training: True or False chooses the form. By default "train" is trained on; "validation",
-            "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this argument.
+            "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
+            argument.
         epochs: Training: end after this many passes; None = never. Read such a stream once: each
             reading is the same, and a second one warns.
         seed: Training: seed of the order.
         host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
-        start_step: Training: begin with this batch, as if those before had been read. Needs the same
-            hosts and batch size.
+        start_step: Training: begin with this batch, as if those before had been read. Needs the
+            same hosts and batch size.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
             is read ahead.
         eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1
@@ -135,10 +139,11 @@ def array_batches(
         threads: Decoding threads; by default one per core.
 
     Raises:
-        DatasetError: no dataset, or a shard of another size. While reading: names file, record, key,
-            what was expected and what was found.
+        DatasetError: no dataset, or a shard of another size. While reading: names file, record,
+            key, what was expected and what was found.
         UsageError: a wrong argument; no such split; images of varying size; no decoder for the
-            format; one process of several, without ``host`` and without a framework that says which.
+            format; one process of several, without ``host`` and without a framework that says
+            which.
     """
     found = opened(dataset)
     chosen = found.splits[split]

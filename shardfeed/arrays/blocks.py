@@ -2,8 +2,8 @@
 
 A block is one request and is read whole, even if a host needs only its end. A block is a megabyte,
 its place is in the manifest, and its checksums show at once whether every record in it is the one
-that was written. So damage is named with the file, the record and the byte by the first reader that
-meets it.
+that was written. So damage is named with the file, the record and the byte by the first reader
+that meets it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shardfeed.storage.base import NotFoundError
 
 
 class LoadedRecord(NamedTuple):
-    """A record as stored, in the memory of its block: number ``number`` of the block, ``offset`` bytes in."""
+    """A stored record in the memory of its block: the ``number``-th, ``offset`` bytes in."""
 
     data: memoryview
     block: Block
@@ -37,7 +37,7 @@ class LoadedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedBlock:
-    """Records of ``block`` from its ``first``-th on, in the memory it was read into: ``data[starts[i]:stops[i]]``."""
+    """Records of ``block`` from its ``first``-th on: ``data[starts[i]:stops[i]]``."""
 
     block: Block
     data: bytes
@@ -62,7 +62,10 @@ class LoadedBlock:
 
 
 class BlockReader:
-    """Reads blocks of the dataset at ``url``; safe to share between threads. ``remedy``: what its errors advise."""
+    """Reads blocks of the dataset at ``url``; safe to share between threads.
+
+    ``remedy``: what its errors advise.
+    """
 
     def __init__(self, url: str, remedy: str | None = None) -> None:
         self._url = url

@@ -1,9 +1,9 @@
 """Image and class of many records at once, without TensorFlow.
 
-NumPy computes the places of a window's images over all its records. Only records of another encoder
-are parsed one by one. A loop over records holds the interpreter, and the decoding threads wait for
-it: with photos of 224 x 224 it took 3 µs per record, and together with the loop that compared the
-checksums it cost a tenth of the rate of ``array_batches``.
+NumPy computes the places of a window's images over all its records. Only records of another
+encoder are parsed one by one. A loop over records holds the interpreter, and the decoding threads
+wait for it. With photos of 224 x 224 it took 3 µs per record; together with the loop that compared
+the checksums it cost a tenth of the rate of ``array_batches``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from shardfeed.arrays.blocks import LoadedBlock, LoadedRecord
 from shardfeed.errors import clip
 from shardfeed.format.example import decode_example
 
-# What our encoder writes: Example { Features { "class": Int64List { one of 0 to 2^21 - 1 }, "image": BytesList { one } ... } }.
-_CLASS = np.frombuffer(
-    b"\n\r\n\x05class\x12\x04\x1a\x02\n\x00", np.uint8
-)  # with a class of 0 bytes; four lengths count them
+# What our encoder writes: Example { Features { "class": Int64List { one of 0 to 2^21 - 1 },
+# "image": BytesList { one } ... } }.
+# With a class of 0 bytes; four lengths count its bytes.
+_CLASS = np.frombuffer(b"\n\r\n\x05class\x12\x04\x1a\x02\n\x00", np.uint8)
 _GROWS = np.isin(np.arange(len(_CLASS)), (1, 10, 12, 14)).astype(np.uint8)
 _CLASS_BYTES = 3
 _IMAGE = np.frombuffer(b"\n\x05image\x12", np.uint8)
 _VARINT_BYTES = 5
-_HEAD_BYTES = 5 * (1 + _VARINT_BYTES) + len(_CLASS) + _CLASS_BYTES + len(_IMAGE)  # before an image at most
+# Most bytes before an image.
+_HEAD_BYTES = 5 * (1 + _VARINT_BYTES) + len(_CLASS) + _CLASS_BYTES + len(_IMAGE)
 
 Bytes = bytes | memoryview
 _Ints = NDArray[np.int64]
@@ -83,13 +84,13 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
 
 
 def _heads(block: LoadedBlock) -> NDArray[np.uint8]:
-    """The first bytes of each record, uint8[records, _HEAD_BYTES]; a shorter record is followed by unrelated bytes."""
+    """First _HEAD_BYTES of each record; a shorter record is followed by unrelated bytes."""
     places = block.starts[:, None] + np.arange(_HEAD_BYTES)
     return np.frombuffer(block.data, np.uint8).take(places, mode="clip")
 
 
 def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Ints, _Bools]:
-    """(class, image's begin, its end, whether the head is as our encoder writes it) of records of ``sizes`` bytes.
+    """(class, image's begin, its end, whether our encoder wrote it) of records of ``sizes`` bytes.
 
     In a valid Example it finds what ``image_and_class`` finds: an image that ends where its entry
     ends is alone in each of the lists around it. A record that is not an Example may still pass if
@@ -113,7 +114,7 @@ def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Int
 
 
 class _Cursor:
-    """Reads the heads of all records side by side: ``at`` is its place in each, ``fits`` whether all was as expected."""
+    """Reads the heads of all records side by side, at place ``at``; ``fits`` until one differs."""
 
     def __init__(self, heads: NDArray[np.uint8]) -> None:
         self._flat = heads.reshape(-1)
@@ -130,7 +131,7 @@ class _Cursor:
         self.at = self.at + text.shape[-1]
 
     def field_end(self) -> _Ints:
-        """Read tag and length of a field (number 1, length-delimited) and return where the field ends."""
+        """Read tag and length of field 1 (length-delimited); where the field ends."""
         self.fits &= self._flat.take(self._rows + self.at, mode="clip") == 0x0A
         self.at = self.at + 1
         size = self.varint()

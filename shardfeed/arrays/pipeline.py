@@ -1,4 +1,4 @@
-"""Windows to decoded batches: reads ahead in one pool of threads, decodes in another, hands batches out in order.
+"""Windows to decoded batches: one pool of threads reads ahead, another decodes.
 
 Reading and decoding have separate pools, because a reader waits for the store and a decoder for a
 core. In one pool, reads of the next window would queue behind the decoding of this one, and the
@@ -34,7 +34,7 @@ Labels = NDArray[np.int32]
 
 
 class Examples(NamedTuple):
-    """Images and class indices of a window's records, in the order of its runs; ``blocks`` hold the records."""
+    """Images and class indices of a window's records, in the order of its runs."""
 
     images: list[Bytes]
     labels: Labels
@@ -55,7 +55,7 @@ Picked = tuple[Examples, Sequence[int]]
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Finds image and class in records, and decodes images into rows of a batch; ``classes``: how many there are."""
+    """Finds image and class (one of ``classes``) in records, and decodes images into batches."""
 
     reader: BlockReader
     decode: ImageDecoder
@@ -112,7 +112,7 @@ def batches(
 
 
 def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
-    """``RECORDS_PER_TASK``, or fewer if all tasks ahead would hold more than ``DECODED_AHEAD`` bytes of pixels."""
+    """``RECORDS_PER_TASK``, or fewer to hold at most ``DECODED_AHEAD`` bytes of pixels ahead."""
     return max(1, min(RECORDS_PER_TASK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
@@ -193,7 +193,8 @@ def _pool(threads: int, name: str) -> Iterator[Executor]:
     wait = True
     try:
         yield pool
-    except KeyboardInterrupt:  # a store that does not answer would keep its user waiting for minutes
+    # a store that does not answer would keep its user waiting for minutes
+    except KeyboardInterrupt:
         wait = False
         raise
     finally:  # also when the caller leaves the stream in the middle

@@ -1,4 +1,4 @@
-"""Blocks: the pieces of shards in which readers shuffle, seek and read. The manifest lists them."""
+"""Blocks: the parts of shards in which readers shuffle, seek and read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records ``first`` to ``first + records - 1`` of ``shard``, in ``bytes`` from ``offset`` on."""
+    """``records`` of ``shard`` from number ``first`` on, in ``bytes`` from ``offset`` on."""
 
     shard: Shard
     first: int

@@ -1,4 +1,4 @@
-"""Which records of a split are a host's own: a range of record numbers, however many shards there are.
+"""Which records of a split are a host's own: a range of record numbers, whatever the shards.
 
 The range is of records and not of files. Dealt out by file, ten shards over eight hosts gave 80 to
 217 records per host. A range gives every host the same number ±1, and a boundary inside a block
@@ -17,7 +17,7 @@ from shardfeed.sampling.blocks import Ints
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of records inside blocks, as columns: number of the ``block``, records to ``skip``, to ``take``."""
+    """Runs of records, as columns: number of the ``block``, records to ``skip``, to ``take``."""
 
     block: Ints
     skip: Ints

@@ -1,4 +1,4 @@
-"""The order of a training stream, computed from numbers: which blocks, in which windows, from which record.
+"""The order of a training stream, computed: which blocks, in which windows, from which record.
 
 There is no state. Each epoch permutes the split's blocks by hash(seed, epoch) and cuts them into
 windows of K consecutive blocks. Inside a window, the records are shuffled by
@@ -7,7 +7,8 @@ before it. The order depends on (seed, epoch, K) and the host's share alone: not
 cores, readers, or where the shards lie. A classic shuffle buffer cannot be entered in the middle.
 
 Shards are shuffled on disk, so a window of blocks from all over the split is as good as a global
-shuffle needs to be. ``shardfeed.tfdata.records`` says the same in TensorFlow; a test compares them.
+shuffle needs to be. ``shardfeed.tfdata.records`` says the same in TensorFlow; a test compares
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 from shardfeed.sampling.blocks import Blocks, Ints
 from shardfeed.sampling.host_share import Runs, runs_in
 
-GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
+# 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
+GOLDEN = 0x9E3779B97F4A7C15
 FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of its finaliser, with shifts 30, 27, 31
 _MASK = (1 << 64) - 1
 
@@ -65,17 +67,19 @@ def window_seed(seed: int, epoch: int, window: int) -> int:
 
 def crop_seed(seed: int, host: int) -> int:
     """hash(seed, host), which with a position in the stream of that host gives its random crop."""
-    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)  # no epoch uses mix(stream_seed)
+    # no epoch uses mix(stream_seed)
+    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)
 
 
 def permutation(count: int, seed: int) -> Ints:
     """0 … count - 1 sorted by their hashes."""
     keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")  # 63 bits: TensorFlow sorts signed ones
+    # 63 bits: TensorFlow sorts signed ones
+    return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")
 
 
 def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> Iterator[Window]:
-    """The windows of one host in an epoch: the records ``mine`` of the permuted blocks, ``size`` blocks per window.
+    """The records ``mine`` of an epoch's permuted blocks, in windows of ``size`` blocks.
 
     A window is hashed by the place of its first block in the permutation, so windows of different
     hosts differ.
@@ -89,7 +93,7 @@ def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) 
 
 
 def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> Position:
-    """Where record number ``record`` of the endless stream of a host lies; ``mine`` as for ``host_windows``."""
+    """Where record number ``record`` of a host's endless stream is. Arguments: ``host_windows``."""
     epoch, left = divmod(record, len(mine))
     for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
         inside = int(window.runs.take.sum())
@@ -100,7 +104,7 @@ def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> 
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64: a bijection of 64-bit words in which every bit depends on every bit."""
+    """The finaliser of SplitMix64: a bijection of 64-bit words; every bit depends on every bit."""
     for shift, factor in zip((30, 27), FACTORS, strict=True):
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
     mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))

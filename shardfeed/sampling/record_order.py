@@ -1,7 +1,7 @@
-"""Which records ``array_batches`` reads, in which order; only numbers are computed, nothing is read.
+"""Which records ``array_batches`` reads, in which order. Only numbers are computed.
 
-A window is shuffled by a permutation that is computed, not drawn, so a stream can be entered in the
-middle by leaving out what comes before. The windows and their seeds are those of ``load``
+A window is shuffled by a permutation that is computed, not drawn, so a stream can be entered in
+the middle by leaving out what comes before. The windows and their seeds are those of ``load``
 (``order.host_windows``). Only the permutation inside a window differs, because ``load`` uses
 TensorFlow's own shuffle.
 """
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadWindow:
-    """Runs that are in memory together, and the numbers of their records in the order in which they are used."""
+    """Runs that are in memory together, and the order in which their records are used."""
 
     runs: tuple[Run, ...]
     order: Sequence[int]

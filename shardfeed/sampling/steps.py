@@ -32,7 +32,8 @@ def host_batch(batch_size: int, hosts: int, replicas: int) -> int:
     ``replicas`` is the number of devices of all hosts together that share a batch.
 
     Raises:
-        UsageError: the batch does not divide by hosts and replicas; names the nearest sizes that do.
+        UsageError: the batch does not divide by hosts and replicas; names the nearest sizes that
+            do.
     """
     unit = np.lcm(hosts, replicas)
     if batch_size % unit:
@@ -73,10 +74,10 @@ def training_steps(split: str, records: int, share: int, hosts: int, epochs: int
 def evaluation_plan(
     split: str, records: int, share: int, hosts: int, replicas: int, *, pad: bool, epochs: int | None, start: int
 ) -> EvaluationPlan:
-    """One pass over ``records`` in batches of ``share``; without ``pad`` the last batch is smaller.
+    """One pass in batches of ``share`` records; without ``pad`` the last batch is smaller.
 
     Raises:
-        UsageError: ``epochs`` or ``start`` are given; several hosts or ``replicas`` without ``pad``.
+        UsageError: ``epochs`` or ``start`` is given; several hosts or replicas without ``pad``.
     """
     for name, value in (("epochs", epochs), ("start_step", start or None)):
         if value is not None:

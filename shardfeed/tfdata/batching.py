@@ -1,9 +1,9 @@
-"""From a stream of records to batches: chunks, one map, rebatch, prefetch, and the options of the whole graph.
+"""From a stream of records to batches: chunks, one map, rebatch, prefetch, graph options.
 
-Nothing adapts at run time. Parallelism is fixed by the machine's cores, autotune is off, the threads
-are our own and the order is deterministic. Compared with a graph that only decodes from memory
-(2 cores), AUTOTUNE reached 0.88, fixed parallelism with a private pool 0.96. Fixed settings also
-make two runs equal.
+Nothing adapts at run time. Parallelism is fixed by the machine's cores, autotune is off, the
+threads are our own and the order is deterministic. Compared with a graph that only decodes from
+memory (2 cores), AUTOTUNE reached 0.88, fixed parallelism with a private pool 0.96. Fixed settings
+also make two runs equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from shardfeed.dataset.repeats import Repeats
 from shardfeed.runtime import DECODED_AHEAD, cores
 from shardfeed.tfdata.decode import ChunkDecoder, Columns
 
-RECORDS_PER_CALL = 128  # of a decoder: 308 µs per image instead of 408 µs one by one; more only costs memory
+# of a decoder: 308 µs per image instead of 408 µs one by one; more only costs memory
+RECORDS_PER_CALL = 128
 _MOST_CALLS = 64  # at a time: 64 cores outrun any accelerator
 
 
@@ -48,13 +49,16 @@ def batches(
 
 
 def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None) -> tf.data.Dataset:
-    """``batches``, of which there are ``steps``, two ahead of the caller; ``watch`` notices each reading."""
+    """``steps`` of ``batches``, two ahead of the caller; ``watch`` notices each reading."""
     ahead = batches.apply(tf.data.experimental.assert_cardinality(steps)).prefetch(2)
     return with_options(ahead if watch is None else _watched(ahead, steps, watch))
 
 
 def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Dataset:
-    """``batches`` unchanged. Every way of iterating, Keras' too, goes through this call into Python."""
+    """``batches`` unchanged.
+
+    Every way of iterating, Keras' too, goes through this call into Python.
+    """
 
     def notice(step: Any, batch: Any) -> Any:
         first, last = step == 0, step == steps - 1
@@ -62,7 +66,8 @@ def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Da
         return batch
 
     options = tf.data.Options()
-    # The call makes the stream stateful. Without this, TensorFlow would refuse to save its iterator in a checkpoint.
+    # The call makes the stream stateful. Without this, TensorFlow would refuse to save its
+    # iterator in a checkpoint.
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.WARN
     return batches.enumerate().map(notice).with_options(options)
 
@@ -79,7 +84,7 @@ def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def records_per_call(image: tf.TensorSpec) -> int:
-    """``RECORDS_PER_CALL``, or fewer if all calls together would hold more than ``DECODED_AHEAD`` bytes.
+    """``RECORDS_PER_CALL``, or fewer to hold at most ``DECODED_AHEAD`` bytes in all calls.
 
     A call needs as much again for a moment, when it stacks its images.
     """
@@ -90,5 +95,5 @@ def records_per_call(image: tf.TensorSpec) -> int:
 
 
 def threads() -> int:
-    """Decode calls at a time, and threads: two more than cores, so that no core idles while a call waits for input."""
+    """Decode calls at a time, and threads: two above the cores, because calls wait for input."""
     return min(cores() + 2, _MOST_CALLS)

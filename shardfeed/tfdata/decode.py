@@ -1,8 +1,8 @@
 """Serialised records to columns of a batch, a chunk at a time, by the manifest's image format.
 
 One function call per chunk instead of one per image: an empty per-record map costs 60 µs in
-TensorFlow 2.21, a fifth of a decode. Only decoding, cropping and resizing happen here. What a device
-does at no cost (flips, normalisation) belongs into the model.
+TensorFlow 2.21, a fifth of a decode. Only decoding, cropping and resizing happen here. What a
+device does at no cost (flips, normalisation) belongs into the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shardfeed.tfdata import crops
 
 Columns = dict[str, Any]
 ChunkDecoder = Callable[[Any, Any], Columns]
-"""From serialised records string[n] and their positions in the stream int64[n] to columns with n rows."""
+"""From serialised records, string[n], and their stream positions, int64[n], to n rows."""
 
 _FEATURES = {
     "image": tf.io.FixedLenFeature([], tf.string),
@@ -29,10 +29,12 @@ _FEATURES = {
     "key": tf.io.FixedLenFeature([], tf.string),
 }
 
-# The accurate inverse DCT gives Pillow's pixels exactly, at the same speed (2,829 and 2,799 img/s on one core). The
-# default is off by 1.2 levels on average and up to 20 (200 photos, 224 × 224, quality 95, TensorFlow 2.21).
+# The accurate inverse DCT gives Pillow's pixels exactly, at the same speed (2,829 and 2,799 img/s
+# on one core). The default is off by 1.2 levels on average and up to 20 (200 photos, 224 × 224,
+# quality 95, TensorFlow 2.21).
 _DCT = "INTEGER_ACCURATE"
-# Columns: libjpeg interpolates colour across the edge of a box. Without it, 273 of 912 boxes were up to 43 levels off.
+# Columns: libjpeg interpolates colour across the edge of a box. Without it, 273 of 912 boxes were
+# up to 43 levels off.
 _MARGIN = 2
 
 
@@ -72,7 +74,7 @@ class ImageOptions:
 
 
 def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str] = ()) -> ChunkDecoder:
-    """Function from records to the columns image (uint8[n, h, w, c]) and label, and to ``columns`` as stored."""
+    """Decoder to the columns image, uint8[n, h, w, c], and label, and to ``columns`` as stored."""
     names = {"image", "class", *columns}
     if options.crop is not None or image.format == "raw":
         names.add("size")
@@ -93,7 +95,8 @@ def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str
 
 def labels(indices: Any, options: ImageOptions) -> Any:
     """int32[n], or float32[n, classes] one-hot."""
-    # A look-up refuses what is out of range; a cast would hand it on, and one_hot make it a row of zeros.
+    # A look-up refuses what is out of range; a cast would hand it on, and one_hot make it a row of
+    # zeros.
     checked = tf.gather(tf.range(options.classes), indices) if options.classes else tf.cast(indices, tf.int32)
     return tf.one_hot(checked, options.classes) if options.onehot else checked
 
@@ -136,7 +139,7 @@ def _one_by_one(image: ImageInfo, options: ImageOptions) -> Callable[[Columns, A
 
 
 def _box_size(image: ImageInfo, options: ImageOptions) -> tuple[int | None, int | None]:
-    """Height and width of every box, None where they vary."""
+    """Height and width of every box, or None if they vary."""
     if options.crop != "center" or image.height is None or image.width is None:
         return None, None
     side = crops.center_side(min(image.height, image.width))
@@ -144,7 +147,7 @@ def _box_size(image: ImageInfo, options: ImageOptions) -> tuple[int | None, int 
 
 
 def _jpeg_part(data: Any, whole: Any, box: Any, channels: int) -> Any:
-    """The pixels of ``box``, exactly those of the whole image, by decoding little more than the box."""
+    """The same pixels of ``box`` as in the whole image, by decoding little more than the box."""
     top, left, height, width = tf.unstack(box)
     first = tf.maximum(left - _MARGIN, 0)
     last = tf.minimum(left + width + _MARGIN, tf.cast(whole[1], tf.int32))
@@ -153,7 +156,7 @@ def _jpeg_part(data: Any, whole: Any, box: Any, channels: int) -> Any:
 
 
 def _image_decoder(image: ImageInfo) -> Callable[[Any, Any], Any]:
-    """Function from one image, string, and its size, int64[2] (raw only), to its pixels uint8[h, w, c]."""
+    """From one stored image and its size, int64[2] (for raw only), to its pixels uint8[h, w, c]."""
     if image.format == "webp" and not hasattr(tf.io, "decode_webp"):
         raise UsageError(
             f"the images are WebP, which TensorFlow {tf.__version__} does not decode. Install a newer TensorFlow, 2.21 does."

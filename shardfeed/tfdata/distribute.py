@@ -1,4 +1,4 @@
-"""``distribute`` and ``input_fn``: ``load`` under a ``tf.distribute`` strategy, and as a function of ``params``.
+"""``distribute`` and ``input_fn``: ``load`` under a strategy, and as a function of ``params``.
 
 Each host reads its own share through ``load``; nothing is cut afterwards. TensorFlow's other way,
 ``experimental_distribute_dataset``, reads the whole batch on each host of a TPU pod.
@@ -27,23 +27,25 @@ from shardfeed.tfdata.load import load
 def distribute(
     strategy: Any, dataset: DatasetInfo | str | os.PathLike[str], split: str, batch_size: int, **options: Any
 ) -> Any:
-    """``load`` for custom loops under ``strategy``: a distributed dataset with batches of batch_size / replicas each.
+    """``load`` for custom loops under ``strategy``: each replica gets batch_size / replicas rows.
 
         for x, y in shardfeed.distribute(strategy, info, "train", 1024):
             strategy.run(step, args=(x, y))
 
-    ``fit`` and ``evaluate`` take it too; where several hosts feed one program (a TPU pod), ``evaluate`` needs ``steps``. A
-    global step holds the records of one step of ``load``.
+    ``fit`` and ``evaluate`` take it too. If several hosts feed one program (a TPU pod),
+    ``evaluate`` needs ``steps``. A global step holds the records of one step of ``load``.
 
     Args:
         strategy: Any strategy of ``tf.distribute``.
         dataset: As for ``load``.
         split: As for ``load``.
-        batch_size: Records a step, over all replicas.
-        **options: Any other argument of ``load`` but ``host``, which the strategy knows, and eval_remainder="partial".
+        batch_size: Records per step, over all replicas.
+        **options: Any other argument of ``load`` but ``host``, which the strategy knows, and
+            ``eval_remainder``.
 
     Raises:
-        UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot read the dataset.
+        UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot
+            read the dataset.
     """
     if not isinstance(strategy, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
         raise UsageError(
@@ -68,8 +70,9 @@ def distribute(
 
     shared = strategy.distribute_datasets_from_function(of_host)
     if len(hosts) == 1 and hosts[0].cardinality() != tf.data.INFINITE_CARDINALITY:
-        # Its length is that of a replica's batches, not of steps. Keras 3.15 then runs one step too many, in which the
-        # loss counts rows that never came: 0.976 of the true loss with 5 steps on 8 replicas. This one's is right.
+        # The length of ``shared`` counts a replica's batches, not steps. Keras 3.15 then runs one
+        # step too many, whose missing rows count in the loss: 0.976 of the true loss with 5 steps
+        # on 8 replicas. This one has the right length.
         return strategy.experimental_distribute_dataset(hosts[0])
     return shared
 
@@ -89,11 +92,12 @@ def input_fn(
         **options: Any other argument of ``load`` but ``host``.
 
     Raises:
-        UsageError: no dataset or split. From the function: ``params`` without "batch_size", another
-            context, and as ``load``.
+        UsageError: no dataset or split. From the function: ``params`` without "batch_size",
+            another context, and as ``load``.
     """
     _refuse("input_fn", options, "host", 'params["context"] says which host this is')
-    inspect.signature(load).bind(dataset, split, 1, **options)  # an unknown option is a TypeError here, as for ``load``
+    # an unknown option is a TypeError here, as for ``load``
+    inspect.signature(load).bind(dataset, split, 1, **options)
     found = opened(dataset)
     is_training(found.splits[split].name, options.get("training"))
 

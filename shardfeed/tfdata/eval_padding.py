@@ -1,10 +1,10 @@
 """Evaluation batches of one size whose padding does not count: weights that keep Keras exact.
 
-A real row has the weight all rows / real rows, over all hosts, and a row of padding 0. Keras divides
-a loss by the rows of its batches, padding included. These weights make ``loss`` with the default
-reduction and ``weighted_metrics`` exact again. Reductions that divide by the weights
-("mean_with_sample_weight") or by nothing ("sum") stay wrong: Keras averages their batches as if all
-were full, and no weights serve both them and the default.
+A real row has the weight all rows / real rows, over all hosts, and a row of padding 0. Keras
+divides a loss by the rows of its batches, padding included. These weights make ``loss`` with the
+default reduction and ``weighted_metrics`` exact again. Reductions that divide by the weights
+("mean_with_sample_weight") or by nothing ("sum") stay wrong: Keras averages their batches as if
+all were full, and no weights serve both them and the default.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shardfeed.tfdata.decode import Columns
 
 
 def filled(batch_size: int, weight: float) -> Callable[[Columns], Columns]:
-    """Function that fills a batch up to ``batch_size`` rows with zeros (b"" for text) and adds the column weight."""
+    """Function that fills batches with zeros (b"" for text) to ``batch_size`` and adds weights."""
 
     def fill(columns: Columns) -> Columns:
         real = tf.shape(columns["label"])[0]
@@ -37,7 +37,7 @@ def weighed(columns: Columns) -> Columns:
 
 
 def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """``batches`` and ``count`` batches of padding, so that this host gives as many as the others."""
+    """``batches`` and ``count`` of padding, so that this host gives as many as the others."""
     empty = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), batches.element_spec)
     return batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(count))
 

@@ -20,7 +20,10 @@ from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions
 
 
 def check_memory(image: ImageInfo, options: ImageOptions, records: int) -> None:
-    """Raises UsageError if the decoded images need more memory than this process may use. Varying sizes are not checked."""
+    """Raises UsageError if the decoded images need more memory than this process may use.
+
+    Varying sizes are not checked.
+    """
     size = options.output(image).shape.num_elements()
     most = memory()
     if size is not None and most is not None and size * records > most:
@@ -31,7 +34,7 @@ def check_memory(image: ImageInfo, options: ImageOptions, records: int) -> None:
 
 
 def lookup(batches: tf.data.Dataset, image: ImageInfo, options: ImageOptions) -> ChunkDecoder:
-    """Reads ``batches`` of columns to their end; the function takes numbers of records, int64[n], in place of records."""
+    """Reads all ``batches``; the decoder takes numbers of records, int64[n], instead of records."""
     images: list[Any] = []
     tables: dict[str, list[Any]] = {}
     for columns in batches.as_numpy_iterator():

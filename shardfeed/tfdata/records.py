@@ -21,11 +21,12 @@ from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Blocks
 
 RunReader = Callable[[Any, Any, Any], tf.data.Dataset]
-"""From runs (int64[n] tensors of block, records to skip, to take) to a dataset of what they hold, in order."""
+"""From runs (int64[n] of block, records to skip, to take) to what they hold, in order."""
 
 _FOREVER = 1 << 62  # epochs; an int64 that no stream reaches
 _UNBOUNDED = 1 << 40  # records; longer than any block
-_BUFFER = 256 << 10  # bytes per local read; TensorFlow's own default. A gs:// read is as long as its cache block
+# bytes per local read; TensorFlow's own default. A gs:// read is as long as its cache block
+_BUFFER = 256 << 10
 
 
 def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader:
@@ -52,7 +53,7 @@ def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader
 
 
 def number_runs(blocks: Blocks) -> RunReader:
-    """Reader of the numbers of the records of runs, counted through the split: for records that are in memory."""
+    """Reader of the numbers of records in the split, for records that are in memory."""
     firsts = tf.constant(np.cumsum(blocks.records) - blocks.records)
 
     def count(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
@@ -67,7 +68,7 @@ def number_runs(blocks: Blocks) -> RunReader:
 def training_stream(
     blocks: Blocks, read_runs: RunReader, *, seed: int, window: int, mine: range, start: int = 0
 ) -> tf.data.Dataset:
-    """The endless stream of one host, from its record number ``start`` on: ``order.host_windows``, epoch after epoch.
+    """The endless stream of one host from its record ``start`` on, as ``order.host_windows``.
 
     The order is the same, whatever ``read_runs`` gives.
     """
@@ -111,7 +112,8 @@ def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
 
 
 def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Dataset:
-    # A buffer as long as its input makes a uniform permutation. The seeds (0, 0) would mean "random", hence the 1.
+    # A buffer as long as its input makes a uniform permutation. The seeds (0, 0) would mean
+    # "random", hence the 1.
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=count,

@@ -1,4 +1,4 @@
-"""One host's share of a split as a dataset: the two forms of ``load``, put together from their parts.
+"""One host's share of a split as a dataset: the two forms of ``load``.
 
     training:    windows of blocks, or of record numbers → read ahead → batches
     evaluation:  runs of records → batches → weights
@@ -32,13 +32,17 @@ from shardfeed.tfdata.tune_gcs import check_tuned
 from shardfeed.warning import warn
 
 _RUN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
-_LOCAL_READERS = 1  # the read-ahead is a thread of its own already; reading costs a thirtieth of decoding
+# the read-ahead is a thread of its own already; reading costs a thirtieth of decoding
+_LOCAL_READERS = 1
 _REMOTE_READERS = 8  # requests in flight on gs://
 
 
 @dataclass(frozen=True)
 class SplitStream:
-    """One host's share of a split, ``share`` records per batch. ``cache``: as given to ``load``."""
+    """One host's share of a split, ``share`` records per batch.
+
+    ``cache``: as given to ``load``.
+    """
 
     info: DatasetInfo
     split: SplitInfo
@@ -51,7 +55,7 @@ class SplitStream:
     def train(
         self, epochs: int | None, seed: int, window_bytes: int, start_step: int, watch: Repeats | None
     ) -> tf.data.Dataset:
-        """The training stream from step ``start_step`` on; ``watch`` notices that a finite one is read again."""
+        """The stream from ``start_step`` on; ``watch`` notices that a finite one is read again."""
         split, share = self.split, self.share
         check_split(self.info, split)
         steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
@@ -66,7 +70,8 @@ class SplitStream:
         stream = records.training_stream(blocks, read_runs, seed=seed, window=window, mine=mine, start=start)
         if steps is not None:
             stream = stream.take(steps * share)
-        # A window is read while the one before it is used up, which also hides the end of an epoch.
+        # A window is read while the one before it is used up, which also hides the end of an
+        # epoch.
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, self._form, share, image=image, start=start, drop_remainder=True)
@@ -95,7 +100,8 @@ class SplitStream:
         batches = batching.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
         weigh = eval_padding.filled(share, plan.weight) if pad else eval_padding.weighed
         batches = batches.map(lambda found: self._form(weigh(found)))
-        if missing := plan.steps - -(-len(mine) // share):  # one record less than another host can be one batch less
+        # one record less than another host can be one batch less
+        if missing := plan.steps - -(-len(mine) // share):
             batches = eval_padding.followed_by_padding(batches, missing)
         return batching.finished(batches, plan.steps)
 
@@ -108,7 +114,7 @@ class SplitStream:
         return chunk_decoder(self.info.manifest.image, options, ("key", "size") if self.as_dict else ())
 
     def _decode_all(self, mine: range) -> ChunkDecoder:
-        """Decode the records ``mine`` here; the decoder looks them up by their number in ``mine``."""
+        """Decode the records ``mine`` here; the decoder looks up their numbers in ``mine``."""
         image, options = self.info.manifest.image, self.options
         if options.crop == "random_resized":  # which is cut out of whole images, each time anew
             kept = replace(options, size=None, crop=None)
@@ -121,17 +127,18 @@ class SplitStream:
         pixels = kept.output(image)
         size = batching.records_per_call(pixels)
         whole = batching.batches(stream, decode, lambda found: found, size, image=pixels, drop_remainder=False)
-        with explain_errors(self.info, self.split.name):  # load reads the records, so load says which one is damaged
+        # load reads the records, so load says which one is damaged
+        with explain_errors(self.info, self.split.name):
             return memory_cache.lookup(batching.with_options(whole.prefetch(2)), image, options)
 
     def _sequential_runs(self, mine: range) -> tuple[Blocks, Runs, list[int]]:
-        """The records ``mine`` in file order: blocks, runs in them, and the shards that hold them."""
+        """The records ``mine`` in file order: blocks, runs in them, and the used shards."""
         blocks = blocks_in(self.split.shards, merged_bytes=_RUN_BYTES)
         runs = runs_in(blocks.records, mine)
         return blocks, runs, sorted(set(blocks.shard[runs.block].tolist()))
 
     def _record_runs(self, blocks: Blocks, used: Sequence[int]) -> records.RunReader:
-        """Reader of ``blocks``; with a folder for copies, the ``used`` shards are copied there first."""
+        """Reader of ``blocks``; with a cache folder, the ``used`` shards are copied there first."""
         shards = self.split.shards
         paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
         remote = storage.is_remote(self.info.url)
