@@ -36,31 +36,35 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     """Adds the whole job to ``pipeline``; gives the number of leftovers that could not be swept, after everything else."""
     options = config.options
     sources = tuple(root.url for root in config.roots)
+    threads = encode_threads(config.engine, config.threads)
 
     labelled = (
         pipeline
-        | "ListImages" >> ListImages(config.roots, image=options.image, run=run)
-        | "LabelImages" >> LabelImages(options)
+        | "ListImages" >> ListImages(roots=config.roots, image=options.image, run=run)
+        | "LabelImages" >> LabelImages(options=options)
     )
-    totals = labelled | "CountImages" >> CountImages(options)
-    plan = totals | "ClaimOutput" >> ClaimOutput(options, run=run)
+    totals = labelled | "CountImages" >> CountImages(options=options)
+    plan = totals | "ClaimOutput" >> ClaimOutput(options=options, run=run)
 
-    grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
-    threads = encode_threads(config.engine, config.threads)
+    grouped = labelled | "AssignParts" >> AssignParts(plan=plan, seed=options.seed)
     encoders = 1 if config.engine.is_dataflow else 0
-    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, run)
+    parts = grouped | "EncodeParts" >> EncodeParts(
+        plan=plan, sources=sources, options=options, threads=threads, encoders=encoders, run=run
+    )
 
-    verdict = parts | "Reconcile" >> Reconcile(totals, plan, config.max_rejected, run)
-    rejects = verdict | "WriteRejects" >> WriteRejects(plan, run)
-    good = verdict | "Proceed" >> Proceed(rejects, run)
+    verdict = parts | "Reconcile" >> Reconcile(totals=totals, plan=plan, limit=config.max_rejected, run=run)
+    rejects = verdict | "WriteRejects" >> WriteRejects(plan=plan, run=run)
+    good = verdict | "Proceed" >> Proceed(rejects=rejects, run=run)
 
     shards = (
         parts
-        | "PackShards" >> PackShards(good, plan, options.shard_bytes)
-        | "ComposeShards" >> ComposeShards(plan, run)
+        | "PackShards" >> PackShards(verdict=good, plan=plan, shard_bytes=options.shard_bytes)
+        | "ComposeShards" >> ComposeShards(plan=plan, run=run)
     )
-    published = good | "Commit" >> Commit(totals, plan, shards, rejects, options, record, run)
-    return published | "Sweep" >> Sweep(run, config.keep_parts)
+    published = good | "Commit" >> Commit(
+        totals=totals, plan=plan, shards=shards, rejects=rejects, options=options, record=record, run=run
+    )
+    return published | "Sweep" >> Sweep(run=run, keep_parts=config.keep_parts)
 
 
 def run_graph(
@@ -73,22 +77,25 @@ def run_graph(
         IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
+    engine = config.engine
     with kept(said):
-        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        options = EngineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
         if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
             setup.setup_file = os.path.abspath(setup.setup_file)
-        if config.engine.is_dataflow:
-            prepare(config, options, run.run_id, progress)
-        runner: Any = config.engine.name
-        if config.engine.kind == "prism":
+        if engine.is_dataflow:
+            threads = encode_threads(engine, config.threads)
+            anywhere = config.cross_region
+            prepare(engine, options, run, progress, roots=config.roots, threads=threads, anywhere=anywhere)
+        runner: Any = engine.name
+        if engine.kind == "prism":
             runner = OwnPrismRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+            raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
         build(pipeline, config, record, run)
-        with codecs_pinned(config):
-            if config.engine.is_dataflow:
-                return run_on_dataflow(pipeline, options, config, run, progress)
-            return run_and_wait(pipeline, config, run, progress)
+        with codecs_pinned(engine):
+            if engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, engine, run, progress)
+            return run_and_wait(pipeline, engine, run, progress)

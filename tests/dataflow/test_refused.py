@@ -11,12 +11,12 @@ import pytest
 from apache_beam.utils import retry as beam_retry
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_options
 from shardfeed.pipeline.dataflow.remedies import explain_refusal
 from shardfeed.storage.gcs_clients import google_client
 from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
@@ -156,8 +156,8 @@ def test_an_option_that_cannot_be_right_is_refused(
 def check_image(image: str) -> None:
     args = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
     engine = Engine("DataflowRunner", (*args, f"--sdk_container_image={image}"))
-    config = BuildConfig(inputs=("gs://photos",), output="gs://data/out", engine=engine)
-    check_options(config, project="my-project", region="us-central1", temp={})
+    roots = (InputRoot("gs://photos"),)
+    check_options(engine, roots=roots, output="gs://data/out", project="my-project", region="us-central1", temp={})
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud)
     assert (ended.code, ended.out, cloud.service.jobs) == (2, "", [])
     assert ended.err.endswith(
         "shardfeed: --runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the "
-        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when.\n"
+        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when.\n"
     )
 
 
@@ -225,7 +225,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
     last = ended.err.splitlines()[-1]
     assert (ended.code, ended.out, len(cloud.service.jobs)) == (2, "", before)
     assert last.startswith("shardfeed: no job was submitted: " + said.format(path=tmp_path / name))
-    assert last.endswith(" docs/dataflow.md has what workers need.")
+    assert last.endswith(" docs/how-to/dataflow.md has what workers need.")
     assert "Traceback" not in ended.err
     assert "carry on" not in ended.err
 
@@ -241,7 +241,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
         (
             "_parts/CLAIM",
             json.dumps(
-                {"fingerprint": "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
+                {"fingerprint": 32 * "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
             ).encode(),
             "gs://data/{out} is claimed by another build that differs in --seed (there 5, here 0). Use the same options to",
         ),
