@@ -200,7 +200,8 @@ def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: 
 
 def test_a_build_needs_no_extra(worker: Path, tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", cat=3, dog=3)
-    command = [worker.with_name("shardfeed"), "build", "--input", photos, "--output", "out", "--image_size", "8"]
+    flags = ["--input", str(photos), "--output", "out", "--image_size", "8"]
+    command = [str(worker.with_name("shardfeed")), "build", *flags]
     done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert info(tmp_path / "out").splits["train"].num_records == 6
@@ -226,6 +227,6 @@ def test_a_command_that_needs_an_extra_names_it(
 ) -> None:
     write_dataset(tmp_path / "data", image_format="raw")
     words = [str(tmp_path / "data") if word == "FOLDER" else word for word in arguments]
-    command = [worker.with_name("shardfeed"), *words]
+    command = [str(worker.with_name("shardfeed")), *words]
     done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"shardfeed: {said}\n")
