@@ -75,7 +75,7 @@ def test_bytes_are_what_tensorflow_writes_deterministically(features: dict[str, 
 
 
 def test_a_name_that_begins_another_comes_before_it() -> None:
-    """Protobuf's Python encoder (upb) puts the longer one first, which is no order of names; ours is the bytes'."""
+    """Ours is the order of bytes; protobuf's Python encoder (upb) puts the longer name first."""
     assert list(decode_example(encode_example({"label_id": 1, "b": 2, "label": 3}))) == ["b", "label", "label_id"]
 
 

@@ -1,4 +1,7 @@
-"""Golden values: they fix where every record of every dataset is. If one fails, the code is wrong."""
+"""Golden values: they fix where every record of every dataset is.
+
+If one fails, the code is wrong.
+"""
 
 from __future__ import annotations
 

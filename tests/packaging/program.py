@@ -1,4 +1,7 @@
-"""What a user of each extra does first, as one program. Run with the interpreter under test; argument: base, beam or tf-cpu."""
+"""What a user of each extra does first, as one program.
+
+Run with the interpreter under test; argument: base, beam or tf-cpu.
+"""
 
 from __future__ import annotations
 

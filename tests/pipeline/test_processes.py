@@ -21,7 +21,8 @@ def test_a_child_is_found_while_threads_end() -> None:
 
     ending = [threading.Thread(target=wait_and_end, args=(number,), daemon=True) for number in range(200)]
 
-    # The kernel notes a child with the thread that started it, or, once that has ended, with another.
+    # The kernel notes a child with the thread that started it, or, once that has ended, with
+    # another.
     def start() -> None:
         started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
         ending[100].join()

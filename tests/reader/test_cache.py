@@ -21,7 +21,7 @@ import shardfeed
 from shardfeed.dataset.local_copy import mirror
 from shardfeed.format.checksums import crc32c_path, to_hex
 from shardfeed.tfdata import memory_cache, streams
-from shardfeed.tfdata.decode import Wanted
+from shardfeed.tfdata.decode import ImageOptions
 from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -80,7 +80,7 @@ def test_decoded_images_must_fit_into_memory(tmp_path: Path) -> None:
     with pytest.raises(
         shardfeed.UsageError, match=r"^cache='decoded': 10,000,000,000 images of 3,000,000 bytes are 30,000"
     ):
-        memory_cache.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
+        memory_cache.check_memory(image, ImageOptions(size=(1000, 1000)), 10**10)
 
 
 def copies(folder: Path) -> dict[str, bytes]:
