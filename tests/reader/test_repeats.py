@@ -14,12 +14,12 @@ import tensorflow as tf
 
 import shardfeed
 from tests.kit.datasets import write_dataset
+from tests.reader.streams import READERS
 
 REPEATED = (
     "train: this stream of epochs=1 was read to its end and is read again. It repeats the same order, the same random crops "
     "and leaves out the same records. Pass epochs=N and read it once, or leave epochs out and give fit a steps_per_epoch."
 )
-READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
 
 
 @pytest.fixture(scope="module")
