@@ -18,7 +18,7 @@ from shardfeed import signals
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure, explain_refusal
 from shardfeed.pipeline.engines.counters import counted
-from shardfeed.storage.gcs_bucket import parse_url
+from shardfeed.storage.address import split_gs_url
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
 from shardfeed.words import human_bytes
@@ -59,7 +59,7 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
             raise _not_staged(error, _cloud(options).staging_location or _cloud(options).temp_location) from error
         except RuntimeError as error:  # Beam's for what is to be staged: a file that is absent, a setup.py that fails
             raise UsageError(
-                f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
+                f"no job was submitted: {_unpackaged(error)} docs/how-to/dataflow.md has what workers need."
             ) from error
 
 
@@ -76,7 +76,7 @@ def _not_staged(error: BaseException | None, folder: str) -> ShardfeedError:
         return IncompleteError(f"{what}\nRerun the same command later.")
     if code == 401:
         return UsageError(f"{what}\nLog in: gcloud auth application-default login")
-    bucket = parse_url(folder)[0]
+    bucket = split_gs_url(folder)[0]
     return UsageError(
         f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? On its bucket you need "
         f"roles/storage.objectUser and roles/storage.legacyBucketReader: gcloud storage buckets add-iam-policy-binding "

@@ -15,7 +15,7 @@ from typing import TypeVar
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
-from shardfeed.storage.gcs_bucket import parse_url
+from shardfeed.storage.address import split_gs_url
 from shardfeed.transforms.inputs.roots import InputRoot
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def check_buckets(
     places += [Place(flag, url, _PUT if flag == _TEMPLATE else _STAGE) for flag, url in temp.items() if url]
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for place in places:
-        bucket = parse_url(place.url)[0]
+        bucket = split_gs_url(place.url)[0]
         if (bucket, place.permissions) not in seen:
             seen.add((bucket, place.permissions))
             _check(place, bucket, workers, anywhere or place.flag == _TEMPLATE)
@@ -251,7 +251,7 @@ def _lies_in(url: str, folder: str) -> bool:
 
 def _elsewhere(roots: tuple[InputRoot, ...], output: str) -> str:
     """A folder for staged files that is neither the output's nor the input's."""
-    found = f"gs://{parse_url(output)[0]}/shardfeed-tmp"
+    found = f"gs://{split_gs_url(output)[0]}/shardfeed-tmp"
     if any(_lies_in(found, folder) for folder in (output, *(root.url for root in roots))):
         return "gs://ANOTHER-BUCKET/shardfeed-tmp"
     return found
@@ -261,7 +261,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
     from shardfeed.storage.gcs_clients import google_client
-    from shardfeed.storage.gcs_errors import translated
+    from shardfeed.storage.gcs_errors import users_error
 
     handle = google_client().bucket(bucket)
     try:
@@ -270,7 +270,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     except NotFound:
         raise UsageError(_absent(place, bucket, workers.region)) from None
     except BadRequest as error:
-        raise UsageError(f"--{place.flag} {clip(place.url)}: {translated(error, 'get', bucket, '')}") from error
+        raise UsageError(f"--{place.flag} {clip(place.url)}: {users_error(error, 'get', bucket, '')}") from error
     except Forbidden:  # _DESCRIBE is missing
         location, parts = _listed_location(place.url)
     if location and not anywhere:
@@ -306,7 +306,7 @@ def _listed_location(url: str) -> tuple[str, tuple[str, ...]]:
 
     from shardfeed.storage.gcs_clients import google_client
 
-    bucket, folder = parse_url(url)
+    bucket, folder = split_gs_url(url)
     connection = google_client()._connection  # it has no method for this
     query = {"prefix": folder} if folder else {}  # a role may be that of a managed folder
     try:
@@ -325,7 +325,7 @@ def _asked(bucket: str, question: Callable[[], T]) -> T:
     """What is answered about a bucket, asked again while Google is busy; 400, 403 and 404 pass."""
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
-    from shardfeed.storage.gcs_errors import FAILURES, is_transient, translated
+    from shardfeed.storage.gcs_errors import FAILURES, is_transient, users_error
     from shardfeed.storage.retry import call_with_retries
 
     try:
@@ -333,7 +333,7 @@ def _asked(bucket: str, question: Callable[[], T]) -> T:
     except (BadRequest, Forbidden, NotFound):
         raise
     except FAILURES as error:
-        raise translated(error, "get", bucket, "") from error
+        raise users_error(error, "get", bucket, "") from error
 
 
 def _absent(place: Place, bucket: str, region: str) -> str:
@@ -346,7 +346,7 @@ def _absent(place: Place, bucket: str, region: str) -> str:
 
 
 def _check_region(place: Place, location: str, parts: Sequence[str], workers: Workplace) -> None:
-    region, bucket = workers.region, parse_url(place.url)[0]
+    region, bucket = workers.region, split_gs_url(place.url)[0]
     if covers(location, parts, region):
         return
     where = location.lower()

@@ -14,11 +14,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.counters import counted
+from shardfeed.transforms import stores
 
 SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
 
@@ -50,7 +50,7 @@ def has_begun(result: Any, output: str) -> bool:
         if counted(copy.copy(result)):
             return True
     try:
-        return storage.open_store(output).stat(naming.CLAIM) is not None
+        return stores.open_output(output).stat(naming.CLAIM) is not None
     except ShardfeedError:
         return True
 

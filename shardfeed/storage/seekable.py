@@ -1,7 +1,8 @@
 """A file of a store as an ordinary, seekable binary file.
 
-One decision: everything is read through ``Store.read_range`` in pieces of a few megabytes, locally too, so that a shard on
-a bucket and a shard on a disk are the same code and memory is bounded by threads, never by the size of a shard.
+It is read by ``Store.read_range`` in pieces of a few megabytes, on a disk too. So the code is the
+same for a bucket and a disk, and memory depends on the number of threads, never on the size of a
+shard.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from shardfeed.storage.base import Store
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-CHUNK = 4 << 20  # bytes a request: at 30 ms a request, 130 MB/s a thread from a bucket
+READ_AHEAD_BYTES = 4 << 20  # per request: at 30 ms per request, 130 MB/s per thread from a bucket
 
 
 def open_file(store: Store, name: str, size: int) -> BinaryIO:
-    """``name``, of ``size`` bytes, as a file; every ``CHUNK`` bytes are one request."""
-    return cast(BinaryIO, io.BufferedReader(_StoredFile(store, name, size), buffer_size=max(1, min(CHUNK, size))))
+    """``name``, of ``size`` bytes, as a file that asks for ``READ_AHEAD_BYTES`` at a time."""
+    return cast(
+        BinaryIO, io.BufferedReader(_StoredFile(store, name, size), buffer_size=max(1, min(READ_AHEAD_BYTES, size)))
+    )
 
 
 class _StoredFile(io.RawIOBase):
@@ -40,7 +43,7 @@ class _StoredFile(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        want = min(len(view), self._size - self._at, CHUNK)
+        want = min(len(view), self._size - self._at, READ_AHEAD_BYTES)
         if want <= 0:
             return 0
         data = self._store.read_range(self._name, self._at, want)

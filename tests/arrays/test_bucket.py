@@ -6,15 +6,16 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
+from shardfeed.transforms import stores
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.streams import THREE_BLOCKS, numbers
@@ -32,7 +33,7 @@ def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 
 def upload(path: Path, url: str) -> str:
-    store = storage.open_store(url)
+    store = stores.open_output(url)
     for file in path.iterdir():
         assert store.create(file.name, file.read_bytes())
     return url
@@ -47,7 +48,7 @@ def test_batches_from_a_bucket_are_those_of_the_folder_that_was_copied(
 ) -> None:
     write_dataset(tmp_path)
     url = upload(tmp_path, f"{gcs_bucket}/{folder}" if folder else gcs_bucket)
-    options = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
+    options: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
 
     remote, local = (shardfeed.array_batches(where, "train", 9, **options) for where in (url, tmp_path))
 
@@ -104,7 +105,7 @@ def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tm
 def test_a_shard_that_goes_away_is_named(strict_gcs: StrictGCS, tmp_path: Path) -> None:
     write_dataset(tmp_path)
     batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
-    storage.open_store("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
+    stores.open_output("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
 
     with pytest.raises(shardfeed.DatasetError, match=rf"^gs://bucket/{SHARD} is damaged: .*found no such file\."):
         list(batches)

@@ -148,7 +148,7 @@ def test_tensorflows_own_parser(built: Built) -> None:
 
 
 def test_a_reader_that_seeks_by_the_index_files(built: Built) -> None:
-    program = [sys.executable, Path(__file__).with_name("read_with_tfrecord.py"), *built.shards()]
+    program: list[str | Path] = [sys.executable, Path(__file__).with_name("read_with_tfrecord.py"), *built.shards()]
     seen = json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
     assert seen == [
         [key, label, hashlib.sha256(image).hexdigest()]

@@ -50,7 +50,7 @@ def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
     assert failed.err == (
         "shardfeed: the workers have no shardfeed (ModuleNotFoundError: No module named 'shardfeed'). The pool at "
         f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
-        "repository), or start the pool where it is. docs/engines.md has what workers need.\n"
+        "repository), or start the pool where it is. docs/how-to/engines.md has what workers need.\n"
     )
 
 
@@ -114,10 +114,10 @@ def test_a_killed_worker_of_beam_s_job_service_is_told_without_a_traceback(
 # A machine on which the output may not be written: what the store says there of every file.
 DENIED = """
 import errno
-from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 def denied(store, folder):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
-LocalStore._mkdir = denied
+WritableLocalStore._mkdir = denied
 """
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import os
 import random
 import resource
@@ -18,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shardfeed import storage
-from shardfeed.storage.local import LocalStore
-from shardfeed.storage.local_source import LocalSource
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources.local import LocalSource
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.builder import Request, ask
 
 
@@ -28,16 +29,6 @@ def put(owner: object, name: str, value: object) -> None:
     """Puts ``value`` in place of what is there; of a name that is gone, a hook would change nothing without a word."""
     assert hasattr(owner, name), f"{owner} has no {name} to replace"
     setattr(owner, name, value)
-
-
-def put_in_both_drivers(name: str, value: object) -> None:
-    """Puts ``value`` in place of a plain function where the local build and the graph's steps look it up."""
-    from shardfeed.pipeline import local
-    from shardfeed.transforms.steps import commit, compose_shards
-
-    for module in (local, commit, compose_shards):
-        if name in vars(module):
-            put(module, name, value)
 
 
 def appender(log: Path) -> Callable[[bytes], None]:
@@ -155,19 +146,24 @@ def kill_self() -> None:
 
 def kill_at_publishing() -> None:
     """SIGKILL when all parts are finished and the first shard is about to be composed."""
-    put_in_both_drivers("compose_shard", lambda *_: kill_self())
+    from shardfeed.pipeline import local
+    from shardfeed.transforms.steps import compose_shards
+
+    for driver in (local, compose_shards):
+        put(driver, "compose_shard", lambda *_: kill_self())
 
 
 def before_manifest(act: Callable[[], object]) -> None:
     """Something happens when everything is composed and the build stands before the step that publishes the manifest."""
-    from shardfeed.transforms.output import claim
+    from shardfeed.transforms.publish import manifest_commit
+
+    hold_claim = vars(manifest_commit)["hold_claim"]
 
     def acting(*args: Any) -> None:
         act()
         hold_claim(*args)
 
-    hold_claim = claim.hold_claim
-    put_in_both_drivers("hold_claim", acting)
+    put(manifest_commit, "hold_claim", acting)
 
 
 def kill_between_two_manifests() -> None:
@@ -228,16 +224,13 @@ def obey_permissions() -> None:
 def fill_disk(most: int) -> None:
     """The disk is full for every file of more than ``most`` bytes."""
 
-    class FullStore(LocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-            super()._write_temp(path, data[:most], durable)
-            if len(data) > most:
+    class FullStore(WritableLocalStore):
+        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+            super()._write_temp(path, io.BytesIO(data.read(most)), durable)
+            if data.read(1):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
-        def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
-            self._write_temp(path, data.read(), durable)
-
-    put(storage, "open_store", FullStore)
+    put(stores, "open_output", FullStore)
 
 
 def skip_build() -> None:

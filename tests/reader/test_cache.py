@@ -20,7 +20,7 @@ import shardfeed
 from shardfeed.dataset.local_copy import mirror
 from shardfeed.format.checksums import crc32c_path, to_hex
 from shardfeed.tfdata import memory_cache, streams
-from shardfeed.tfdata.decode import Wanted
+from shardfeed.tfdata.decode import ImageOptions
 from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -79,7 +79,7 @@ def test_decoded_images_must_fit_into_memory(tmp_path: Path) -> None:
     with pytest.raises(
         shardfeed.UsageError, match=r"^cache='decoded': 10,000,000,000 images of 3,000,000 bytes are 30,000"
     ):
-        memory_cache.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
+        memory_cache.check_memory(image, ImageOptions(size=(1000, 1000)), 10**10)
 
 
 def copies(folder: Path) -> dict[str, bytes]:
@@ -204,7 +204,7 @@ def stop(store, name, offset, size):
         print(flush=True)
         sys.stdin.readline()
     return read(store, name, offset, size)
-LocalStore.read_range, mirror._RANGE = stop, 1000
+LocalStore.read_range, mirror._REQUEST_BYTES = stop, 1000
 info = shardfeed.info(sys.argv[1])
 mirror.mirror(info, info.splits["train"].shards, sys.argv[2])
 """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy.typing import NDArray
 from PIL import Image
 
 import shardfeed
@@ -18,6 +19,7 @@ from shardfeed.tfdata import crops
 from tests.kit.datasets import Pixels, Record, write_dataset
 from tests.reader.streams import numbers, pixels_of
 
+Floats = NDArray[np.float64]
 MASK = (1 << 64) - 1
 FORMATS = ["jpeg", "png", "raw", "webp"]
 
@@ -28,21 +30,23 @@ def decoded(record: Record, image_format: str) -> Pixels:
     return np.asarray(Image.open(io.BytesIO(record.image)).convert("RGB"))
 
 
-def resized(pixels: Pixels, height: int, width: int) -> Pixels:
+def resized(pixels: Pixels, height: int, width: int) -> Floats:
     """Triangles as wide as a source or target pixel, whichever is wider, around each target pixel's centre."""
 
-    def weights(source: int, target: int) -> Pixels:
+    def weights(source: int, target: int) -> Floats:
         scale = source / target
         centre = (np.arange(target)[:, None] + 0.5) * scale - 0.5
         triangle = np.maximum(0, 1 - np.abs(np.arange(source)[None, :] - centre) / max(scale, 1))
-        return triangle / triangle.sum(axis=1, keepdims=True)
+        normal: Floats = triangle / triangle.sum(axis=1, keepdims=True)
+        return normal
 
     down = weights(pixels.shape[0], height)
     across = weights(pixels.shape[1], width)
-    return np.einsum("yh,hwc,xw->yxc", down, pixels.astype(np.float64), across)
+    scaled: Floats = np.einsum("yh,hwc,xw->yxc", down, pixels.astype(np.float64), across)
+    return scaled
 
 
-def assert_rounded(found: Pixels, exact: Pixels) -> None:
+def assert_rounded(found: Pixels, exact: Floats) -> None:
     """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing more."""
     assert found.dtype == np.uint8 and found.shape == exact.shape
     assert np.abs(found - exact).max() <= 0.5 + 1e-4
@@ -141,7 +145,8 @@ def test_random_crops_are_those_of_seed_host_and_position(
     for batch in dataset.take(5).as_numpy_iterator():
         for image, key in zip(batch["image"], batch["key"], strict=True):
             pixels = decoded(by_key[key], image_format)
-            box = random_box(*pixels.shape[:2], seed=5, host=1, position=position)
+            height, width, _ = pixels.shape
+            box = random_box(height, width, seed=5, host=1, position=position)
             assert_rounded(image, resized(cut(pixels, box), 20, 20))
             position += 1
 

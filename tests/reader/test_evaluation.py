@@ -184,7 +184,7 @@ def test_predictions_that_leave_padding_out_are_one_for_each_key(written: Writte
     records = written.records["validation"]
     model = keras.Sequential([keras.Input((8, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(3)])
 
-    answers = {}
+    answers: dict[bytes, Any] = {}
     for batch in load(written, 50, as_dict=True).as_numpy_iterator():
         rows = zip(batch["key"], model.predict_on_batch(batch["image"]), batch["weight"], strict=True)
         answers |= {key: answer for key, answer, weight in rows if weight}

@@ -233,12 +233,13 @@ def test_array_batches_travel_to_other_processes(written: Written, split: str, o
 @pytest.mark.parametrize(
     ("options", "many"), [({}, "endless batches"), ({"epochs": 1}, "4 batches")], ids=["endless", "finite"]
 )
-def test_array_batches_say_what_they_are(written: Written, options: dict[str, int], many: str) -> None:
+def test_array_batches_say_what_they_are(written: Written, options: dict[str, Any], many: str) -> None:
     batches = shardfeed.array_batches(written.path, "train", 8, host=(1, 2), **options)
     images, labels = next(iter(batches))
 
     assert batches and repr(batches) == f"ArrayBatches({many} of 4 from train of {written.path})"
-    assert (images.shape, images.dtype, labels.shape, labels.dtype) == ((4, 8, 12, 3), np.uint8, (4,), np.int32)
+    assert (images.shape, labels.shape) == ((4, 8, 12, 3), (4,))
+    assert (str(images.dtype), str(labels.dtype)) == ("uint8", "int32")
     assert (batches.batch_size, batches.image_shape) == (4, (8, 12, 3))
     if not options:
         with pytest.raises(TypeError, match=r"^a training stream without epochs= has no end and no length$"):
