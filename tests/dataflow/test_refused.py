@@ -241,7 +241,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
         (
             "_parts/CLAIM",
             json.dumps(
-                {"fingerprint": "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
+                {"fingerprint": 32 * "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
             ).encode(),
             "gs://data/{out} is claimed by another build that differs in --seed (there 5, here 0). Use the same options to",
         ),

@@ -33,7 +33,7 @@ def test_an_input_that_is_not_there(case: Case) -> None:
 def test_an_input_that_is_a_file(case: Case) -> None:
     case.fails(
         2,
-        f"input folder {case.root}/cat/000.jpg is not a folder. Name the folder that holds one folder a class.",
+        f"input folder {case.root}/cat/000.jpg is not a folder. Name the folder that holds one folder per class.",
         *("--input", case.root / "cat" / "000.jpg"),
     )
 
