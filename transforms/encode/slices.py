@@ -40,7 +40,7 @@ STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 
 # Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
 # spread over the threads.
 _SLICE_IMAGES = (4, 16)
-_SLICE_BYTES = 8 << 20  # bytes of sources per slice, about, at most
+_SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice
 
 
 @dataclass(slots=True)
@@ -72,10 +72,10 @@ class Slice:
 class SliceEncoder:
     """Makes slices for any number of parts at a time, with ``threads`` threads.
 
-    ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images, while
-    ``threads`` read; 0 is one per core of this process. ``processes``: how many on this machine
-    share its cores and the budgets of memory. The threads end with ``close``, or when ``run`` is
-    stopped and nothing refers to this object.
+    ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
+    while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
+    machine share its cores and the budgets of memory. The threads end with ``close``, or when
+    ``run`` is stopped and nothing refers to this object.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class SliceEncoder:
         return out
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
-        """Encodes an image as a build does: (bytes of its record, None) or (0, reason of its reject)."""
+        """Encodes an image as a build does: (bytes of record, None) or (0, reason of reject)."""
         done = self.encode_slice([ref])
         return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
 
