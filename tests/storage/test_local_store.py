@@ -96,7 +96,7 @@ class WithoutHardLinks(WritableLocalStore):
         raise OSError(self.refusal, os.strerror(self.refusal))
 
 
-STEPS = "_mkdir _write_temp _concatenate_temp _link _mark _replace _sync_folder _unlink _rmdir".split()
+STEPS = ["_mkdir", "_write_temp", "_concatenate_temp", "_link", "_mark", "_replace", "_sync_folder", "_unlink", "_rmdir"]
 
 
 def build(store: WritableLocalStore) -> None:
