@@ -30,7 +30,17 @@ from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
 Effect = Literal["status", "drop", "short", "corrupt", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]
 
-_KNOWN = {"project", "userProject", "projection", "prettyPrint", "fields", "prefix", "delimiter", "pageToken", "maxResults"}
+_KNOWN = {
+    "project",
+    "userProject",
+    "projection",
+    "prettyPrint",
+    "fields",
+    "prefix",
+    "delimiter",
+    "pageToken",
+    "maxResults",
+}
 _KNOWN |= {"startOffset", "endOffset", "alt", "generation", "ifGenerationMatch", "ifGenerationNotMatch"}
 _KNOWN |= {"uploadType", "upload_id", "name"}
 
