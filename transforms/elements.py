@@ -100,23 +100,27 @@ def _tuples(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RefBatch:
-    """References of one split (``""`` before labelling), and what the listing skipped by reason."""
+    """References of one split (``""`` before labelling), and what the listing skipped by reason.
+
+    ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``; counting reports them all.
+    """
 
     split: str
     refs: bytes
     skipped: Mapping[str, int] = field(default_factory=dict)
+    fault: str = ""
 
     def to_bytes(self) -> bytes:
         """Length-prefixed head, then the references as they are."""
-        head = json.dumps([self.split, self.skipped], sort_keys=True).encode()
+        head = json.dumps([self.split, self.skipped, self.fault], sort_keys=True).encode()
         return struct.pack("<I", len(head)) + head + self.refs
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RefBatch:
         """The batch whose ``to_bytes`` gave ``data``."""
         (size,) = struct.unpack_from("<I", data)
-        split, skipped = json.loads(data[4 : 4 + size])
-        return cls(split, data[4 + size :], skipped)
+        split, skipped, fault = json.loads(data[4 : 4 + size])
+        return cls(split, data[4 + size :], skipped, fault)
 
 
 @dataclass(frozen=True)
