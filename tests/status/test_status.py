@@ -22,8 +22,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output, discard_incomplete
 from shardfeed.transforms.output.part_files import Sidecar
-from shardfeed.transforms.run.outcome import write_outcome
-from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.transforms.run.state import Outcome
 from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.commands import REPOSITORY, write_photos
 
@@ -205,7 +204,7 @@ def test_the_latest_failure_is_told(tmp_path: Path) -> None:
     out = tmp_path / "out"
     _under_way(out, images=200, parts=20, finished=5)
     for at, text in ((10, "first"), (20, "the bucket kept failing")):
-        write_outcome(Run(f"run-{at}", str(out)), Outcome(4, text))
+        stores.open_output(str(out)).create(naming.outcome_name(f"run-{at}"), Outcome(4, text).to_bytes())
         _written(out / naming.outcome_name(f"run-{at}"), NOW + at)
     (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
 

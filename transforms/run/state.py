@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
-from shardfeed.transforms.elements import PartResult
+from shardfeed.transforms.elements import Element, PartResult
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@dataclass(frozen=True)
+class Outcome(Element):
     """Why a run failed: exit code, message, and files that say more."""
 
     code: int
