@@ -1,6 +1,7 @@
-"""What a listing adds up to: counts, key sums and a digest that do not depend on order, batches or workers.
+"""What a listing adds up to: counts, key sums and a digest.
 
-Sums mod 2**128 of 128-bit hashes: a lost, doubled or changed key changes the sum (xor would cancel doubles).
+They do not depend on order, batches or workers. Sums are mod 2**128 of 128-bit hashes: a lost,
+doubled or changed key changes the sum. (Xor would cancel doubles.)
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from shardfeed.transforms.inputs.labels import UnlabelledError, label_key, parse
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
 
-_EXAMPLES = 5  # keys shown of each fault
+_EXAMPLES = 5  # keys shown per fault
 _VERSION = struct.Struct("<Qq")
 
 
 def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
-    """The batch cut by split; one of faulty folders as it is."""
+    """The batch cut by split and fault; a batch of faulty folders stays as it is."""
     if batch.fault:
         return [batch]
     rule = parse_splits(options.splits)
@@ -66,7 +67,10 @@ def _listing_hash(ref: ImageRef) -> int:
 
 
 def add_totals(many: Iterable[Totals]) -> Totals:
-    """Sum of totals, in any order. To add some takes as long as they are large, however many classes there are by then."""
+    """Sum of totals, in any order.
+
+    The time follows from what is added, not from the number of classes that are there by then.
+    """
     sums: dict[str, tuple[int, ...]] = {}
     cells: dict[str, dict[str, tuple[int, int]]] = {}
     digest = 0

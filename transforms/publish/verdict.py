@@ -1,7 +1,8 @@
 """Whether all parts together are the whole listing, and whether too much of it was rejected.
 
-Counts can agree by accident; sums mod 2**128 of the keys' hashes cannot. Thresholds are applied here, before anything is
-composed, and the limit is in no fingerprint: after a run with too many rejects, a rerun with a higher limit only composes.
+Counts can agree by accident; sums mod 2**128 of the keys' hashes cannot. The limit applies before
+anything is composed and is in no fingerprint. So after too many rejects, a rerun with a higher
+limit only composes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count
 
 DEFAULT_SHARE = Fraction(1, 100)
-DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
+DEFAULT_FLOOR = 10  # images; so that by default three bad ones of fifty do not fail a build
 
 
 @dataclass(frozen=True, slots=True)

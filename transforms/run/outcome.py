@@ -1,8 +1,9 @@
 """How a failure's reason survives the graph.
 
-Exceptions change class and text on their way back from an engine (RuntimeError on all but the in-process one). So the step
-that meets a failure of the user's kind writes it to the output under the run's own name, then raises. The launcher, who made
-that name, reads only that file and turns it into the exit code.
+Exceptions change class and text on their way back from an engine: they become RuntimeError on all
+but the in-process one. So the step that meets a failure of the user's kind writes it to the
+output under the run's own name, then raises. The launcher made that name. It reads only that
+file and turns it into the exit code.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from shardfeed.transforms.run.state import Outcome, Run
 
 
 class AlreadyBuiltError(ShardfeedError):
-    """The dataset appeared, complete, while this run began; there is nothing left to do."""
+    """The complete dataset appeared while this run was at work: nothing is left to do."""
 
     code = 0
 
 
 @contextlib.contextmanager
 def reported(run: Run, files: Sequence[str] = ()) -> Iterator[None]:
-    """Writes the outcome of any ShardfeedError that leaves the block; other exceptions are bugs and pass as they are."""
+    """Writes the outcome of any ShardfeedError that leaves the block.
+
+    Other exceptions are bugs and pass as they are.
+    """
     try:
         yield
     except ShardfeedError as error:
