@@ -15,7 +15,6 @@ import pytest
 from shardfeed._version import __version__
 from shardfeed.cli import main
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.transforms.images.rejects import Reason
 from tests.kit.commands import command, environment, said, shardfeed, write_photos
 from tests.kit.datasets import write_dataset
 
@@ -252,63 +251,6 @@ def test_json_is_one_object_on_standard_output_and_nothing_else(built: Path, pho
     assert (raw["status"], raw["written"], raw["encoded_in_this_run"]) == ("built", 12, 12)
 
 
-def test_a_finished_build_is_already_built(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {path.name: path.stat().st_mtime_ns for path in (built / "out").iterdir()}
-    assert _run("build", "--input", built / "in", "--output", built / "out", "--image_size", "16", "--json") == 0
-
-    raw = json.loads(capsys.readouterr().out)
-    assert (raw["status"], raw["listed"], raw["written"], raw["rejected"], raw["skipped"], raw["encoded_in_this_run"]) == (
-        "already_built", 14, 12, {Reason.EMPTY.value: 1}, {"suffix": 1}, 0,
-    )  # fmt: skip
-    assert {path.name: path.stat().st_mtime_ns for path in (built / "out").iterdir()} == before
-
-
-def test_other_options_on_a_finished_build_are_a_conflict_that_names_them(
-    built: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run("build", "--input", built / "in", "--output", built / "out", "--image_size", "16", "--seed", "4") == 5
-    assert capsys.readouterr().err == (
-        f"shardfeed: {built}/out holds a complete dataset that differs in --seed (there 0, here 4). Use the same options, "
-        "or give another --output: a dataset is never overwritten.\n"
-    )
-
-
-def test_a_changed_input_is_a_conflict_that_counts_what_changed(
-    photos: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = photos.parent / "out"
-    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
-    assert _run(*build) == 0
-    dogs = sum(path.stat().st_size for path in (photos / "dog").iterdir())
-    (photos / "cow").mkdir()
-    (photos / "cow" / "1.jpg").write_bytes(b"12345")
-    (photos / "dog" / "000.jpg").unlink()
-    left = sum(path.stat().st_size for path in (photos / "dog").iterdir())
-    capsys.readouterr()
-
-    assert _run(*build) == 5
-    assert capsys.readouterr().err == (
-        f"shardfeed: {out} was built from another state of the input:\n"
-        "  train/cow: 0 images, 0 bytes then; 1 images, 5 bytes now\n"
-        f"  train/dog: 6 images, {dogs:,} bytes then; 5 images, {left:,} bytes now\n"
-        "A dataset is never overwritten: give a new --output for the new input, or remove this one yourself.\n"
-    )
-    assert _run(*build, "--trust_manifest") == 0
-
-
-def test_a_renamed_input_is_a_conflict_too(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = photos.parent / "out"
-    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
-    assert _run(*build) == 0
-    (photos / "dog" / "000.jpg").rename(photos / "dog" / "new.jpg")
-    capsys.readouterr()
-
-    assert _run(*build) == 5
-    assert (
-        "\n  the same numbers of images and bytes, but other names or modification times\n" in capsys.readouterr().err
-    )
-
-
 def test_another_build_in_one_process_owes_nothing_to_those_before(
     tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,29 +262,6 @@ def test_another_build_in_one_process_owes_nothing_to_those_before(
 
     assert _run(*build, "--output", tmp_path / "two") == 0
     assert json.loads(capsys.readouterr().out)["encoded_in_this_run"] == 13
-
-
-def test_too_many_rejects_exit_3_and_the_rejects_can_be_read(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = photos.parent / "out"
-    for name in ("a", "b"):
-        (photos / "cat" / f"{name}.jpg").write_bytes(b"")
-    build = ("build", "--input", photos, "--output", out, "--image_size", "16")
-
-    assert _run(*build, "--max_rejected", "1") == 3
-    message = capsys.readouterr().err
-    (rejects,) = out.glob("_parts/*/rejects/rejects-*.jsonl")
-    assert message == (
-        "shardfeed: 2 of 14 images cannot be used (EMPTY 2); --max_rejected allows 1. Nothing was published. Look at the "
-        "rejects. Rerun with --max_rejected 2 to go on without them: the finished work is kept and is not done again. Or mend or "
-        "remove those images, then rerun with --discard_incomplete.\n"
-        f"Rejects:\n  {rejects}\n"
-    )
-    assert sorted(json.loads(line)["key"] for line in rejects.read_text().splitlines()) == ["cat/a.jpg", "cat/b.jpg"]
-    assert not (out / "manifest.json").exists()
-
-    assert _run(*build, "--max_rejected", "2", "--json") == 0
-    raw = json.loads(capsys.readouterr().out)
-    assert (raw["written"], raw["rejected"], raw["encoded_in_this_run"]) == (12, {"EMPTY": 2}, 0)
 
 
 def test_fewer_shards_than_asked_for_are_noted(
