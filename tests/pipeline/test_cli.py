@@ -216,7 +216,7 @@ def test_underscores_and_hyphens_in_values_stay() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A finished dataset ``out`` beside its input ``in``, which has one bad and one skipped file."""
+    """A dataset ``out`` beside its input ``in``, with one bad and one skipped file."""
     folder = tmp_path_factory.mktemp("built")
     write_photos(folder / "in", cat=6, dog=6)
     (folder / "in" / "cat" / "bad.jpg").write_bytes(b"")

@@ -1,4 +1,7 @@
-"""P1: nothing is lost. What is listed is written, rejected or skipped, each once, by key; a build that cannot prove it stops."""
+"""P1: nothing is lost. Every listed file is written, rejected or skipped, once.
+
+A build that cannot prove it stops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""P6: bad images neither stop a build nor hide in it; more of them than allowed fail it, and nothing is published."""
+"""P6: bad images neither stop a build nor hide in it.
+
+More of them than allowed fail it, and nothing is published.
+"""
 
 from __future__ import annotations
 

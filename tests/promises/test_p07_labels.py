@@ -1,4 +1,7 @@
-"""P7: labels are never guessed. What is unclear ends the run before any work, saying what to do; a class list can be locked."""
+"""P7: labels are never guessed.
+
+What is unclear ends the run before any work, with a remedy. A class list can be locked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P12: the exit code and the summary tell the truth: they are compared with what lies on the disk, counted anew."""
+"""P12: exit code and summary tell the truth: they are compared with the disk, counted anew."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_input(tmp_path: Path) -> Path:
 
 
 def counted(out: Path) -> dict[str, Any]:
-    """The facts of a summary, counted from the shards, the rejects files and the sizes of the files."""
+    """The facts of a summary, counted from shards, rejects files and the sizes of files."""
     by_split: dict[str, Counter[str]] = {}
     for split, features in disk.records(out):
         by_split.setdefault(split, Counter())[features["label"].decode()] += 1

@@ -1,4 +1,4 @@
-"""The commit: what the manifest says, that it comes last, that nothing unnamed is published, and the sweep after it."""
+"""The commit: what the manifest says, that it comes last, and the sweep after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a record is estimated to be, against photos that are really encoded; and what an image costs."""
+"""The estimated bytes of a record, against photos that are really encoded; and the work."""
 
 from __future__ import annotations
 

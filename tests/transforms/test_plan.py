@@ -156,8 +156,8 @@ def test_classes_and_versions_are_in_the_plan() -> None:
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
-    # A golden value: a change of it ends every unfinished build. Only a new ENCODER_REVISION, or other fields
-    # of the sidecar, may change it.
+    # A change of this value ends every unfinished build. Only a new ENCODER_REVISION, or other
+    # fields of the sidecar, may change it.
     assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "e4cfcbe258782e19728484bf39fc9cc4"
 
 
