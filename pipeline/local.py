@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -68,7 +69,9 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         # A run that joins another begins elsewhere: the other one began with the first part.
         start = 0 if claimed else hash64("start", 0, run.run_id.encode())
         settings = EncoderSettings(sources, options, run, threads)
-        counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool))
+        # In a bucket each look costs a request, so only a build that joined another looks.
+        look = not (claimed and storage.is_remote(run.output))
+        counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool, look=look))
 
         run.enter("publishing")
         verdict = judge(counts, totals, plan, config.max_rejected)
@@ -147,11 +150,18 @@ def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
 
 
 def _encoded(
-    plan: Plan, settings: EncoderSettings, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool
+    plan: Plan,
+    settings: EncoderSettings,
+    parts: Iterator[Part],
+    files: dict[str, list[PartFile]],
+    pool: Pool,
+    *,
+    look: bool,
 ) -> Iterator[Counts]:
     """Makes the parts and counts each; ``files`` gets the size of each, by split.
 
-    All processes share the threads of ``settings``.
+    All processes share the threads of ``settings``. ``look``: after each part that was made, look
+    whether another run has published the dataset.
     """
     run, threads, store = settings.run, settings.threads, stores.open_output(settings.run.output)
     others = pool_size(threads, plan.candidates)
@@ -161,7 +171,7 @@ def _encoded(
         try:
             for result, spent in make_parts(parts, here, pool, run):
                 run.add(result, kept=spent.kept)
-                if not spent.kept:
+                if look and not spent.kept:
                     require_unpublished(store, plan.fingerprint)
                 files.setdefault(result.split, []).append(part_file(result))
                 yield counts_of(result)
