@@ -104,12 +104,11 @@ def test_the_same_command_after_too_many_says_the_same_again_and_decodes_nothing
     assert log.read_bytes() == b""
 
 
-@pytest.mark.parametrize("limit", ["100%", "1000"])
-def test_a_class_without_one_written_record_fails_whatever_the_limit(limit: str, tmp_path: Path) -> None:
+def test_a_class_without_one_written_record_fails_whatever_the_limit(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
     for number in range(3):
         write(photos, f"lost/{number}.jpg", b"")
-    ended = builds.build(photos, out, "--max_rejected", limit)
+    ended = builds.build(photos, out, "--max_rejected", "100%")
     assert (ended.code, (out / "manifest.json").exists()) == (3, False)
     assert "no image of 1 class(es) can be used: lost. Rejected: EMPTY 3." in ended.err
     assert len(rejects_named(ended.err)) == 1

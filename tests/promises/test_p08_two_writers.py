@@ -238,26 +238,6 @@ def test_a_local_build_that_joins_another_saves_it_work(tmp_path: Path) -> None:
     assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "alone")
 
 
-def test_a_build_that_was_killed_keeps_its_claim_until_it_is_discarded(photos: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert builds.build(photos, out, hooks=[hooks.kill_at_publishing]).code == -9
-    refused = builds.build(photos, out, "--seed", "1")
-    assert refused.code == 5
-    assert "--seed (there 0, here 1)" in refused.err
-    builds.built(photos, out, "--seed", "1", "--discard_incomplete")
-    builds.built(photos, tmp_path / "alone", "--seed", "1")
-    assert disk.digests(out) == disk.digests(tmp_path / "alone")
-
-
-def test_discard_incomplete_refuses_a_complete_dataset(photos: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    builds.built(photos, out)
-    before = disk.snapshot(out)
-    refused = builds.build(photos, out, "--discard_incomplete")
-    assert (refused.code, disk.snapshot(out)) == (5, before)
-    assert "is a complete dataset, not an incomplete build" in refused.err
-
-
 def test_discard_incomplete_leaves_files_that_are_not_ours_and_the_build_refuses_them(
     photos: Path, tmp_path: Path
 ) -> None:
@@ -268,18 +248,6 @@ def test_discard_incomplete_leaves_files_that_are_not_ours_and_the_build_refuses
     assert refused.code == 5
     assert "holds files that are not a shardfeed build's: thesis.docx" in refused.err
     assert (out / "thesis.docx").read_bytes() == b"years of work"
-
-
-def test_an_output_with_files_of_somebody_else_is_refused_before_anything_is_written(
-    photos: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
-        (out / name).write_bytes(b"")
-    refused = builds.build(photos, out)
-    assert (refused.code, sorted(os.listdir(out))) == (5, ["a.txt", "b.txt", "c.txt", "d.txt"])
-    assert "a.txt, b.txt, c.txt, …" in refused.err
 
 
 # ---- a second build after the first, given an output that is complete
