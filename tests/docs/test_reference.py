@@ -1,4 +1,4 @@
-"""docs/reference is complete: every flag, public name, field, reason, fix and word for what is skipped."""
+"""docs/reference is complete: flags, public names, fields, reasons, fixes, skipped files."""
 
 from __future__ import annotations
 
