@@ -58,6 +58,9 @@ def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes
         at = stop
 
 
+Stats = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Of a sample of images: pixels, sums per channel, sums of squares per channel."""
+
 _E = TypeVar("_E", bound="Element")
 
 
@@ -82,7 +85,7 @@ class Element:
         """The element from its parsed JSON."""
         return cls(**{f.name: cls._restore(f.name, raw[f.name]) for f in fields(cls)})
 
-    _nested: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are an element, or a tuple of them
+    _nested: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are an element
     _by_name: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are {name: element}
 
     @classmethod
@@ -90,7 +93,7 @@ class Element:
         if inner := cls._by_name.get(name):
             return {key: inner.from_raw(item) for key, item in value.items()}
         if inner := cls._nested.get(name):
-            return tuple(map(inner.from_raw, value)) if isinstance(value, list) else inner.from_raw(value)
+            return inner.from_raw(value)
         return _tuples(value)
 
 
@@ -194,8 +197,7 @@ class Plan(Element):
 class PartResult(Element):
     """A finished part.
 
-    ``key_sum`` covers written and rejected keys. ``stats``: (pixels, sums per channel, sums of
-    squares per channel).
+    ``key_sum`` covers written and rejected keys.
     """
 
     split: str
@@ -207,7 +209,7 @@ class PartResult(Element):
     rejected: Mapping[str, int]
     fixes: Mapping[str, int]
     class_counts: Mapping[str, int]
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None
+    stats: Stats | None
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ class Counts(Element):
     rejected: Mapping[str, int] = field(default_factory=dict)
     fixes: Mapping[str, int] = field(default_factory=dict)
     class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    stats: Stats | None = None
     rejects_by_part: tuple[tuple[str, int, int], ...] = ()
 
 

@@ -16,7 +16,6 @@ from shardfeed._version import __version__
 from shardfeed.cli import main
 from shardfeed.format.manifest import parse_manifest
 from tests.kit.commands import command, environment, said, shardfeed, write_photos
-from tests.kit.datasets import write_dataset
 
 BUILD_FLAGS = {
     "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
@@ -132,22 +131,11 @@ UNKNOWN = (
             "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
         ),
         (
-            ["--input", "i", "--output", "o", "--image-sise=64"],
-            "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
-        ),
-        (
             ["--input", "i", "--output", "o", "--zzz", "1", "--runer=DirectRunner"],
             "build: unknown argument --runer; did you mean --runner? See `shardfeed build --help`.",
         ),
-        (["--input", "i", "--output", "o", "--metadata", "t.csv"], UNKNOWN.format("--metadata")),
-        (["--input", "i", "--output", "o", "--comand=x"], UNKNOWN.format("--comand")),
         (["--zzz"], UNKNOWN.format("--zzz")),
         (["--input", "i", "--output", "o", "more"], UNKNOWN.format("more")),
-        (
-            ["--input", "i", "--output", "o", "--direct-num-workers", "2"],
-            "--direct_num_workers is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by "
-            "itself.",
-        ),
         (
             ["--input", "i", "--output", "o", "--runner", "DirectRunner", "--zzz"],
             "build: unknown argument --zzz. It is neither a flag of shardfeed nor of "
@@ -229,28 +217,6 @@ def test_the_record_of_a_run_names_its_engine(built: Path) -> None:
     assert json.loads((built / "out" / "run.json").read_bytes())["runner"] == "local"
 
 
-def test_a_build_prints_its_summary_and_nothing_else(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = photos.parent / "out"
-    assert _run("build", "--input", photos, "--output", out, "--image_size", "16") == 0
-
-    shown = capsys.readouterr()
-    assert said(shown.err) == ""
-    lines = shown.out.splitlines()
-    assert [line.split()[0] for line in lines] == ["Built:", "images", "train", "classes", "time", "Next:"]
-    assert lines[1] == "  images     12 listed = 12 written + 0 rejected + 0 skipped"
-    assert all(line.isprintable() for line in lines)
-
-
-def test_json_is_one_object_on_standard_output_and_nothing_else(built: Path, photos: Path) -> None:
-    out = photos.parent / "out"
-    ended = shardfeed("build", "--input", photos, "--output", out, "--image_size", "16", "--json")
-
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.count("\n") == 1
-    raw = json.loads(ended.stdout)
-    assert (raw["status"], raw["written"], raw["encoded_in_this_run"]) == ("built", 12, 12)
-
-
 def test_another_build_in_one_process_owes_nothing_to_those_before(
     tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,18 +247,6 @@ def test_fewer_shards_than_asked_for_are_noted(
     )
 
 
-@pytest.mark.parametrize(("damage", "code"), [(False, 0), (True, 4)], ids=["whole", "damaged"])
-def test_verify_tells_by_its_exit_code(
-    tmp_path: Path, damage: bool, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_dataset(tmp_path / "out")
-    if damage:
-        (tmp_path / "out" / "classes.txt").unlink()
-
-    assert _run("verify", tmp_path / "out", "--json") == code
-    assert json.loads(capsys.readouterr().out)["ok"] is not damage
-
-
 def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
     write_photos(tmp_path / "in", **{"Käse": 3})
     ended = shardfeed(
@@ -302,14 +256,6 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
 
     assert ended.returncode == 0, ended.stderr
     assert "K\\xe4se 3" in ended.stdout
-
-
-def test_a_reader_that_leaves_early_is_no_error(built: Path) -> None:
-    shown = subprocess.run(
-        " ".join([*command("inspect", built / "out"), "| true; exit ${PIPESTATUS[0]}"]),
-        shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
-    )  # fmt: skip
-    assert (shown.returncode, "Traceback" in shown.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("reader", ["| true", "> /dev/full"], ids=["gone", "full"])

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
 from shardfeed.format.hashing import MASK128
-from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
+from shardfeed.transforms.elements import Counts, PartResult, Plan, Stats, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count
 
@@ -73,7 +73,7 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     rejected: dict[str, int] = {}
     fixes: dict[str, int] = {}
     class_counts: dict[str, dict[str, int]] = {}
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    stats: Stats | None = None
     by_part: list[tuple[str, int, int]] = []
     for counts in many:
         add_into(images, counts.images)
@@ -88,9 +88,7 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))
 
 
-def _add_stats(
-    one: tuple[int, tuple[int, ...], tuple[int, ...]] | None, two: tuple[int, tuple[int, ...], tuple[int, ...]] | None
-) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+def _add_stats(one: Stats | None, two: Stats | None) -> Stats | None:
     if one is None or two is None:
         return one or two
     return (
