@@ -14,12 +14,14 @@ from shardfeed.transforms.elements import Plan, SplitPlan
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import (
+    Claim,
     claim_output,
     discard_incomplete,
     hold_claim,
     own_files,
     refuse_foreign,
     refuse_unclaimable,
+    require_unpublished,
 )
 from shardfeed.transforms.planning.plan import fingerprint
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
@@ -388,6 +390,17 @@ def test_a_build_that_was_discarded_may_not_publish(store: WritableStore, claime
         f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
         "published. Rerun the command to build it."
     )
+
+
+def test_a_build_is_overtaken_when_its_own_dataset_is_there_and_the_claim_is_gone(tmp_path: Path) -> None:
+    written = write_dataset(tmp_path / "built")
+    store, own = WritableLocalStore(str(tmp_path / "built")), written.manifest.fingerprint
+    with pytest.raises(AlreadyBuiltError):
+        require_unpublished(store, own)
+    require_unpublished(store, "another build's")
+    store.create("_parts/CLAIM", Claim(own, {}).to_bytes())
+    require_unpublished(store, own)  # the other run still sweeps: the parts that are left are ours too
+    require_unpublished(WritableLocalStore(str(tmp_path / "empty")), own)
 
 
 def test_nobody_builds_where_a_discard_was_stopped(store: WritableStore) -> None:
