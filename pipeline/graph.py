@@ -4,15 +4,15 @@ import os
 from typing import Any, TextIO
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import SetupOptions
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.pvalue import PCollection
 
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
 from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
+from shardfeed.pipeline.dataflow.submission import DataflowRunner
 from shardfeed.pipeline.dataflow.workers import encode_threads
-from shardfeed.pipeline.engines.options import EngineOptions
 from shardfeed.pipeline.engines.prism import OwnPrismRunner
 from shardfeed.pipeline.engines.quiet import Said, kept
 from shardfeed.pipeline.engines.run import run_and_wait
@@ -74,7 +74,7 @@ def run_graph(
         Exception: whatever an engine makes of a failure in a step.
     """
     with kept(said):
-        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        options = PipelineOptions(list(config.engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
         if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
             setup.setup_file = os.path.abspath(setup.setup_file)
@@ -83,10 +83,13 @@ def run_graph(
         runner: Any = config.engine.name
         if config.engine.kind == "prism":
             runner = OwnPrismRunner()
+        if config.engine.is_dataflow:
+            runner = DataflowRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
             raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+        os.rmdir(pipeline.local_tempdir)  # Beam's, for transforms of other languages; a killed build would leave it
         build(pipeline, config, record, run)
         with codecs_pinned(config):
             if config.engine.is_dataflow:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 from typing import Any, TextIO
 
+from apache_beam.options.pipeline_options import GoogleCloudOptions, SetupOptions, WorkerOptions
+
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
-from shardfeed.pipeline.dataflow.follow import follow, job_link, submit
+from shardfeed.pipeline.dataflow.follow import follow
 from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, check_options
+from shardfeed.pipeline.dataflow.submission import submit
 from shardfeed.pipeline.dataflow.workers import choose_workers, encode_threads, job_name_of
 from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.engines.run import cancelled_or_left
@@ -29,8 +32,6 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
     Raises:
         UsageError: the job could not run.
     """
-    from apache_beam.options.pipeline_options import GoogleCloudOptions
-
     cloud = options.view_as(GoogleCloudOptions)
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
     staged = {name: getattr(cloud, name) for name in STAGED_FLAGS}
@@ -45,8 +46,6 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
 
 
 def _require_package(options: Any) -> None:
-    from apache_beam.options.pipeline_options import SetupOptions, WorkerOptions
-
     setup, image = options.view_as(SetupOptions), options.view_as(WorkerOptions).sdk_container_image
     if not (image or setup.setup_file or setup.extra_packages or setup.requirements_file):
         raise UsageError(
@@ -67,7 +66,8 @@ def run_on_dataflow(
     result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
     if not result.has_job:
         return Submitted(config.output, None)
-    link = job_link(result, options)
+    cloud = options.view_as(GoogleCloudOptions)
+    link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
     if not config.engine.waits_for_end:
         return Submitted(config.output, str(result.job_id()), link)
     if stream is not None:

@@ -21,8 +21,7 @@ from apache_beam.version import __version__ as beam_version
 
 from shardfeed.errors import UsageError, clip
 
-_DEFAULT_LOG_LEVEL = "info"  # Beam's
-_ANSWER_SECONDS = 30.0  # for the options of a program; Prism tells its own in 0.03 s
+_ANSWER_SECONDS = 30.0  # for a program to list its options; Prism takes 0.03 s
 
 
 class OwnPrismRunner(PrismRunner):
@@ -50,13 +49,7 @@ class _Prism(PrismJobServer):
 
     def start(self) -> Any:
         command, endpoint = self._command()
-        logger = logging.getLogger(__name__)
-        if self._log_filter is not None and self._log_level != _DEFAULT_LOG_LEVEL:
-            # Beam's filter gives a record the level that Prism has written into it.
-            logger = logging.getLogger(PrismJobServer.__name__)
-            logger.addFilter(self._log_filter)
-            logger.setLevel(logging.INFO)
-        port = int(endpoint.rpartition(":")[2])
+        port, logger = int(endpoint.rpartition(":")[2]), logging.getLogger(__name__)
         self._process = _Process(beam_job_api_pb2_grpc.JobServiceStub, command, port=port, logger=logger)
         return self._process.start()
 
@@ -79,7 +72,7 @@ class _Prism(PrismJobServer):
 
 
 class _Process(SubprocessServer):
-    """Beam's, which tells what process it has started."""
+    """Beam's, which remembers the process that it has started."""
 
     _popen: "subprocess.Popen[bytes] | None" = None
 
@@ -104,7 +97,7 @@ def _require_prism(program: str) -> None:
             [program, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS
         )
         wrong = "" if b"job_port" in asked.stdout + asked.stderr else "it has no option --job_port"
-    except (OSError, subprocess.TimeoutExpired) as error:  # a page in place of it, another machine's program
+    except (OSError, subprocess.TimeoutExpired) as error:  # a web page in its place, or another machine's program
         wrong = str(error)
     if wrong:
         raise UsageError(

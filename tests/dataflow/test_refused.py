@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import threading
-from pathlib import Path
 
 import pytest
 from apache_beam.utils import retry as beam_retry
@@ -14,12 +11,10 @@ from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_options
-from shardfeed.pipeline.dataflow.remedies import explain_refusal
 from shardfeed.storage.gcs_clients import google_client
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from tests.dataflow.cloud import Cloud
-from tests.dataflow.service import End, Refusal
 
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 
@@ -193,44 +188,6 @@ def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud)
 
 
 @pytest.mark.parametrize(
-    ("flag", "name", "said"),
-    [
-        ("--setup_file", "absent/setup.py", "The file {path} cannot be found. It was specified in the --setup_file"),
-        ("--setup_file", "other.py", "The --setup_file option expects the full path to a file named setup.py or"),
-        (
-            "--setup_file",
-            "setup.py",
-            "the command that packs --setup_file ended with exit code 1; its own message is above.",
-        ),
-        (
-            "--requirements_file",
-            "absent.txt",
-            "The file {path} cannot be found. It was specified in the --requirements_file",
-        ),
-        (
-            "--extra_package",
-            "absent.tar.gz",
-            "The file {path} cannot be found. It was specified in the --extra_package",
-        ),
-    ],
-    ids=["no setup.py", "another name", "a setup.py that raises", "no requirements", "no package"],
-)
-def test_a_package_that_cannot_be_made_is_a_bad_argument(
-    cloud: Cloud, tmp_path: Path, flag: str, name: str, said: str
-) -> None:
-    for file in ("other.py", "setup.py"):
-        (tmp_path / file).write_text("raise ValueError('this one')\n")
-    before = len(cloud.service.jobs)
-    ended = cloud.submit(flag, str(tmp_path / name))
-    last = ended.err.splitlines()[-1]
-    assert (ended.code, ended.out, len(cloud.service.jobs)) == (2, "", before)
-    assert last.startswith("shardfeed: no job was submitted: " + said.format(path=tmp_path / name))
-    assert last.endswith(" docs/dataflow.md has what workers need.")
-    assert "Traceback" not in ended.err
-    assert "carry on" not in ended.err
-
-
-@pytest.mark.parametrize(
     ("name", "data", "said"),
     [
         (
@@ -269,137 +226,6 @@ def test_an_output_that_is_discarded_first_is_no_conflict(cloud: Cloud) -> None:
     cloud.put("data", {"stale/_parts/CLAIM": b'{"fingerprint": "discarding", "config": {}}'})
     ended = cloud.submit(*IMAGE, "--discard_incomplete", "--no_wait_until_finish", out="gs://data/stale")
     assert (ended.code, cloud.objects("data")) == (0, {})
-
-
-DISABLED = (
-    "Dataflow API has not been used in project my-project before or it is disabled. Enable it by visiting "
-    "https://console.developers.google.com/apis/api/dataflow.googleapis.com/overview?project=my-project then retry."
-)
-
-
-@pytest.mark.parametrize(
-    ("refusal", "said"),
-    [
-        (
-            Refusal(403, "PERMISSION_DENIED", DISABLED),
-            "gcloud services enable dataflow.googleapis.com compute.googleapis.com storage.googleapis.com --project=my-project",
-        ),
-        (
-            Refusal(
-                403, "PERMISSION_DENIED", "(4f1): Could not create workflow; user does not have write access to project"
-            ),
-            "--member=user:YOU --role=roles/dataflow.developer",
-        ),
-        (
-            Refusal(
-                403,
-                "PERMISSION_DENIED",
-                "Current user cannot act as service account w@p.iam.gserviceaccount.com: actAs",
-            ),
-            "roles/iam.serviceAccountUser",
-        ),
-        (
-            Refusal(404, "NOT_FOUND", "(8a2): Requested project my-project was not found"),
-            "Is --project my-project right? It is the project's id, not its title: gcloud projects list",
-        ),
-        (
-            Refusal(400, "INVALID_ARGUMENT", "(3c9): The regional endpoint us-central1 is not a known region"),
-            "Is --region us-central1 right? Regions: gcloud compute regions list --project=my-project",
-        ),
-        (
-            Refusal(401, "UNAUTHENTICATED", "Request had invalid authentication credentials"),
-            "gcloud auth application-default login",
-        ),
-    ],
-    ids=["API off", "no permission", "no service account", "no project", "no region", "not logged in"],
-)
-def test_a_refusal_names_the_remedy(refusal: Refusal, said: str) -> None:
-    text = explain_refusal(f"{refusal.code} {refusal.message}", project="my-project", region="us-central1")
-    first, last = text.splitlines()
-    assert first.startswith(f"Dataflow did not take the job: {refusal.code} {refusal.message[:100]}")
-    assert said in last
-
-
-def test_a_job_that_dataflow_does_not_take_is_a_bad_argument(cloud: Cloud) -> None:
-    cloud.service.refusal = Refusal(403, "PERMISSION_DENIED", DISABLED)
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out, cloud.objects("data")) == (2, "", {})
-    assert ended.err.endswith(
-        f"shardfeed: Dataflow did not take the job: 403 {DISABLED}\nAn API is off. Turn them on: gcloud services enable "
-        "dataflow.googleapis.com compute.googleapis.com storage.googleapis.com --project=my-project\n"
-    )
-
-
-def test_a_job_that_dataflow_takes_only_later_is_incomplete(cloud: Cloud) -> None:
-    cloud.service.refusal = Refusal(429, "RESOURCE_EXHAUSTED", "(4a1): The project has 25 running jobs in us-central1")
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out) == (4, "")
-    assert ended.err.endswith(
-        "shardfeed: Dataflow did not take the job: 429 (4a1): The project has 25 running jobs in us-central1\nWait until other "
-        "jobs have ended, or ask for more quota, and rerun the same command.\n"
-    )
-
-
-JOINED = (
-    "An active job has this name: an earlier run's, this one's if an answer was lost, or somebody else's (gcloud dataflow jobs "
-    "list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job "
-    "builds the same dataset, yours joins it."
-)
-
-
-def test_a_name_that_an_active_job_has_is_a_bad_argument_and_names_that_job(cloud: Cloud) -> None:
-    over = threading.Event()
-    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
-    named = (*IMAGE, "--no_wait_until_finish", "--job_name", "mine")
-    first, ended = cloud.submit(*named), cloud.submit(*named)
-    over.set()
-    job = cloud.service.jobs[-1]["id"]
-    assert (first.code, ended.code, ended.out) == (0, 2, "")
-    assert ended.err.endswith(
-        f"shardfeed: Dataflow did not take the job: 409 There is already active job named mine with id: {job}. If you want to "
-        f"submit a second job, try again by setting a different name using --job_name.\n{JOINED}\n"
-    )
-
-
-TAKEN = "(4a1): The workflow could not be created. Causes: (5b): There is already an active job named mine."
-
-
-def test_a_conflict_over_a_given_name_is_a_bad_argument(cloud: Cloud) -> None:
-    cloud.service.refusal = Refusal(409, "ALREADY_EXISTS", TAKEN)
-    ended = cloud.submit(*IMAGE, "--job_name", "mine")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.endswith(f"shardfeed: Dataflow did not take the job: 409 {TAKEN}\n{JOINED}\n")
-
-
-def test_a_conflict_over_a_name_that_no_other_job_has_is_our_own_lost_request(cloud: Cloud) -> None:
-    cloud.service.refusal = Refusal(409, "ALREADY_EXISTS", TAKEN)
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out) == (4, "")
-    assert "shardfeed: Dataflow did not say whether it took job shardfeed-data-out-" in ended.err
-    assert ended.err.endswith("rerun the same command to join it.\n")
-
-
-@pytest.mark.parametrize("code", [408, 500, 503, 504, None])
-def test_a_job_that_may_have_been_taken_is_incomplete_and_can_be_joined(
-    code: int | None, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hang_up() -> None:
-        raise ConnectionAbortedError
-
-    monkeypatch.setattr(beam_retry.Clock, "sleep", lambda *_: None)
-    if code is None:
-        cloud.service.taking = hang_up
-    else:
-        cloud.service.refusal = Refusal(code, "UNAVAILABLE", "try again")
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out) == (4, "")
-    said, told = ended.err.splitlines()[-2:]
-    what = "no answer .*" if code is None else f"{code} try again"
-    assert re.fullmatch(rf"shardfeed: Dataflow did not say whether it took job shardfeed-data-out-\S+: {what}", said)
-    assert told == (
-        "It may have been taken, and then it goes on. Look with: gcloud dataflow jobs list --project my-project --region "
-        "us-central1; rerun the same command to join it."
-    )
 
 
 @pytest.mark.parametrize(

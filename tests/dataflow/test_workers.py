@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, WorkerOptions
 
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.workers import (
@@ -14,13 +14,12 @@ from shardfeed.pipeline.dataflow.workers import (
     job_name_of,
     parse_machine_type,
 )
-from shardfeed.pipeline.engines.options import EngineOptions
 
 GIB = 2**30
 
 
-def chosen(*args: str) -> tuple[EngineOptions, list[str]]:
-    options = EngineOptions(list(args))
+def chosen(*args: str) -> tuple[PipelineOptions, list[str]]:
+    options = PipelineOptions(list(args))
     return options, choose_workers(options, threads=8, job_name="shardfeed-1")
 
 
