@@ -10,6 +10,7 @@ from apache_beam.pvalue import PCollection
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
+from shardfeed.pipeline.dataflow.preflight import check_job
 from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
 from shardfeed.pipeline.dataflow.submission import DataflowRunner
 from shardfeed.pipeline.dataflow.workers import encode_threads
@@ -36,6 +37,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     """Adds the whole job to ``pipeline``; gives the number of leftovers that could not be swept, after everything else."""
     options = config.options
     sources = tuple(root.url for root in config.roots)
+    threads = encode_threads(config.engine, config.threads)
 
     labelled = (
         pipeline
@@ -46,7 +48,6 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     plan = totals | "ClaimOutput" >> ClaimOutput(options, run=run)
 
     grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
-    threads = encode_threads(config.engine, config.threads)
     encoders = 1 if config.engine.is_dataflow else 0
     parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, run)
 
@@ -73,25 +74,27 @@ def run_graph(
         IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
+    engine = config.engine
     with kept(said):
-        options = PipelineOptions(list(config.engine.args), save_main_session=False)
+        options = PipelineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
         if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
             setup.setup_file = os.path.abspath(setup.setup_file)
-        if config.engine.is_dataflow:
-            prepare(config, options, run.run_id, progress)
-        runner: Any = config.engine.name
-        if config.engine.kind == "prism":
+        if engine.is_dataflow:
+            check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
+            prepare(options, run, progress, threads=encode_threads(engine, config.threads))
+        runner: Any = engine.name
+        if engine.kind == "prism":
             runner = OwnPrismRunner()
-        if config.engine.is_dataflow:
+        if engine.is_dataflow:
             runner = DataflowRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+            raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
         os.rmdir(pipeline.local_tempdir)  # Beam's, for transforms of other languages; a killed build would leave it
         build(pipeline, config, record, run)
-        with codecs_pinned(config):
-            if config.engine.is_dataflow:
-                return run_on_dataflow(pipeline, options, config, run, progress)
-            return run_and_wait(pipeline, config, run, progress)
+        with codecs_pinned(engine):
+            if engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, engine, run, progress)
+            return run_and_wait(pipeline, engine, run, progress)

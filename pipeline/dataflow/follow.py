@@ -14,9 +14,9 @@ from typing import Any, TextIO, TypeVar
 from shardfeed.errors import IncompleteError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure
 from shardfeed.pipeline.engines.counters import counted
-from shardfeed.pipeline.report.progress import human_bytes
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
+from shardfeed.words import human_bytes
 
 T = TypeVar("T")
 

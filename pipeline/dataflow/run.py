@@ -1,10 +1,7 @@
-"""A build on Dataflow, from the look at what it needs to the job's end.
+"""A build on Dataflow, from the choice of its workers to the job's end.
 
-``pipeline/run_build.py`` calls it instead of ``pipeline/engines/run.py``.
-
-The one decision: whatever can be refused without listing the input is refused before a VM is paid for (of the output,
-``shardfeed.pipeline.already_built`` does it); and the launcher may leave right after it has
-handed the job over (a Flex template's launcher must), because the graph itself publishes the dataset.
+The driver calls it in place of ``pipeline/engines/run.py``. The graph itself publishes the dataset, so this program may leave
+as soon as the job is handed over; the launcher of a Flex template must.
 """
 
 from __future__ import annotations
@@ -15,66 +12,54 @@ from typing import Any, TextIO
 from apache_beam.options.pipeline_options import GoogleCloudOptions, SetupOptions, WorkerOptions
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.follow import follow
-from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, check_options
 from shardfeed.pipeline.dataflow.submission import submit
-from shardfeed.pipeline.dataflow.workers import choose_workers, encode_threads, job_name_of
+from shardfeed.pipeline.dataflow.workers import choose_workers, job_name_of
 from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.engines.run import cancelled_or_left
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.run.state import Run
 
 
-def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
-    """Checks what can be checked and chooses the workers; what was chosen is said on ``stream``.
+def prepare(options: Any, run: Run, stream: TextIO | None, *, threads: int) -> None:
+    """Fills in the name and the workers if Beam's ``options`` do not say; what was chosen is shown on ``stream``.
 
     Raises:
-        UsageError: the job could not run.
+        UsageError: the workers would not have the package.
     """
     cloud = options.view_as(GoogleCloudOptions)
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
-    staged = {name: getattr(cloud, name) for name in STAGED_FLAGS}
-    check_options(config, project=cloud.project, region=cloud.region, temp=staged)
-    _require_package(options)
-    check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)
-    threads = encode_threads(config.engine, config.threads)
-    lines = choose_workers(options, threads=threads, job_name=job_name_of(config.output, run_id))
-    if stream is not None:
-        stream.write("".join(f"dataflow: {line}\n" for line in lines))
-        stream.flush()
-
-
-def _require_package(options: Any) -> None:
     setup, image = options.view_as(SetupOptions), options.view_as(WorkerOptions).sdk_container_image
     if not (image or setup.setup_file or setup.extra_packages or setup.requirements_file):
         raise UsageError(
             "--runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the workers "
             "have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when."
         )
+    lines = choose_workers(options, threads=threads, job_name=job_name_of(run.output, run.run_id))
+    if stream is not None:
+        stream.write("".join(f"dataflow: {line}\n" for line in lines))
+        stream.flush()
 
 
-def run_on_dataflow(
-    pipeline: Any, options: Any, config: BuildConfig, run: Run, stream: TextIO | None
-) -> Submitted | None:
-    """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
+def run_on_dataflow(pipeline: Any, options: Any, engine: Engine, run: Run, stream: TextIO | None) -> Submitted | None:
+    """Hands the job over and waits for its end. Returns what was submitted if nobody shall wait.
 
     Raises:
         UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well, or nobody knows whether Dataflow took it.
     """
-    result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
+    result = submit(pipeline, options, named=engine.arg("job_name") is not None)
     if not result.has_job:
-        return Submitted(config.output, None)
-    cloud = options.view_as(GoogleCloudOptions)
-    link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{result.job_id()}?project={cloud.project}"
-    if not config.engine.waits_for_end:
-        return Submitted(config.output, str(result.job_id()), link)
+        return Submitted(run.output, None)
+    cloud, job = options.view_as(GoogleCloudOptions), str(result.job_id())
+    link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{job}?project={cloud.project}"
+    if not engine.waits_for_end:
+        return Submitted(run.output, job, link)
     if stream is not None:
         stream.write(f"{link}\n")
         stream.flush()
-
-    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
+    with cancelled_or_left(result, engine, run.output, f"job {job} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
         note_counted(result, run)
     return None

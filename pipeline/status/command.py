@@ -19,12 +19,11 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, parse_manifest
-from shardfeed.pipeline.output.claim_fields import FoundClaim, read_claim
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import Parts, State, Status
 from shardfeed.storage.base import NotFoundError, Stat, Store
 from shardfeed.transforms.elements import add_counts
-from shardfeed.transforms.output.claim import DESKTOP_FILES
+from shardfeed.transforms.output.claim import DESKTOP_FILES, Claim, read_claim
 from shardfeed.transforms.output.part_files import Sidecar, parse_sidecar
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import parse_outcome
@@ -142,7 +141,7 @@ def _time(store: Store, stat: Stat) -> float:
     return seconds if _EPOCHS[0] < seconds < _EPOCHS[1] else 0.0
 
 
-def _under_way(store: Store, found: _Found, claim: FoundClaim, now: float) -> Status:
+def _under_way(store: Store, found: _Found, claim: Claim, now: float) -> Status:
     fingerprint, splits = claim.fingerprint, claim.splits
     keys = [key for key in sorted(found.times) if key[0] == fingerprint]
     parts = _read_parts(store, [(key, part) for key in keys for part in found.parts[key]])

@@ -16,19 +16,20 @@ REFUSED = {
     "APIs": "An API is off. Turn them on: gcloud services enable dataflow.googleapis.com compute.googleapis.com "
     "storage.googleapis.com --project=my-project",
     "quota": "Wait until other jobs have ended, or ask for more quota, and rerun the same command.",
-    "account": "You may not use the workers' service account. Have somebody who may grant you roles/iam.serviceAccountUser on it.",
+    "account": "You may not use the workers' service account. Have somebody who may grant you "
+    "roles/iam.serviceAccountUser on it.",
     "developer": "You may not start jobs in this project. Have somebody who may run: gcloud projects add-iam-policy-binding "
     "my-project --member=user:YOU --role=roles/dataflow.developer",
-    "name": "An active job has this name: an earlier run's, this one's if an answer was lost, or somebody else's (gcloud dataflow "
-    "jobs list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job "
+    "name": "An active job has this name: an earlier run's, this one's if an answer was lost, or somebody else's (gcloud "
+    "dataflow jobs list). Rerun without --job_name (a build then has a name that no other has), or with another: where that job "
     "builds the same dataset, yours joins it.",
     "": "",
 }
 FAILED = {
-    "package": "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile "
-    "and --sdk_container_image.",
-    "dependency": "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; without, "
-    "give an image that holds it: see Dockerfile and --sdk_container_image.",
+    "package": "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see "
+    "Dockerfile and --sdk_container_image.",
+    "dependency": "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; "
+    "without, give an image that holds it: see Dockerfile and --sdk_container_image.",
     "disk": "A worker's disk is full. Give larger ones: --disk_size_gb 100",
     "image": "The workers cannot fetch the image. Is its address right, and may the workers' service account read it "
     "(roles/artifactregistry.reader)?",
@@ -36,8 +37,8 @@ FAILED = {
     "quota": "A quota is used up. Give fewer workers (--max_num_workers), or ask for more.",
     "memory": "Workers ended early, most likely for lack of memory. Rerun with a type that has more: --worker_machine_type "
     "n2-highmem-4",
-    "permissions": "The workers' service account may not do what it must. Grant it roles/dataflow.worker, and storage roles on the "
-    "buckets; docs/dataflow.md lists them.",
+    "permissions": "The workers' service account may not do what it must. Grant it roles/dataflow.worker, and storage roles on "
+    "the buckets; docs/dataflow.md lists them.",
     "": "",
 }
 
@@ -129,7 +130,7 @@ def test_a_failure_that_says_nothing_gave_no_reason(text: str) -> None:
             "role roles/dataflow.worker should be granted to controller service account 1-compute@developer.gserviceaccount.com.",
             "permissions",
         ),
-        ("Missing permissions storage.objects.get when accessing gs://photos as Dataflow worker service account w", "permissions"),
+        ("Missing permissions storage.objects.get when accessing gs://photos as Dataflow worker service account", "permissions"),
         ('"w@p.iam.gserviceaccount.com" does not have `storage.objects.list` access to the bucket', "permissions"),
         # No remedy of ours: the text says what to do, or the words are there and what they stand for is not.
         ("Workflow failed. Causes: Subnetwork s on project p does not have Private Google Access", ""),

@@ -11,7 +11,7 @@ from tests.kit import sources
 
 # A room is a folder of files, or a file beside the folders. It imports from itself and from the levels before its own.
 LEVELS = (
-    {"_version", "errors", "no_gc", "processes", "runtime", "warning"},
+    {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
     {"storage"},
     {"dataset", "sampling"},

@@ -29,7 +29,7 @@ from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.images.limits import MAX_FILE_BYTES
 from shardfeed.transforms.images.process import PixelStats, check_size, process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from shardfeed.transforms.inputs.labels import FOLDERS, class_of
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.state import Run
 
@@ -86,7 +86,7 @@ class SliceEncoder:
         self._stop = run.stop
         self._sources: list[Source] = [storage.open_source(url) for url in sources]
         self._options = options
-        self._by_folders = options.splits == FOLDERS
+        self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
         share = (STATS_IMAGES << 64) // plan.candidates
@@ -170,7 +170,7 @@ class SliceEncoder:
             out.key_sum += key_hash(ref.key)
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
-        label = class_of(ref.key, self._by_folders)
+        label = self._rule.class_of(ref.key)
         sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
         began = time.perf_counter()
         image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
