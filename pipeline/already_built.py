@@ -14,7 +14,7 @@ from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.pipeline.output.folder import check_folder
-from shardfeed.storage.base import Store
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import InputRoot, check_root
@@ -22,6 +22,8 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 _ROWS = 20  # differing classes shown
 
@@ -44,10 +46,10 @@ def find_existing(
         ConflictError: the output holds another dataset, or this one's input has changed since.
     """
     check_folder(output)
-    store = storage.open_store(output)
+    store = stores.open_output(output)
     complete = _has_manifest(store)
     for root in roots:
-        check_root(root, storage.open_source(root.url))
+        check_root(root, open_source(root.url))
     if discard:
         if not complete:
             make_plan(_relist(roots, options), options, {})
@@ -63,7 +65,7 @@ def find_existing(
     return manifest
 
 
-def _has_manifest(store: Store) -> bool:
+def _has_manifest(store: WritableStore) -> bool:
     if storage.is_remote(
         store.url
     ):  # a bucket that is not there lists with an error; a look at a name in it finds nothing

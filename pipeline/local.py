@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
 from shardfeed.transforms.encode.part_encoder import EncoderSettings, open_encoder
 from shardfeed.transforms.encode.threads import default_threads
@@ -50,7 +50,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     Raises:
         ShardfeedError: with the exit code and the message for the user; ``run.outcome`` holds them too.
     """
-    options, store = config.options, storage.open_store(run.output)
+    options, store = config.options, stores.open_output(run.output)
     sources = [root.url for root in config.roots]
     threads = config.threads or default_threads(sources)
     with reported(run), contextlib.closing(Pool()) as pool:
@@ -168,7 +168,7 @@ def pool_size(threads: int, images: int) -> int:
 
 
 def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int, run: Run) -> list[ShardResult]:
-    store = storage.open_store(run.output)
+    store = stores.open_output(run.output)
 
     def compose(shard: ShardPlan) -> ShardResult:
         run.check()

@@ -14,7 +14,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import TextIO
 
-from shardfeed import signals, storage
+from shardfeed import signals
 from shardfeed.errors import (
     ConflictError,
     DatasetError,
@@ -38,6 +38,7 @@ from shardfeed.pipeline.output.folder import no_empty_folders
 from shardfeed.pipeline.report.progress import ProgressLine
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.pipeline.report.summary import Summary
+from shardfeed.transforms import stores
 from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
 from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
@@ -61,11 +62,11 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     manifest, record = _find_existing(config, discard=config.discard_incomplete), _record(config)
     if manifest is None and not config.engine.in_process:
         # A job elsewhere costs money before it claims the output; in this process the claim comes at once.
-        refuse_unclaimable(storage.open_store(config.output), config.options)
+        refuse_unclaimable(stores.open_output(config.output), config.options)
     if manifest is None:
         return _build(config, record, progress, began)
     _refuse_damaged(config.output)
-    finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+    finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
 
 
@@ -97,7 +98,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
         except Exception as error:
             _raise_outcome(config, run, error, said)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
-            finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+            finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
         finally:
             run.stop.set()  # whatever still works for it in this process ends
             if submitted is None:  # else the job still writes there
@@ -175,7 +176,7 @@ def _outcome_of(run: Run) -> Outcome | None:
 def _tidy(run: Run) -> None:
     """Removes this run's outcome, and folders that a run which did nothing left empty."""
     try:
-        store = storage.open_store(run.output)
+        store = stores.open_output(run.output)
         store.delete(naming.outcome_name(run.run_id))
         store.prune(naming.PARTS)
     except ShardfeedError as error:
@@ -183,7 +184,7 @@ def _tidy(run: Run) -> None:
 
 
 def _published(config: BuildConfig) -> Manifest:
-    store = storage.open_store(config.output)
+    store = stores.open_output(config.output)
     where = f"{config.output}/{naming.MANIFEST}"
     if store.stat(naming.MANIFEST) is None:
         raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")

@@ -14,9 +14,9 @@ from typing import TypeVar
 from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
 from shardfeed.errors import UsageError, clip
-from shardfeed.storage.gcs_bucket import parse_url
+from shardfeed.storage.address import split_gs_url
 from shardfeed.storage.gcs_clients import google_client
-from shardfeed.storage.gcs_errors import FAILURES, is_transient, translated
+from shardfeed.storage.gcs_errors import FAILURES, is_transient, users_error
 from shardfeed.storage.retry import call_with_retries
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Place:
 
     @property
     def bucket(self) -> str:
-        return parse_url(self.url)[0]
+        return split_gs_url(self.url)[0]
 
     def __str__(self) -> str:
         return f"--{self.flag} {clip(self.url)}"
@@ -98,7 +98,7 @@ def _check(place: Place, region: str | None, put_by: str) -> None:
             remedy = f"Make it: gcloud storage buckets create gs://{place.bucket}{where}"
         raise UsageError(f"{place}: there is no bucket {place.bucket}. {remedy}") from None
     except BadRequest as error:
-        raise UsageError(f"{place}: {translated(error, 'get', place.bucket, '')}") from error
+        raise UsageError(f"{place}: {users_error(error, 'get', place.bucket, '')}") from error
     except Forbidden:  # _DESCRIBE is missing
         location, parts = _listed_location(place)
     if location and region is not None and not covers(location, parts, region):
@@ -143,7 +143,7 @@ def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
 
     https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """
-    bucket, folder = parse_url(place.url)
+    bucket, folder = split_gs_url(place.url)
     connection = google_client()._connection  # it has no method for this
     query = {"prefix": folder} if folder else {}  # a role may be that of a managed folder
     try:
@@ -164,4 +164,4 @@ def _asked(place: Place, question: Callable[[], T]) -> T:
     except (BadRequest, Forbidden, NotFound):
         raise
     except FAILURES as error:
-        raise translated(error, "get", place.bucket, "") from error
+        raise users_error(error, "get", place.bucket, "") from error

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterator
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -20,7 +19,7 @@ from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cos
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.notes import Note, about_classes, about_memory, about_output, about_rejects, holds_dataset
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
-from shardfeed.storage.base import Store
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
@@ -33,6 +32,8 @@ from shardfeed.transforms.output.claim import Claim, read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -58,8 +59,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     if os.path.isdir(config.output):  # else it would look whether a folder can be made there
         check_folder(config.output)
     for root in config.roots:
-        check_root(root, storage.open_source(root.url))
-    store = storage.open_store(config.output)
+        check_root(root, open_source(root.url))
+    store = stores.open_output(config.output)
     claim = _claim_of(store, discard=config.discard_incomplete)
     rule = parse_splits(options.splits)
     sampler = Sampler(len(rule.bounds) or 3, sample)
@@ -90,7 +91,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     return _forecast(config, totals, plan, found, threads, listing_seconds, notes)
 
 
-def _claim_of(store: Store, *, discard: bool) -> Claim | None:
+def _claim_of(store: WritableStore, *, discard: bool) -> Claim | None:
     """The claim that a build would meet in the output; where a dataset is there already, it looks for none.
 
     Raises:

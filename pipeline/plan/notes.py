@@ -14,11 +14,11 @@ from shardfeed.errors import ConflictError, TooManyRejectsError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.runtime import memory
-from shardfeed.storage.base import Store
 from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.inputs.labels import SplitRule
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, Claim, claim_of, describe_conflict
+from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.words import human_bytes
 
 BASE_BYTES = 200_000_000  # of a local build, whatever it lists
@@ -79,13 +79,13 @@ def _nothing_published(why: str, *, sure: bool) -> Note:
     return Note(f"{why} the build {'would' if sure else 'may'} publish nothing (exit {code})", code if sure else 0)
 
 
-def holds_dataset(store: Store, *, discard: bool) -> bool:
+def holds_dataset(store: WritableStore, *, discard: bool) -> bool:
     """Whether a build would only look whether the output's dataset is the one asked for."""
     return not discard and store.stat(naming.MANIFEST) is not None
 
 
 def about_output(
-    store: Store, claim: Claim | None, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
+    store: WritableStore, claim: Claim | None, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
 ) -> Iterator[Note]:
     """What is in the output already; ``claim``: the one that a build would meet there; ``digest``: of the listing."""
     if holds_dataset(store, discard=discard):

@@ -23,8 +23,8 @@ SECONDS = 60.0
 UNCHECKED = """
 import sys
 from shardfeed import __main__
-from shardfeed.pipeline.dataflow import preflight
-preflight._check = lambda *_: None
+from shardfeed.pipeline.dataflow import buckets
+buckets.check = lambda *_, **__: None
 sys.exit(__main__.main())
 """
 

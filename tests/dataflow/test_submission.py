@@ -17,7 +17,7 @@ from google.api_core.exceptions import GoogleAPICallError, from_http_status
 from google.auth.exceptions import TransportError
 
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError
-from shardfeed.pipeline.dataflow import preflight
+from shardfeed.pipeline.dataflow import buckets
 from shardfeed.pipeline.dataflow.submission import DataflowRunner, submit
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
@@ -155,7 +155,7 @@ def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
     with StrictGCS() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setattr(server.objects, "check_write", lambda *_: None)  # Beam stages files without preconditions
-        monkeypatch.setattr(preflight, "_check", lambda *_: None)
+        monkeypatch.setattr(buckets, "check", lambda *_, **__: None)
         monkeypatch.setattr(beam_retry.Clock, "sleep", lambda *_: None)
         server.objects.buckets.update(data={}, scratch={}, photos={})
         server.objects.put("photos", "in/cat/0.jpg", b"")
@@ -163,15 +163,19 @@ def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
         gc.collect()  # Google's writer of an upload that failed begins it again when it is collected: not after the server's end
 
 
+FOLDER = "Is the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md has the roles that"
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "code", "told"),
     [
-        ("upload", 403, 2, "Is the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md"),
-        ("bucket", 404, 2, "Is the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md"),
-        ("upload", 400, 2, "Is the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md"),
+        ("upload", 403, 2, FOLDER),
+        ("bucket", 404, 2, FOLDER),
+        ("upload", 400, 2, FOLDER),
         ("upload", 501, 4, "Rerun the same command later."),  # 503 is tried again by Google's client, for two minutes
     ],
-)  # fmt: skip
+    ids=["not written", "absent", "no name", "busy"],
+)
 def test_a_bucket_that_takes_no_file_is_named_and_no_job_was_asked_for(
     cloud: Cloud, gcs: StrictGCS, kind: Any, status: int, code: int, told: str
 ) -> None:

@@ -20,7 +20,7 @@ from shardfeed.pipeline.plan.sample import (
     allot,
     conclude,
 )
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref
 
 KEYS = [b"cat/%d.jpg" % number for number in range(300)]

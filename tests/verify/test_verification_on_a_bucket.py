@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.dataset.first_records import first_records
 from shardfeed.inspection.summary import card
+from shardfeed.transforms import stores
 from shardfeed.verification.dataset import verify
 from tests.kit.tiny import columns, tiny
 from tests.verify.damage import append, flip, records
@@ -17,7 +17,7 @@ SHARD = "train-00001-of-00003.tfrecord"
 
 
 def upload(folder: Path, url: str) -> None:
-    store = storage.open_store(url)
+    store = stores.open_output(url)
     for file in folder.iterdir():
         assert store.create(file.name, file.read_bytes())
 

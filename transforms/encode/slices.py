@@ -21,7 +21,6 @@ from shardfeed.format import tfrecord
 from shardfeed.format.example import encode_feature, join_features
 from shardfeed.format.hashing import hash64, key_hash
 from shardfeed.runtime import cores
-from shardfeed.storage.base import ChangedError, ChecksumError, Source
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
@@ -32,6 +31,8 @@ from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 # Least and most images a slice: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
@@ -84,7 +85,7 @@ class SliceEncoder:
         processes: int = 1,
     ) -> None:
         self._stop = run.stop
-        self._sources: list[Source] = [storage.open_source(url) for url in sources]
+        self._sources: list[Source] = [open_source(url) for url in sources]
         self._options = options
         self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}

@@ -15,10 +15,11 @@ from typing import Any
 from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import Plan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
+from shardfeed.transforms.stores.base import WritableStore
 
 _MOST = 2**63 - 1  # images and parts, as in a manifest
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
@@ -71,7 +72,7 @@ def claim_of(plan: Plan, options: BuildOptions, digest: int) -> Claim:
     return Claim(plan.fingerprint, options.config(), dict(plan.versions), f"{digest:032x}", splits)
 
 
-def read_claim(store: Store) -> Claim:
+def read_claim(store: WritableStore) -> Claim:
     """The claim of an output. It is a file that anybody can edit or put there, so every field is checked.
 
     Raises:
@@ -98,7 +99,7 @@ def read_claim(store: Store) -> Claim:
     return Claim(fingerprint, config, raw.get("versions"), raw.get("listing"), counts)
 
 
-def _count(store: Store, split: str, said: object, what: str) -> int:
+def _count(store: WritableStore, split: str, said: object, what: str) -> int:
     value = said.get(what) if isinstance(said, dict) else None
     if type(value) is int and 1 <= value <= _MOST:  # JSON's true is an int in Python
         return value
@@ -109,13 +110,13 @@ def _value(value: object) -> str:
     return clip(repr(value), 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
 
 
-def _damaged(store: Store, what: str) -> ConflictError:
+def _damaged(store: WritableStore, what: str) -> ConflictError:
     return ConflictError(
         f"{store.url}/{naming.CLAIM} is damaged: {what}. Give another --output, or begin again with --discard_incomplete."
     )
 
 
-def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
+def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
 
     Raises:
@@ -138,7 +139,7 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
     raise ConflictError(describe_conflict(store.url, "holds a dataset", theirs, claim))
 
 
-def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
+def refuse_unclaimable(store: WritableStore, options: BuildOptions) -> None:
     """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
 
     Nothing is written, so a build that passes here may still be refused when it claims.
@@ -157,7 +158,7 @@ def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
         raise ConflictError(describe_conflict(store.url, CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
 
 
-def _refuse_discarding(store: Store, theirs: Claim) -> None:
+def _refuse_discarding(store: WritableStore, theirs: Claim) -> None:
     if theirs.discarding:
         raise ConflictError(
             f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
@@ -165,7 +166,7 @@ def _refuse_discarding(store: Store, theirs: Claim) -> None:
         )
 
 
-def read_manifest(store: Store) -> Manifest:
+def read_manifest(store: WritableStore) -> Manifest:
     """The manifest of the dataset that is in the output already.
 
     Raises:
@@ -179,7 +180,7 @@ def read_manifest(store: Store) -> Manifest:
         ) from None
 
 
-def _create_or_join(store: Store, claim: Claim) -> bool:
+def _create_or_join(store: WritableStore, claim: Claim) -> bool:
     for _ in range(_TRIES):
         if store.create(naming.CLAIM, claim.to_bytes()):
             return True
@@ -225,7 +226,7 @@ def _as_given(value: Any) -> str:
     return clip(value, 60)
 
 
-def refuse_foreign(store: Store) -> None:
+def refuse_foreign(store: WritableStore) -> None:
     """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
 
     A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
@@ -246,7 +247,7 @@ def _shown(names: list[str]) -> str:
     return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def own_files(store: Store) -> Iterator[str]:
+def own_files(store: WritableStore) -> Iterator[str]:
     """Every file below the output that our format makes, the claim last."""
     for name, _ in store.list():
         if naming.is_ours(name) and name != naming.CLAIM:
@@ -254,7 +255,7 @@ def own_files(store: Store) -> Iterator[str]:
     yield naming.CLAIM
 
 
-def hold_claim(store: Store, fingerprint: str) -> None:
+def hold_claim(store: WritableStore, fingerprint: str) -> None:
     """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
 
     Raises:
@@ -277,7 +278,7 @@ def discarded(url: str) -> IncompleteError:
     )
 
 
-def discard_incomplete(store: Store) -> int:
+def discard_incomplete(store: WritableStore) -> int:
     """Deletes a broken build's files; returns how many. Refused when there is a manifest.
 
     The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
@@ -316,7 +317,7 @@ def discard_incomplete(store: Store) -> int:
     return len(names)
 
 
-def _refuse_complete(store: Store) -> None:
+def _refuse_complete(store: WritableStore) -> None:
     if store.stat(naming.MANIFEST) is not None:
         raise ConflictError(
             f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "
