@@ -1,7 +1,8 @@
 """The buckets of a job: is each there, is it in the workers' region, and may the launcher use it?
 
-Google is asked with the launcher's own credentials. Whether the workers' service account may do the same is only known on the
-workers. If a question cannot be asked (of an emulator, or of a bucket that says nothing), nothing is refused.
+Google is asked with the launcher's own credentials. Whether the workers' service account may do the
+same is only known on the workers. If a question cannot be asked (of an emulator, or of a bucket
+that says nothing), nothing is refused.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Place:
 def check(places: Sequence[Place], *, region: str | None, put_by: str) -> None:
     """Looks at the bucket of each place once per set of permissions.
 
-    ``region`` is the workers', None if any will do. ``put_by`` is the flag and value that put them there, empty if
-    ``--region`` did.
+    ``region`` is the workers', None if any will do. ``put_by`` is the flag and value that put them
+    there, empty if ``--region`` did.
 
     Raises:
         UsageError: a bucket is absent, in another region, or may not be used.
@@ -76,7 +77,8 @@ def check(places: Sequence[Place], *, region: str | None, put_by: str) -> None:
 def covers(location: str, parts: Iterable[str], region: str) -> bool:
     """Whether ``region`` lies in a bucket's ``location`` (``US``, ``US-EAST1``, ``NAM4``).
 
-    If the bucket's owner chose the two regions of a dual region, ``location`` is their continent, and only its ``parts`` count.
+    If the bucket's owner chose the two regions of a dual region, ``location`` is their continent,
+    and only its ``parts`` count.
     """
     if chosen := {part.lower() for part in parts}:
         return region in chosen
@@ -115,7 +117,7 @@ def _check(place: Place, region: str | None, put_by: str) -> None:
 
 
 def _grants(place: Place, missing: Sequence[str]) -> str:
-    """Commands that grant what is ``missing``; to see a bucket is a role of its own, which the workers need not have."""
+    """Commands that grant what is ``missing``; to see a bucket takes a role of its own."""
     grant = f"gcloud storage buckets add-iam-policy-binding gs://{place.bucket} --member=user:YOU --role=roles/storage."
     commands = [f"{grant}legacyBucketReader"] if _DESCRIBE in missing else []
     if set(missing) - {_DESCRIBE}:
@@ -139,7 +141,7 @@ def _far(place: Place, location: str, parts: Sequence[str], region: str, put_by:
 
 
 def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
-    """Location and parts (as in ``covers``) of a bucket, as Google tells everybody who may list it; empty if it does not.
+    """Location and parts (as in ``covers``) of a bucket, by its listing; empty if not told.
 
     https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """

@@ -1,7 +1,8 @@
 """Follows one job on Dataflow to its end and explains a failure.
 
-Beam's own waiting logs every message of the job and shows no progress. A user wants a line now and then, and at the end the
-reason. The job's state is not trusted for success; only the manifest is (``shardfeed.pipeline.run_build`` reads it back).
+Beam's own waiting logs every message of the job and shows no progress. A user wants a line now and
+then, and at the end the reason. The job's state is not trusted for success; only the manifest is
+(``shardfeed.pipeline.run_build`` reads it back).
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _say(stream: TextIO | None, text: str) -> None:
 
 
 def _name_of(state: str, result: Any) -> str:
-    """A state as it is shown. If Beam has no name for it (a FlexRS job is ``queued``), the service's own."""
+    """A state as it is shown: the service's own name if Beam has none (``queued``)."""
     if state == "UNRECOGNIZED":
         state = getattr(result._job.current_state, "name", state)
     return state.removeprefix("JOB_STATE_").lower()
@@ -96,7 +97,7 @@ def _asked(result: Any, question: Callable[[], T]) -> T:
 
 
 def _errors_of(client: Any, job_id: str) -> dict[str, str]:
-    """The texts of a job's error messages by their ids, the oldest first; empty texts are left out."""
+    """The texts of a job's error messages by their ids, the oldest first, without empty ones."""
     found: dict[str, str] = {}
     token = None
     while True:
@@ -107,7 +108,7 @@ def _errors_of(client: Any, job_id: str) -> dict[str, str]:
 
 
 def most_telling(texts: list[str]) -> str:
-    """The last of the texts that tell most: a traceback, else a sentence, else that the job failed or was tried again."""
+    """The last text that tells most: a traceback, else a sentence, else that work failed."""
 
     def rank(text: str) -> int:
         if "Traceback" in text:

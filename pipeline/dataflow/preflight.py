@@ -1,7 +1,8 @@
 """What would fail on Dataflow, or cost too much there, and can be known before a VM is paid for.
 
-Beam and the service refuse wrong names and numbers themselves when the job is handed over. Here is what both would accept: a job
-that never ends, files staged among the data, images that no worker can fetch, and buckets (``buckets.py``).
+Beam and the service refuse wrong names and numbers themselves when the job is handed over. This
+file refuses what both accept: a job that never ends, files staged among the data, an image that no
+worker can fetch, and buckets that cannot be used (``buckets.py``).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def check_flags(engine: Engine, *, roots: tuple[InputRoot, ...], output: str) ->
     """Checks without asking anybody.
 
     Raises:
-        UsageError: a flag cannot be right, or an address is this machine's, or staged files would lie among others.
+        UsageError: a flag cannot be right, or an address is this machine's, or staged files would
+        lie among others.
     """
     for root in roots:
         _require_bucket(
@@ -75,7 +77,7 @@ def _require_bucket(flag: str, url: str, remedy: str) -> None:
 
 
 def _check_staged(flag: str, url: str, *, roots: tuple[InputRoot, ...], output: str) -> None:
-    """Refuses a place for staged files that is no bucket's, or where they would be taken for the dataset's or for images."""
+    """Refuses a place for staged files outside of buckets, or among the dataset's or the images."""
     what, end = ("file", r"/.*[^/]") if flag == _TEMPLATE else ("folder", "(/.*)?")
     remedy = f"such as --{flag} gs://BUCKET/shardfeed-tmp" + ("/template" if flag == _TEMPLATE else "")
     if not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]" + end, url):
@@ -87,7 +89,8 @@ def _check_staged(flag: str, url: str, *, roots: tuple[InputRoot, ...], output: 
     if _lies_in(url, output):
         lies_in = f"--output {clip(output)}: the build would find what is staged there, and take it for somebody else's"
     elif root := next((root for root in roots if not root.globs and _lies_in(url, root.url)), None):
-        # Globs would not match it, or its suffix is skipped, and no class folder is asked for its images.
+        # Globs would not match it, or its suffix is skipped, and no class folder is asked for its
+        # images.
         lies_in = f"--input {clip(root.url)}: what is staged there would be listed with the images"
     else:
         return
@@ -100,7 +103,7 @@ def _lies_in(url: str, folder: str) -> bool:
 
 
 def _region_of_workers(engine: Engine) -> tuple[str, str]:
-    """The region that the workers run in, and the flag that puts them there if it is not ``--region``."""
+    """The region that the workers run in; and the flag for it, if not ``--region``."""
     for flag in ("worker_region", "worker_zone", "zone"):
         if value := engine.arg(flag):
             region = value if flag == "worker_region" else value.rpartition("-")[0] or value

@@ -1,9 +1,10 @@
 """What to do when Dataflow refuses or fails a job.
 
-The service's own text is always shown, because it knows more than we do. An entry here adds what that text lacks: a flag, a
-role or a command. A wrong remedy is worse than none. So a pattern is a phrase of the service, never a single word: a text about
-a quota also names a region, a file's name may hold "network", and the advice that Dataflow adds to any failed work item speaks
-of service accounts and subnetworks.
+The service's own text is always shown, because it knows more than we do. An entry here adds what
+that text lacks: a flag, a role or a command. A wrong remedy is worse than none. So a pattern is a
+phrase of the service, never a single word: a text about a quota also names a region, a file's name
+may hold "network", and Dataflow's advice on any failed work item speaks of service accounts and
+subnetworks.
 """
 
 from __future__ import annotations

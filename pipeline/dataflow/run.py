@@ -1,7 +1,8 @@
 """A build on Dataflow, from the choice of its workers to the job's end.
 
-The driver calls it in place of ``pipeline/engines/run.py``. The graph itself publishes the dataset, so this program may leave
-as soon as the job is handed over; the launcher of a Flex template must.
+``pipeline/graph.py`` calls it in place of ``pipeline/engines/run.py``. The graph itself publishes
+the dataset, so this program may leave as soon as the job is handed over; a Flex template's launcher
+must.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from shardfeed.transforms.run.state import Run
 
 
 def prepare(options: Any, run: Run, stream: TextIO | None, *, threads: int) -> None:
-    """Fills in the name and the workers if Beam's ``options`` do not say; what was chosen is shown on ``stream``.
+    """Chooses the job's name and workers if Beam's ``options`` do not; shows them on ``stream``.
 
     Raises:
         UsageError: the workers would not have the package.

@@ -1,7 +1,7 @@
 """Hands one job over to Dataflow: Beam stages files, then asks the service for the job.
 
-Beam does both in one call. The message of a failure depends on which of the two failed, because a job that was asked for may
-run although no answer came.
+Beam does both in one call. The message of a failure depends on which of the two failed, because a
+job that was asked for may run although no answer came.
 """
 
 import re
@@ -22,7 +22,7 @@ from shardfeed.pipeline.dataflow.remedies import explain_refusal
 
 
 class DataflowRunner(dataflow_runner.DataflowRunner):
-    """Beam's runner, which knows whether it has asked Dataflow for the job. Beam checks the class's name."""
+    """Beam's runner, which knows whether it has asked for the job. Beam checks the class's name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,17 +48,18 @@ class DataflowRunner(dataflow_runner.DataflowRunner):
         self._client = client
 
     def never_asks(self) -> bool:
-        """Whether Dataflow was not asked yet. From now on nobody asks: a thread that wants to waits for the process's end."""
+        """Whether Dataflow was not asked yet. A thread that asks from now on waits for ever."""
         self._asking.acquire()
         return not self.asked
 
 
 def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
-    """Hands the graph over and returns Beam's result. ``named``: the user named the job, so another job may have that name.
+    """Hands the graph over and returns Beam's result. ``named``: the user chose the job's name.
 
     Raises:
-        UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the packages for the workers.
-        IncompleteError: Dataflow takes no jobs at present, or did not say whether it took this one.
+        UsageError: Dataflow, or the bucket for staged files, refuses; or Beam cannot make the
+        packages for the workers. IncompleteError: Dataflow takes no jobs at present, or did not say
+        whether it took this one.
     """
     cloud, runner = options.view_as(GoogleCloudOptions), pipeline.runner
     with signals.on_stop(lambda: _leave(runner, cloud)):
@@ -99,7 +100,8 @@ def _not_staged(error: Exception) -> ShardfeedError:
 
 def _not_taken(error: Exception, cloud: Any, named: bool) -> ShardfeedError:
     code, text = getattr(error, "code", None), _words_of(error)
-    # No other job has a name of ours: what is there already came of an attempt of Beam's whose answer was lost.
+    # No other job has a name that we chose: a job of this name is ours, and Beam lost the answer
+    # for it.
     if code is None or code == 408 or code >= 500 or (code == 409 and not named):
         return IncompleteError(
             f"Dataflow did not say whether it took job {cloud.job_name}: {clip(text, 600)}\n{_may_be_taken(cloud)}"
@@ -124,7 +126,7 @@ def _may_be_taken(cloud: Any) -> str:
 
 
 def _unpackaged(error: RuntimeError) -> str:
-    """Why there is no package for the workers; what pip or a setup.py says goes to this process's stderr by itself."""
+    """Why there is no package for the workers; pip and setup.py write to our stderr themselves."""
     cause = error.__cause__
     if not isinstance(cause, subprocess.CalledProcessError):
         return f"{clip((str(error) or type(error).__name__).splitlines()[0].rstrip('.'), 300)}."

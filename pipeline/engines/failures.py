@@ -1,7 +1,8 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``shardfeed.transforms.run.outcome``). This is for a job whose
-steps wrote none, or could not: a worker may not write the output, or its disk is full.
+The reason that a step of the graph wrote comes first (``shardfeed.transforms.run.outcome``). This
+is for a job whose steps wrote none, or could not: a worker may not write the output, or its disk is
+full.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
     """
     text = str(error) or type(error).__name__
     name, message = step_error(text)
-    if name in _OURS:  # the output of which it tells is also where its outcome belonged
+    if name in _OURS:  # it could not write its outcome, for the same reason
         return _OURS[name](message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:

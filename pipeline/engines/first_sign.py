@@ -1,8 +1,8 @@
-"""Warns once if the workers of a job never begin: the engine would wait for them for ever, in silence.
+"""Warns once if the workers of a job never begin: the engine would wait for ever, in silence.
 
-A worker shows itself by the claim that the first one writes into the output. A large input is listed
-before that, and a cluster may take long to give machines. So this is only a line, and it says so. If the
-output has a claim of an earlier run, nobody is warned.
+The first worker shows itself by its claim in the output. A large input is listed before that, and a
+cluster may take long to give machines. So this is only a line, and it says so. If the output has a
+claim of an earlier run, nobody is warned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers
 
 @contextlib.contextmanager
 def awaited(engine: Engine, output: str, stream: TextIO | None) -> Iterator[None]:
-    """Warns on ``stream`` if no worker of a job has shown itself within the first ``SECONDS`` of the block."""
+    """Warns on ``stream`` if no worker has shown itself after ``SECONDS`` in the block."""
     if stream is None or engine.encodes_here:
         yield
         return

@@ -1,12 +1,12 @@
 """Prism as a process of one run: started at the lowest priority, and ended with the run.
 
 While a step that has a side input is at work, Prism 2.77 asks without a pause whether there is more
-work for it. That takes the better part of a core that the images need: 12,272 of them on two cores took
-1.6 times as long as in process, and 1.2 times at this priority. Prism's other work is done while the
-workers wait for it.
+work for it. That takes the better part of a core that the images need. 12,272 of them on two cores
+took 1.6 times as long as in process, and 1.2 times at this priority. Prism's other work is done
+while the workers wait for it.
 
-Beam's own runner keeps Prism until the interpreter ends, waits a second for it there, and installs a
-handler for SIGINT that stops Prism before anybody else hears the signal.
+Beam's own runner keeps Prism until the interpreter ends and waits a second for it there. It also
+installs a handler for SIGINT that stops Prism before anybody else hears the signal.
 """
 
 import logging
@@ -25,14 +25,14 @@ _ANSWER_SECONDS = 30.0  # for a program to list its options; Prism takes 0.03 s
 
 
 class OwnPrismRunner(PrismRunner):
-    """Beam's runner for Prism; a Prism that it started is killed at the end of its ``with`` block."""
+    """Beam's runner for Prism. At the end of its block it kills the Prism that it started."""
 
     def __init__(self) -> None:
         super().__init__()
         self._prism: _Prism | None = None
 
     def default_job_server(self, options: Any) -> Any:
-        """The Prism of this run. Beam does not ask for it if the user names an engine that runs already."""
+        """The Prism of this run. Beam does not ask for it if the user names a running engine."""
         self._prism = _Prism(options)
         return self._prism
 

@@ -1,12 +1,12 @@
 """Keeps what Beam says during a run, and shows it only if nothing else explains how the run ended.
 
-A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets threads
-end by it: pages that would bury our message. Wording and thread names change with Beam's releases, so
-neither is looked at. What counts is that code of Beam or of gRPC said it.
+A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets
+threads end by it: pages that would bury our message. Wording and thread names change with Beam's
+releases, so neither is looked at. What counts is that code of Beam or of gRPC said it.
 
-The hooks are those of the whole process. The first run installs them and the last one removes them, so
-that a program which calls the library is left as it was. Nobody can tell to which of several runs a
-thread of Beam's belongs, so each run keeps what is said while it lasts.
+The hooks are those of the whole process. The first run installs them and the last one removes them,
+so a program that calls the library is left as it was. Nobody can tell to which of several runs a
+thread of Beam belongs, so each run keeps what is said while it lasts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PACKAGES = ("apache_beam", "grpc")
 
 
 class Said:
-    """What Beam has said: in its log from ``level`` on, on standard error, and as its threads ended."""
+    """What Beam has said: in its log from ``level`` on, on standard error, and as threads ended."""
 
     def __init__(self, level: int = logging.ERROR) -> None:
         self._level = level
@@ -62,7 +62,7 @@ class Said:
 def kept(said: Said) -> Iterator[None]:
     """In the block ``said`` gets what Beam says, and nobody else does.
 
-    In the command line this lasts to the end of the process, for the threads that end only then.
+    In the command line this lasts to the end of the process, because some threads end only then.
     """
     _HOOKS.add(said)
     try:
@@ -107,7 +107,8 @@ class _Hooks:
             logger.propagate = False
         root = logging.getLogger()
         if not root.handlers and logging.lastResort is not None:
-            # Else Beam's logging.debug() would give the root one, for good; this is the one that Python uses without any.
+            # Else Beam's logging.debug() would give the root a handler, for good. Python uses this
+            # one without any.
             undo(root.removeHandler, logging.lastResort)
             root.addHandler(logging.lastResort)
         undo(root.removeFilter, self._passes)

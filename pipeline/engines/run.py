@@ -1,8 +1,8 @@
 """Runs a graph on an engine and waits for its end; says what Ctrl-C does to a job elsewhere.
 
-Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the
-waiting, and the job only if the user says so; on a terminal the user is asked, once. A rerun of the
-same command joins a job that goes on, and carries on one that was cancelled.
+Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends
+the waiting, and ends the job only if the user says so. On a terminal the user is asked, once. A
+rerun of the same command joins a job that goes on, and carries on one that was cancelled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
 def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None = None) -> Submitted | None:
-    """Runs a graph to its end. If nobody shall wait for it, only hands it over and returns what was submitted.
+    """Runs a graph to its end. If nobody shall wait, only hands it over and returns the job.
 
     Warns on ``stream`` if no worker begins.
 
@@ -81,7 +81,7 @@ def _submitted(pipeline: Any, engine: Engine) -> Any:
 def cancelled_or_left(result: Any, engine: Engine, output: str, job: str = "the job") -> AbstractContextManager[None]:
     """In the block a signal cancels ``result``'s job, or leaves it running, and ends this process.
 
-    If the job has ended by then, the block goes on, to the job's result. ``job`` is its name in messages.
+    If the job has ended by then, the block goes on to its result. ``job`` names it in messages.
     """
     return signals.on_stop(functools.partial(_cancel_or_leave, result, engine, output, job), again=_NO_LONGER)
 
@@ -112,7 +112,8 @@ def _shall_cancel(engine: Engine) -> bool:
         return False
     sys.stderr.write(_QUESTION)
     sys.stderr.flush()
-    # Not sys.stdin: the interpreter's end waits for its lock, which a thread that reads there holds.
+    # Not sys.stdin: a thread that reads there holds its lock, and the interpreter's end waits for
+    # it.
     answer = os.read(sys.stdin.fileno(), 1000)
     return answer.strip().lower() in (b"y", b"yes")
 

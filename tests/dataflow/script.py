@@ -54,7 +54,7 @@ echo '{BUILT}'
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the script: exit code, what it printed, what it started Python with, what it asked gcloud."""
+    """One run of the script: exit code, output, arguments of each Python, questions to gcloud."""
 
     code: int
     out: str
@@ -81,7 +81,7 @@ def run(
     script: Path = ROOT / "run_dataflow.sh",
     **variables: str,
 ) -> Ran:
-    """Runs the script in ``folder``, which is not the repository; a variable that is empty is not set."""
+    """Runs the script in ``folder``, which is not the repository. An empty variable is not set."""
     gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
     for words, answer in {**WELL, **(answers or {})}.items():
         does = f"printf '%s\\n' {shlex.quote(answer if isinstance(answer, str) else answer.text)}"

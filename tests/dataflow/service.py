@@ -1,8 +1,9 @@
 """Dataflow's front door, on this machine: takes jobs as the service does, and answers for them.
 
-The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with ``localhost`` in it), with a token that
-the same server gives out for a service account's key. What became of a job is the test's to say: a state and
-messages, or a function that executes what was staged.
+The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with
+``localhost`` in it), with a token that the same server gives out for a service account's key. A
+test says how a job ends: with a state and messages, or with a function that executes what was
+staged.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Refusal:
 
 
 class FakeDataflow:
-    """The service. ``jobs``: what was submitted; ``execute``: what it does with a job, on a thread of its own."""
+    """The service. ``jobs``: what was submitted; ``execute``: runs a job, in a thread."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []

@@ -1,4 +1,4 @@
-"""What was submitted, executed: by a worker that has Beam and the staged source package, and nothing else of this checkout."""
+"""A worker executes a submitted job with Beam and the staged source package only."""
 
 from __future__ import annotations
 

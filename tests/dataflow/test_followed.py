@@ -24,7 +24,7 @@ Page = Sequence[str] | Exception
 
 
 class Job:
-    """Beam's result and client of a job. Each look finds the next state, and each request for messages the next page."""
+    """Beam's result and client of a job: each look finds the next state, and the next page."""
 
     def __init__(self, *states: str | Exception, pages: Sequence[Page] = ()) -> None:
         self._states: Iterator[str | Exception] = iter(states)

@@ -1,4 +1,4 @@
-"""What is refused before a VM is paid for: addresses, flags that Beam and the service would accept, and buckets."""
+"""What is refused before a VM is paid for: addresses, flags and buckets that Beam would accept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Texts of Dataflow, most from its documentation and from reports of its users, and the remedy for each.
+"""Texts of Dataflow, most from its documentation and its users' reports, and the remedy for each.
 
-https://docs.cloud.google.com/dataflow/docs/guides/common-errors, troubleshoot-networking and troubleshoot-permissions.
+https://docs.cloud.google.com/dataflow/docs/guides/common-errors, troubleshoot-networking and
+troubleshoot-permissions.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ TRACE = (
             "name",
         ),
         ("409 There is already active job named mine with id: job-1. If you want to submit a second job", "name"),
-        # No remedy of ours: the text says what to do, or has words that others have too.
+        # No remedy of ours: the text says what to do, or only looks like one of the above.
         ("403 The dataflow.googleapis.com API requires a quota project, which is not set by default.", ""),
         (
             "403 Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: d1lKGp3lXdHdCPnh",
@@ -132,7 +133,7 @@ def test_a_failure_that_says_nothing_gave_no_reason(text: str) -> None:
         ),
         ("Missing permissions storage.objects.get when accessing gs://photos as Dataflow worker service account", "permissions"),
         ('"w@p.iam.gserviceaccount.com" does not have `storage.objects.list` access to the bucket', "permissions"),
-        # No remedy of ours: the text says what to do, or the words are there and what they stand for is not.
+        # No remedy of ours: the text says what to do, or only looks like one of the above.
         ("Workflow failed. Causes: Subnetwork s on project p does not have Private Google Access", ""),
         ("IP_SPACE_EXHAUSTED: Instance 'x' creation failed: IP space of 'projects/p/subnetworks/s' is exhausted.", ""),
         (ITEM.format("SDK disconnect."), ""),

@@ -1,6 +1,7 @@
-"""``run_dataflow.sh``: its variables and arguments, what it asks gcloud, the plan that it shows, and templates.
+"""``run_dataflow.sh``: its variables and arguments, its questions to gcloud, its plan, templates.
 
-The answers are gcloud 528's own words, with a server that answers 404, 403 and so on in Google's place.
+The answers are gcloud 528's own words, given when a server in Google's place answered 404, 403 and
+so on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A job is handed over: Dataflow does not take it, or nobody knows whether it did, or there is nothing to hand over."""
+"""A job is handed over, and Dataflow refuses it, or gives no answer, or is not even asked."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
 
 @pytest.fixture
 def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    """The cloud's buckets on a server that misbehaves on request; they pass the checks, and Beam does not pause."""
+    """The cloud's buckets on a server that can misbehave; Beam does not pause."""
     with StrictGCS() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setattr(server.objects, "check_write", lambda *_: None)  # Beam stages files without preconditions

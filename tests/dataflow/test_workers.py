@@ -1,4 +1,4 @@
-"""Workers where the user chose none, or chose some: what is derived from a machine's size, and what is said about it."""
+"""What is derived from a machine's size if the user chose no workers, and what is said about it."""
 
 from __future__ import annotations
 

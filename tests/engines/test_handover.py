@@ -1,4 +1,4 @@
-"""The moment in which a job is handed over to an engine: interrupted in it, and left right after it."""
+"""A build is interrupted while it hands its job over to an engine, or leaves right after that."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def slow_service() -> Iterator[tuple[SlowService, str]]:
 
 
 def interrupted(args: tuple[str, ...], number: signal.Signals) -> tuple[int, str, str, str]:
-    """Exit code, output and errors of a build that a signal meets while it is handed over, and the service's address."""
+    """Interrupts a build at its handover: exit code, output, errors, service's address."""
     with slow_service() as (service, address):
         engine = ("--runner", "PortableRunner", "--job_endpoint", address)
         program = command(*args, *engine)
