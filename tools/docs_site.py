@@ -1,8 +1,8 @@
 """MkDocs hooks: what the site takes from the repository, so that no fact is written twice.
 
-README.md and other files outside of docs/ become pages. The page of commands is made from the argument parser. A link to a file
-that is not a page, such as a test, becomes the file's path. After the build, a page that would load anything from
-another host is an error.
+README.md and other files outside of docs/ become pages. The page of commands is made from the
+argument parser. A link to a file that is not a page, such as a test, becomes the file's path.
+After the build, a page that would load anything from another host is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ OUTSIDE = {  # file outside of docs/ -> its page
 COMMANDS = ("build", "plan", "status", "verify", "inspect", "benchmark")
 _PLACE = "<!-- commands -->"
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#]*)(#[^)]*)?\)")
-_LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["'](?:https?:)?//|<link\b[^>]*\bhref=["'](?:https?:)?//""")
+_LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["'](?:https?:)?//|<link\b[^>]*\bhref=["'](?:https?:)?//"""
+)
 
 
 def commands_page() -> str:
@@ -61,7 +63,9 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 
 def _heading(action: argparse.Action) -> str:
     name = ", ".join(action.option_strings)
-    value = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper())
+    value = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
     if not name:
         return f"`{value}`"
     return f"`{name}`" if action.nargs == 0 else f"`{name} {value}`"
@@ -78,7 +82,7 @@ def _one_line(text: str | None) -> str:
 
 
 def site_links(markdown: str, source: str, page: str) -> str:
-    """``markdown`` of the repository's file ``source`` with links as its page ``page`` on the site needs them."""
+    """``markdown`` of the file ``source`` with the links of its page ``page`` on the site."""
 
     def place(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""

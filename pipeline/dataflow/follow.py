@@ -28,11 +28,8 @@ LAST_WORDS_SECONDS = 50.0  # that a failed job's reason may come later than its 
 sleep = time.sleep  # looked up at every call, so that tests need not wait
 
 _ENDED_BY_A_USER = {"CANCELLED", "DRAINED", "UPDATED"}
-_ENDED = {
-    "DONE",
-    "FAILED",
-    *_ENDED_BY_A_USER,
-}  # a job in any other state can go on, also in one that no release knows yet
+# A job in any other state can go on, also in one that no release knows yet.
+_ENDED = {"DONE", "FAILED", *_ENDED_BY_A_USER}
 
 
 def follow(result: Any, client: Any, stream: TextIO | None) -> None:

@@ -35,7 +35,7 @@ def prepare(options: Any, run: Run, stream: TextIO | None, *, threads: int) -> N
     if not (image or setup.setup_file or setup.extra_packages or setup.requirements_file):
         raise UsageError(
             "--runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the workers "
-            "have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when."
+            "have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when."
         )
     lines = choose_workers(options, threads=threads, job_name=job_name_of(run.output, run.run_id))
     if stream is not None:

@@ -71,7 +71,7 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
             raise (_not_taken(error, cloud, named) if runner.asked else _not_staged(error)) from error
         except RuntimeError as error:  # Beam's for what is to be staged: a file that is absent, a setup.py that fails
             raise UsageError(
-                f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
+                f"no job was submitted: {_unpackaged(error)} docs/how-to/dataflow.md has what workers need."
             ) from error
 
 
@@ -92,8 +92,8 @@ def _not_staged(error: Exception) -> ShardfeedError:
         404,
     ):  # the first is Beam's for 403 and 404
         return UsageError(
-            f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md has the "
-            "roles that you need on its bucket."
+            f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? docs/how-to/dataflow.md "
+            "has the roles that you need on its bucket."
         )
     return IncompleteError(f"{what}\nRerun the same command later.")
 

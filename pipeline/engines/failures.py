@@ -7,15 +7,7 @@ full.
 
 from __future__ import annotations
 
-from shardfeed.errors import (
-    ConflictError,
-    DatasetError,
-    IncompleteError,
-    ShardfeedError,
-    TooManyRejectsError,
-    UsageError,
-    clip,
-)
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.failure_text import (
     NO_DEPENDENCY,
@@ -27,25 +19,11 @@ from shardfeed.pipeline.engines.failure_text import (
     telling_line,
 )
 from shardfeed.pipeline.engines.quiet import Said
-from shardfeed.storage import NotFoundError, StorageError, UnreadableError
 
 _NO_RERUN_MENDS = (
     (NO_PACKAGE, "the workers have no shardfeed"),
     (NO_DEPENDENCY, "the workers lack what shardfeed depends on"),
 )
-_OURS: dict[str, type[ShardfeedError]] = {
-    f"{cls.__module__}.{cls.__name__}": cls
-    for cls in (
-        UsageError,
-        TooManyRejectsError,
-        IncompleteError,
-        ConflictError,
-        DatasetError,
-        StorageError,
-        UnreadableError,
-        NotFoundError,
-    )
-}
 
 
 def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> ShardfeedError:
@@ -55,11 +33,13 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
     """
     text = str(error) or type(error).__name__
     name, message = step_error(text)
-    if name in _OURS:  # it could not write its outcome, for the same reason
-        return _OURS[name](message)
+    if ours := _class_of(name):  # it could not write its outcome, for the same reason
+        return ours(message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
-        return UsageError(f"{wrong} ({telling_line(text)}). {_install(engine)} docs/engines.md has what workers need.")
+        return UsageError(
+            f"{wrong} ({telling_line(text)}). {_install(engine)} docs/how-to/engines.md has what workers need."
+        )
     more = ""
     if traceback := step_traceback(text):
         more = f" What went wrong in the step:\n{traceback}"
@@ -67,8 +47,17 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
         more = "\nApache Beam said meanwhile:\n" + "\n".join(texts)
     return IncompleteError(
         f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
-        f"docs/engines.md.{more}"
+        f"docs/how-to/engines.md.{more}"
     )
+
+
+def _class_of(name: str) -> type[ShardfeedError] | None:
+    """The error class of this full name, if it is one of the reader's or the storage's."""
+    classes: list[type[ShardfeedError]] = [ShardfeedError]
+    for each in classes:
+        classes += each.__subclasses__()
+    known = {f"{each.__module__}.{each.__name__}": each for each in classes}
+    return known.get(name) if name.startswith(("shardfeed.errors.", "shardfeed.storage.")) else None
 
 
 def _install(engine: Engine) -> str:

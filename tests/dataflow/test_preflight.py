@@ -390,7 +390,7 @@ def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud)
     assert (ended.code, ended.out, cloud.service.jobs) == (2, "", [])
     assert ended.err.endswith(
         "shardfeed: --runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the "
-        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when.\n"
+        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when.\n"
     )
 
 

@@ -39,7 +39,7 @@ FAILED = {
     "memory": "Workers ended early, most likely for lack of memory. Rerun with a type that has more: --worker_machine_type "
     "n2-highmem-4",
     "permissions": "The workers' service account may not do what it must. Grant it roles/dataflow.worker, and storage roles on "
-    "the buckets; docs/dataflow.md lists them.",
+    "the buckets; docs/how-to/dataflow.md lists them.",
     "": "",
 }
 

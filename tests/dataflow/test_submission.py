@@ -145,7 +145,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
     last = ended.err.splitlines()[-1]
     assert (ended.code, ended.out, len(cloud.service.jobs)) == (2, "", before)
     assert last.startswith("shardfeed: no job was submitted: " + said.format(path=tmp_path / name))
-    assert last.endswith(" docs/dataflow.md has what workers need.")
+    assert last.endswith(" docs/how-to/dataflow.md has what workers need.")
     assert "Traceback" not in ended.err
 
 
@@ -163,7 +163,9 @@ def gcs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
         gc.collect()  # Google's writer of an upload that failed begins it again when it is collected: not after the server's end
 
 
-FOLDER = "Is the folder right (--temp_location, --staging_location, --template_location)? docs/dataflow.md has the roles that"
+FOLDER = (
+    "Is the folder right (--temp_location, --staging_location, --template_location)? docs/how-to/dataflow.md has the"
+)
 
 
 @pytest.mark.parametrize(
