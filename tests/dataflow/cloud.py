@@ -60,8 +60,8 @@ class Cloud:
     @contextlib.contextmanager
     def launcher(self, *flags: str, program: Sequence[str] = command()) -> Iterator[subprocess.Popen[str]]:
         """The same in another process, for signals; ``program`` starts ``shardfeed``."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen([*program, *self.arguments(*flags)], **pipes, text=True, env=environment()) as process:
+        pipe, words = subprocess.PIPE, [*program, *self.arguments(*flags)]
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
             try:
                 yield process
             finally:

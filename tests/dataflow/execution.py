@@ -46,7 +46,8 @@ def staged(job: Job) -> dict[str, bytes]:
 
 def graph(job: Job) -> beam_runner_api_pb2.Pipeline:
     """The staged graph."""
-    return beam_runner_api_pb2.Pipeline.FromString(staged(job)["pipeline.pb"])
+    proto: beam_runner_api_pb2.Pipeline = beam_runner_api_pb2.Pipeline.FromString(staged(job)["pipeline.pb"])
+    return proto
 
 
 def _fetch(url: str) -> bytes:
@@ -125,7 +126,7 @@ def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None 
             environment.payload = external.SerializeToString()
             del environment.dependencies[:]
         try:
-            result = FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
+            result: Any = FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
             result.wait_until_finish()
             if counters is not None:
                 counters.update(counted(result))

@@ -79,6 +79,7 @@ def run(
     *arguments: str,
     answers: Mapping[str, Answer] | None = None,
     script: Path = ROOT / "run_dataflow.sh",
+    env: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Ran:
     """Runs the script in ``folder``, which is not the repository. An empty variable is not set."""
@@ -90,17 +91,18 @@ def run(
     write_program(folder / "bin" / "gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""]))
     write_program(folder / "bin" / "python", SCRIPTED_PYTHON)
     calls, asked = folder / "calls", folder / "asked"
-    env = {
+    set_ = {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "PYTHON": str(folder / "bin" / "python"),
         "CALLS": str(calls),
         "ASKED": str(asked),
         "PROJECT": "my-project",
         "REGION": "us-central1",
+        **(env or {}),
         **variables,
     }
-    env = {name: value for name, value in env.items() if value or name == "PLANNED"}
-    done = subprocess.run([script, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+    set_ = {name: value for name, value in set_.items() if value or name == "PLANNED"}
+    done = subprocess.run([script, *arguments], cwd=folder, env=set_, capture_output=True, text=True)
     started = [call.splitlines() for call in calls.read_text().split("\n\n") if call] if calls.exists() else []
     questions = asked.read_text().splitlines() if asked.exists() else []
     return Ran(done.returncode, done.stdout, done.stderr, started, questions)

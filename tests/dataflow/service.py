@@ -56,7 +56,7 @@ class FakeDataflow:
         self.taking: Callable[[], object] = lambda: None  # what happens while a job is handed over
         self.looked_at = threading.Event()  # whether anybody has looked at a job
         self.ended = threading.Event()  # whether a job has ended by itself
-        self.asked_for: list[str] = []  # states that jobs were asked to go to
+        self.asked_for: list[int] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
         self.meanwhile: Callable[[], str] = lambda: "JOB_STATE_RUNNING"  # state of a job that has not ended
         self.asked_for_metrics: Callable[[], object] = lambda: None

@@ -61,7 +61,7 @@ def test_run_dataflow_sh_plans_submits_and_follows_a_job_to_the_same_dataset(
         script=Path(shutil.copy(ROOT / "run_dataflow.sh", cloud.tree)),
         PYTHON=sys.executable,
         TEMP="gs://scratch/tmp",
-        **{name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")},
+        env={name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")},
     )
     assert (executed.code, ran.code) == (0, 0), ran.err
     assert ran.out.startswith("Built: gs://data/script\n")

@@ -6,9 +6,10 @@ import io
 import threading
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from google.api_core.exceptions import ServiceUnavailable, TooManyRequests
+from google.api_core import exceptions
 
 from shardfeed.errors import IncompleteError
 from shardfeed.pipeline.dataflow import follow
@@ -19,6 +20,8 @@ from tests.dataflow.service import End
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 NO_DATASET = "gs://data/out/manifest.json is not there although the engine reported success"
 CARRY_ON = "What is finished is kept: rerun the same command to carry on."
+
+BUSY: Exception = cast(Any, exceptions.TooManyRequests)("busy")
 
 Page = Sequence[str] | Exception
 
@@ -61,9 +64,9 @@ class Job:
 def test_each_state_and_each_error_is_shown_once_also_if_a_page_must_be_asked_for_again() -> None:
     pages: list[Page] = [
         ["Quota"],
-        ["Quota", "…"], ServiceUnavailable("busy"), ["Quota", "…"], ["and another\nwith a second line"],
+        ["Quota", "…"], BUSY, ["Quota", "…"], ["and another\nwith a second line"],
     ]  # fmt: skip
-    job = Job("PENDING", "RUNNING", TooManyRequests("busy"), "RUNNING", "DONE", pages=pages)
+    job = Job("PENDING", "RUNNING", BUSY, "RUNNING", "DONE", pages=pages)
     assert job.follow() == ("job 1: pending\njob error: Quota\njob 1: running\njob error: and another\njob 1: done\n")
 
 
@@ -99,7 +102,7 @@ def test_a_failed_job_is_asked_for_its_last_words() -> None:
 
 def test_a_service_that_stays_busy_is_left_and_the_job_goes_on() -> None:
     with pytest.raises(IncompleteError) as left:
-        Job(*[TooManyRequests("busy")] * 20).follow()
+        Job(*[BUSY] * 20).follow()
     assert str(left.value) == (
         "Dataflow does not answer (429 busy), so nobody waits any more; job 1 goes on. To wait for it again, rerun the same "
         "command: it joins."

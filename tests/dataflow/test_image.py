@@ -20,7 +20,7 @@ FOR_311 = {"python_version": "3.11", "python_full_version": "3.11.9", "extra": "
 def locked() -> dict[str, tuple[Requirement, list[str]]]:
     """Requirements of the lock file by name, with their hashes."""
     text = "".join(line + "\n" for line in (ROOT / "requirements.lock").read_text().splitlines() if line[:1] != "#")
-    found = {}
+    found: dict[str, tuple[Requirement, list[str]]] = {}
     for entry in text.replace("\\\n", " ").splitlines():
         words, *hashes = entry.split(" --hash=")
         requirement = Requirement(words.strip())
@@ -30,7 +30,7 @@ def locked() -> dict[str, tuple[Requirement, list[str]]]:
 
 def pinned() -> dict[str, str]:
     """Versions of constraints.txt that hold on Python 3.11."""
-    found = {}
+    found: dict[str, str] = {}
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             requirement = Requirement(line)

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, WorkerOptions
@@ -145,7 +146,8 @@ def test_staged_files_are_refused_where_they_would_be_taken_for_others(url: str,
 def test_what_we_leave_to_beam_is_refused_by_beam(flags: tuple[str, ...], said: str) -> None:
     options = PipelineOptions([*CLOUD, "--temp_location=gs://scratch/tmp", *flags])
     cloud, workers = options.view_as(GoogleCloudOptions), options.view_as(WorkerOptions)
-    beam = PipelineOptionsValidator(options, DataflowRunner())
+    validator: Any = PipelineOptionsValidator
+    beam = validator(options, DataflowRunner())
     assert beam.is_service_runner()
     found = (
         beam.validate_cloud_options(cloud),
@@ -203,7 +205,8 @@ def _json(value: object) -> Answer:
 
 @pytest.fixture
 def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
-    with Buckets() as server:
+    server = Buckets()
+    with server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         for name in ("photos", "data", "scratch"):
             server.add(name)

@@ -72,7 +72,7 @@ def test_the_plan_is_shown_and_then_a_job_is_submitted_with_the_same_arguments(t
     ],
 )
 def test_a_variable_becomes_an_option(tmp_path: Path, variable: str, value: str, options: list[str]) -> None:
-    ran = run(tmp_path, *COMMAND, PLAN="no", **{variable: value})
+    ran = run(tmp_path, *COMMAND, PLAN="no", env={variable: value})
     assert (ran.code, ran.err) == (0, "")
     assert ran.started == [["-m", "shardfeed", "build", *FIXED, *options]]
 
@@ -109,7 +109,7 @@ TEMPLATE = ("--template", "gs://t/t.json")
 def test_what_is_missing_is_named_in_one_line_and_nothing_is_asked(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], said: str
 ) -> None:
-    ran = run(tmp_path, *arguments, **variables)
+    ran = run(tmp_path, *arguments, env=variables)
     assert (ran.code, ran.out, ran.started, ran.asked) == (2, "", [], [])
     assert re.fullmatch(f"run_dataflow.sh: {said}", ran.err.splitlines()[-1])
 
@@ -274,7 +274,7 @@ NO_IMAGE = (
 def test_what_workers_would_lack_is_named_with_the_remedy_before_anything_starts(
     tmp_path: Path, words: str, answer: Answer, variables: dict[str, str], said: str
 ) -> None:
-    ran = run(tmp_path, *COMMAND, answers={words: answer}, **variables)
+    ran = run(tmp_path, *COMMAND, answers={words: answer}, env=variables)
     assert (ran.code, ran.out, ran.started) == (2, "", [])
     assert ran.err.splitlines()[-1] == f"run_dataflow.sh: {said}"
 

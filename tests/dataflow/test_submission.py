@@ -25,6 +25,8 @@ from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
 
 IMAGE = ("--sdk_container_image", "shardfeed:1", "--no_wait_until_finish")
+LOST: Any = TransportError
+
 TAKEN = "(4a1): The workflow could not be created. Causes: (5b): There is already an active job named mine."
 
 pytestmark = pytest.mark.usefixtures("as_usual")
@@ -54,7 +56,8 @@ def answered(error: Exception) -> Callable[[DataflowRunner], None]:
 
 
 def google(code: int, text: str) -> GoogleAPICallError:
-    error: GoogleAPICallError = from_http_status(code, f"POST https://dataflow.googleapis.com/v1b3: {text}")
+    make: Any = from_http_status  # Google's are not typed
+    error: GoogleAPICallError = make(code, f"POST https://dataflow.googleapis.com/v1b3: {text}")
     return error
 
 
@@ -80,7 +83,7 @@ def test_a_job_that_dataflow_does_not_take_is_a_bad_argument_or_is_taken_later(
     ("error", "said"),
     [
         *((google(code, "try again"), f"{code} try again") for code in (408, 500, 503, 504)),
-        (TransportError("hung up"), "no answer hung up"),
+        (LOST("hung up"), "no answer hung up"),
         (ConnectionResetError("hung up"), "no answer hung up"),
         (google(409, TAKEN), f"409 {TAKEN}"),  # no other job has a name of ours: an answer to it was lost
     ],

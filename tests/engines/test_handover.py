@@ -26,7 +26,7 @@ SECONDS = 60.0
 signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
 
-class SlowService(beam_job_api_pb2_grpc.JobServiceServicer):  # type: ignore[misc]
+class SlowService(beam_job_api_pb2_grpc.JobServiceServicer):
     """An engine's front door that has been asked to run a job, and has not answered yet."""
 
     def __init__(self) -> None:

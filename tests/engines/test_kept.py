@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,8 +42,8 @@ def _finish_all_parts(photos: Path, out: Path) -> None:
 
 
 def _images_of(sidecar: Path) -> int:
-    result = json.loads(sidecar.read_bytes().splitlines()[0])["result"]  # a checksum follows
-    return int(result["records"]) + sum(result["rejected"].values())
+    result: dict[str, Any] = json.loads(sidecar.read_bytes().splitlines()[0])["result"]  # a checksum follows
+    return int(result["records"]) + int(sum(result["rejected"].values()))
 
 
 def test_a_run_that_finds_all_parts_finished_tells_of_no_rate(
