@@ -176,4 +176,4 @@ def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int,
         return compose_shard(store, plan.fingerprint, shard)
 
     shards = [shard for split, parts in files.items() for shard in plan_shards(split, parts, plan, shard_bytes)]
-    return side_by_side(run.output, compose, shards, AT_ONCE)
+    return side_by_side(run.output, compose, shards, AT_ONCE, on_disk=cores())

@@ -68,6 +68,7 @@ def write_dataset(
         classes=tuple(classes),
         shards=shards,
         block_records=block_records,
+        fingerprint="0123456789abcdef0123456789abcdef",
         config={"image_format": image_format, "seed": seed},
     )
     return Written(path, manifest, records)

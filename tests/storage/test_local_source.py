@@ -1,4 +1,4 @@
-"""A local input folder: every name byte for byte, nothing left out without a word, only the listed version read."""
+"""A local input folder: names byte for byte, nothing left out, only the listed version read."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_something_else_than_an_accelerator_is_refused(dataset: Path) -> None:
         shardfeed.compile_args(shardfeed.info(dataset), 8, "tpu")  # type: ignore[arg-type]
 
 
-class Steps(keras.callbacks.Callback):
+class Steps(keras.callbacks.Callback):  # type: ignore[misc]
     """Counts what Keras really runs: the optimizer's steps at the end of each epoch."""
 
     def __init__(self) -> None:
