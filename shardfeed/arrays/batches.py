@@ -26,7 +26,6 @@ from shardfeed.arrays.blocks import BlockReader
 from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import Decoder, batches
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.provenance import Origin, marked
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.errors import UsageError, clip
@@ -182,8 +181,7 @@ def array_batches(
             )
 
         watch = None if epochs is None else Repeats(split, epochs)
-        stream = ArrayBatches(again, decoder, local, steps, train, None, pad=False, watch=watch, **pools)
-        return marked(stream, Origin(found, chosen, watch=watch))
+        return ArrayBatches(again, decoder, local, steps, train, None, pad=False, watch=watch, **pools)
     _check_evaluation(split, hosts, epochs, start, pad)
     steps = -(-max(len(host_range(chosen.num_records, i, hosts)) for i in (0, hosts - 1)) // local)
 
@@ -195,7 +193,7 @@ def array_batches(
             f"{missing} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of loss is not."
         )
     weight = steps * size / chosen.num_records if pad else 1.0
-    return marked(ArrayBatches(again, decoder, local, steps, evaluate, weight, pad=pad, **pools), Origin(found, chosen))
+    return ArrayBatches(again, decoder, local, steps, evaluate, weight, pad=pad, **pools)
 
 
 def _check_evaluation(split: str, hosts: int, epochs: int | None, start: int, pad: bool) -> None:

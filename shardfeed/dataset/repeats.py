@@ -7,7 +7,9 @@ shuffle anew at each iteration, and a loop written for them goes wrong here with
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 from shardfeed.warning import users_line
 
@@ -25,6 +27,8 @@ class Repeats:
 
         Where one batch is all there is, the first such reading may be that one, and the third is warned of.
         """
+        if _paused:
+            return
         if first and self._ends > last and not self._warned:
             self._warned = True
             warnings.warn_explicit(
@@ -37,6 +41,16 @@ class Repeats:
             )
         self._ends += bool(last)
 
-    def forget(self) -> None:
-        """Take what was read as not read: nobody was trained with it."""
-        self._ends = 0
+
+_paused = False
+
+
+@contextlib.contextmanager
+def not_counted() -> Iterator[None]:
+    """Readings in the block do not count: nobody is trained with them."""
+    global _paused
+    _paused = True
+    try:
+        yield
+    finally:
+        _paused = False

@@ -17,7 +17,6 @@ from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.provenance import Origin, marked
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
@@ -125,10 +124,9 @@ def load(
         _cache(cache),
     )
     watch = None if epochs is None else Repeats(split, epochs)
-    origin = Origin(found, chosen, reader.wanted, reader.cache, watch)
     if training:
         found.trained_with.setdefault(split, set()).add(batch_size)
-        return marked(reader.train(epochs, seed, window_bytes, start_step, watch), origin)
+        return reader.train(epochs, seed, window_bytes, start_step, watch)
     for name, value in (("epochs", epochs), ("start_step", start_step or None)):
         if value is not None:
             raise UsageError(
@@ -136,7 +134,7 @@ def load(
             )
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
-    return marked(reader.evaluate(pad), origin)
+    return reader.evaluate(pad)
 
 
 def _cache(value: object) -> str | None:

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.accelerator.detect import Accelerator
-from shardfeed.benchmarking.stream import benchmark_reader
 
 CPU = Accelerator("cpu", 1, "tensorflow", "", None)
 STRATEGY = tf.distribute.get_strategy()
@@ -42,9 +41,7 @@ CALLS: dict[str, Call] = {
     'input_fn params["batch_size"]': lambda path, value: shardfeed.input_fn(path, "train")({"batch_size": value}),
     "input_fn start_step": lambda path, value: shardfeed.input_fn(path, "train", start_step=value)({"batch_size": 8}),
     "steps_per_epoch batch_size": lambda path, value: shardfeed.info(path).steps_per_epoch("train", value),
-    "benchmark batch_size": lambda path, value: benchmark_reader(
-        str(path), "train", value, reader="arrays", seconds=1, step_ms=None
-    ),
+    "benchmark image_size": lambda path, value: shardfeed.benchmark([], path, image_size=value),
 }
 
 
