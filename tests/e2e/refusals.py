@@ -10,25 +10,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kit.commands import command, environment, said
-
-# Becomes the command that it is given. Permissions bind root too, once CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH are gone
-# (linux/prctl.h, linux/capability.h); they are nobody else's to begin with. A program of its own, not `preexec_fn`: a fork of
-# the tests' process has gRPC's threads, dead, and gRPC aborts it now and then.
-_OBEY_PERMISSIONS = """
-import ctypes, os, sys
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
-if os.geteuid() == 0:
-    libc = ctypes.CDLL(None, use_errno=True)
-    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "prctl")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+from tests.kit.commands import command, environment, obeying_permissions, said
 
 
 def snapshot(folder: Path) -> dict[bytes, tuple[int, int, int, bytes]]:
@@ -93,7 +78,7 @@ class Case:
         arguments: list[str | Path] = [] if "--input" in args else ["--input", self.root]
         arguments += ["--output", self.output if output is None else output, "--image_size", "16"]
         ended = subprocess.run(
-            [sys.executable, "-ISc", _OBEY_PERMISSIONS, *command("build", *arguments, *args)],
+            obeying_permissions(*command("build", *arguments, *args)),
             capture_output=True, text=True, timeout=120, check=False, env=self.env, cwd=self.root.parent,
         )  # fmt: skip
         ended.stderr = said(ended.stderr)
