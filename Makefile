@@ -1,8 +1,10 @@
 # make demo     build a dataset from the photos in examples/, also as a Beam pipeline, verify it, read a batch back, draw it
 # make check    lint, types and the unit tests: before every commit
 # make test     lint, then every test: what CI runs
+# make docs     the documentation as a site, in site/
 # make lint     ruff, mypy --strict, shellcheck
 # make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
+# make versions  build wheel and sdist, and try them on the oldest and newest Python with each extra (downloads a gigabyte, once)
 # make clean    remove .venv, .engines, demo-out and caches
 #
 # Everything is installed into .venv; PYTHON=/path/to/python chooses the interpreter (3.10 to 3.13).
@@ -12,7 +14,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo check test lint engines clean
+.PHONY: help demo check test lint docs engines versions clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -82,9 +84,24 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 
+$(VENV)/.docs: $(PINS) | $(BIN)/python
+	@echo "Installing shardfeed and MkDocs into $(VENV)"
+	@$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+# --strict: a link to a page, heading or name that is not there is an error. The variable: Material's news about itself.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Built: site/index.html"
+
 engines: $(VENV)/.test
 	@tools/engines.sh
 	@tools/wheels.sh $(BIN)/python
+	@tools/pythons.sh oldest
+	@tools/pythons.sh newest
+
+versions: $(VENV)/.test
+	@tools/versions.sh
 
 check: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)
@@ -93,4 +110,4 @@ test: lint engines
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 clean:
-	rm -rf $(VENV) .engines demo-out build dist shardfeed.egg-info .mypy_cache .typecheck .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .engines demo-out site build dist shardfeed.egg-info .mypy_cache .typecheck .ruff_cache .pytest_cache .hypothesis

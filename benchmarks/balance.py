@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from common import median, where
 
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, PartFile, pack_ref, unpack_keys
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import PARTS_A_SHARD

@@ -27,13 +27,13 @@ from common import where  # this repository is found from here on
 
 import shardfeed
 import shardfeed.pipeline.graph as graph
-from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.format.checksums import to_hex
 from shardfeed.format.hashing import MASK128, hash64, key_hash
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
 from shardfeed.pipeline.config.build_config import BuildConfig
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import (
     ImageRef,
     PartFile,
@@ -137,7 +137,7 @@ class MadeUpShards(ComposeShards):
 
 def _publish_empty(plan: ShardPlan, url: str) -> ShardResult:
     """The commit compares the names it is given with those in the store; nothing here reads what is in the files."""
-    result, store = _shard(plan), storage.open_store(url)
+    result, store = _shard(plan), stores.open_output(url)
     for name in (result.file, naming.index_name(result.file)):
         store.create(name, b"")
     return result

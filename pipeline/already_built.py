@@ -13,54 +13,59 @@ from shardfeed import storage
 from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.output.folder import check_folder
-from shardfeed.storage.base import Store
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import check_root
-from shardfeed.transforms.output.claim import describe_conflict, discard_incomplete, read_manifest, refuse_unclaimable
+from shardfeed.transforms.inputs.roots import InputRoot, check_root
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 _ROWS = 20  # differing classes shown
 
 
-def find_existing(config: BuildConfig) -> Manifest | None:
+def find_existing(
+    roots: tuple[InputRoot, ...],
+    options: BuildOptions,
+    output: str,
+    *,
+    discard: bool = False,
+    trust_manifest: bool = False,
+) -> Manifest | None:
     """The manifest of this very build, if the output holds it; None when there is work to do.
 
-    A job elsewhere costs money before it claims the output, so what it would be refused for is looked for here; in this process
-    the claim says it at once. With ``discard_incomplete`` a broken build's files are removed first, after a look at the whole
-    input: one that cannot give a dataset discards nothing.
+    ``discard``: a broken build's files are removed first, after a look at the whole input: one that cannot give a dataset
+    discards nothing. ``trust_manifest``: the input is not listed again.
 
     Raises:
         UsageError: output or input are not there, or cannot be what they have to be.
-        ConflictError: the output holds another dataset, or this one's input has changed since; or it cannot be claimed.
+        ConflictError: the output holds another dataset, or this one's input has changed since.
     """
-    check_folder(config.output)
-    store = storage.open_store(config.output)
+    check_folder(output)
+    store = stores.open_output(output)
     complete = _has_manifest(store)
-    for root in config.roots:
-        check_root(root, storage.open_source(root.url))
-    if config.discard_incomplete:
+    for root in roots:
+        check_root(root, open_source(root.url))
+    if discard:
         if not complete:
-            make_plan(relist(config), config.options, {})
+            make_plan(_relist(roots, options), options, {})
         discard_incomplete(store)
     if not complete:
-        if not config.engine.in_process:
-            refuse_unclaimable(store, config.options)
         return None
-    manifest = read_manifest(store)
-    if manifest.config != config.options.config():
-        theirs = {"config": manifest.config, "listing": ""}
-        ours = {"config": config.options.config(), "listing": ""}
-        raise ConflictError(describe_conflict(config.output, "holds a complete dataset", theirs, ours))
-    if not config.trust_manifest:
-        _compare_listing(config, manifest)
+    manifest, config = read_manifest(store), options.config()
+    if manifest.config != config:
+        theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", config)
+        raise ConflictError(describe_conflict(output, "holds a complete dataset", theirs, ours))
+    if not trust_manifest:
+        _compare_listing(listing_of(_relist(roots, options)), manifest.listing, output)
     return manifest
 
 
-def _has_manifest(store: Store) -> bool:
+def _has_manifest(store: WritableStore) -> bool:
     if storage.is_remote(
         store.url
     ):  # a bucket that is not there lists with an error; a look at a name in it finds nothing
@@ -68,17 +73,14 @@ def _has_manifest(store: Store) -> bool:
     return store.stat(naming.MANIFEST) is not None
 
 
-def relist(config: BuildConfig) -> Totals:
+def _relist(roots: tuple[InputRoot, ...], options: BuildOptions) -> Totals:
     """The input's totals as they are now."""
-    options = config.options
     return add_totals(
-        count_batch(labelled, options) for batch in list_all(config.roots) for labelled in label_batch(batch, options)
+        count_batch(labelled, options) for batch in list_all(roots) for labelled in label_batch(batch, options)
     )
 
 
-def _compare_listing(config: BuildConfig, manifest: Manifest) -> None:
-    now = listing_of(relist(config))
-    then = manifest.listing
+def _compare_listing(now: Mapping[str, Any], then: Mapping[str, Any], output: str) -> None:
     if now["digest"] == then.get("digest"):
         return
     rows = list(_changes(then.get("by_split", {}), now["by_split"]))
@@ -86,7 +88,7 @@ def _compare_listing(config: BuildConfig, manifest: Manifest) -> None:
     if not rows:
         shown = "  the same numbers of images and bytes, but other names or modification times"
     raise ConflictError(
-        f"{config.output} was built from another state of the input:\n{shown}\nA dataset is never overwritten: give a new "
+        f"{output} was built from another state of the input:\n{shown}\nA dataset is never overwritten: give a new "
         "--output for the new input, or remove this one yourself."
     )
 

@@ -36,6 +36,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     """Adds the whole job to ``pipeline``; gives the number of leftovers that could not be swept, after everything else."""
     options = config.options
     sources = tuple(root.url for root in config.roots)
+    threads = encode_threads(config.engine, config.threads)
 
     labelled = (
         pipeline
@@ -46,7 +47,6 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     plan = totals | "ClaimOutput" >> ClaimOutput(options, run=run)
 
     grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
-    threads = encode_threads(config.engine, config.threads)
     encoders = 1 if config.engine.is_dataflow else 0
     parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, run)
 
@@ -73,22 +73,25 @@ def run_graph(
         IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
+    engine = config.engine
     with kept(said):
-        options = EngineOptions(list(config.engine.args), save_main_session=False)
+        options = EngineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
         if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
             setup.setup_file = os.path.abspath(setup.setup_file)
-        if config.engine.is_dataflow:
-            prepare(config, options, run.run_id, progress)
-        runner: Any = config.engine.name
-        if config.engine.kind == "prism":
+        if engine.is_dataflow:
+            threads = encode_threads(engine, config.threads)
+            anywhere = config.cross_region
+            prepare(engine, options, run, progress, roots=config.roots, threads=threads, anywhere=anywhere)
+        runner: Any = engine.name
+        if engine.kind == "prism":
             runner = OwnPrismRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
-            raise UsageError(f"Beam refuses --runner {config.engine.label} with these options: {error}") from None
+            raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
         build(pipeline, config, record, run)
-        with codecs_pinned(config):
-            if config.engine.is_dataflow:
-                return run_on_dataflow(pipeline, options, config, run, progress)
-            return run_and_wait(pipeline, config, run, progress)
+        with codecs_pinned(engine):
+            if engine.is_dataflow:
+                return run_on_dataflow(pipeline, options, engine, run, progress)
+            return run_and_wait(pipeline, engine, run, progress)

@@ -10,17 +10,19 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
 from shardfeed.transforms.encode.part_encoder import EncoderSettings, open_encoder
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
+from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output, hold_claim
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import make_plan
@@ -48,11 +50,13 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     Raises:
         ShardfeedError: with the exit code and the message for the user; ``run.outcome`` holds them too.
     """
-    options, store = config.options, storage.open_store(run.output)
+    options, store = config.options, stores.open_output(run.output)
+    sources = [root.url for root in config.roots]
+    threads = config.threads or default_threads(sources)
     with reported(run), contextlib.closing(Pool()) as pool:
         run.enter("listing")
         references = _References()
-        totals = add_totals(_counted(config, references, pool, run))
+        totals = add_totals(_counted(config.roots, options, threads, references, pool, run))
         plan = make_plan(totals, options, codec_versions(options.image))
         claimed = claim_output(store, plan, options, totals.digest)
         run.total = totals.candidates
@@ -62,7 +66,8 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         files: dict[str, list[PartFile]] = {}
         # Another run may be at work here: it began with the first part, so that a second one had better begin elsewhere.
         start = 0 if claimed else hash64("start", 0, run.run_id.encode())
-        counts = sum_counts(_encoded(config, plan, _in_turn(parts, start), files, pool, run))
+        settings = EncoderSettings(sources, options, run, threads)
+        counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool))
 
         run.enter("publishing")
         verdict = judge(counts, totals, plan, config.max_rejected)
@@ -116,13 +121,15 @@ class _References:
         return parts
 
 
-def _counted(config: BuildConfig, references: _References, pool: Pool, run: Run) -> Iterator[Totals]:
+def _counted(
+    roots: tuple[InputRoot, ...], options: BuildOptions, threads: int, references: _References, pool: Pool, run: Run
+) -> Iterator[Totals]:
     """Lists, labels and counts; meanwhile the pool grows with the number of images."""
-    threads, images = _threads(config), 0
-    for batch in list_sections(config.roots, sections_of(config.roots), run.check):
-        for labelled in label_batch(batch, config.options):
+    images = 0
+    for batch in list_sections(roots, sections_of(roots), run.check):
+        for labelled in label_batch(batch, options):
             references.add(labelled)
-            totals = count_batch(labelled, config.options)
+            totals = count_batch(labelled, options)
             images += totals.candidates
             pool.grow(pool_size(threads, images))
             yield totals
@@ -137,16 +144,14 @@ def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
 
 
 def _encoded(
-    config: BuildConfig, plan: Plan, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool, run: Run
+    plan: Plan, settings: EncoderSettings, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool
 ) -> Iterator[Counts]:
-    """Makes the parts and counts each; ``files`` gets the size of each, by split."""
-    threads = _threads(config)
+    """Makes the parts and counts each; ``files`` gets the size of each, by split. All processes share the threads."""
+    run, threads = settings.run, settings.threads
     others = pool_size(threads, plan.candidates)
     each = threads // (others + 1)
-    sources = [root.url for root in config.roots]
-    settings = EncoderSettings(sources, config.options, run, threads - others * each, others + 1)
-    pool.open(plan, replace(settings, threads=each))
-    with open_encoder(plan, settings) as here:
+    pool.open(plan, replace(settings, threads=each, processes=others + 1))
+    with open_encoder(plan, replace(settings, threads=threads - others * each, processes=others + 1)) as here:
         try:
             for result, spent in make_parts(parts, here, pool, run):
                 run.add(result, kept=spent.kept)
@@ -157,17 +162,13 @@ def _encoded(
             raise
 
 
-def _threads(config: BuildConfig) -> int:
-    return config.threads or default_threads(root.url for root in config.roots)
-
-
 def pool_size(threads: int, images: int) -> int:
     """Number of processes beside this one: one per further core, if there are threads and images enough."""
     return min(threads, cores(), MOST_PROCESSES + 1, 1 + images // IMAGES_PER_PROCESS) - 1
 
 
 def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int, run: Run) -> list[ShardResult]:
-    store = storage.open_store(run.output)
+    store = stores.open_output(run.output)
 
     def compose(shard: ShardPlan) -> ShardResult:
         run.check()

@@ -7,7 +7,6 @@ trusted for the reason (their class and text change on the way); the outcome tha
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import logging
 import secrets
@@ -15,7 +14,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import TextIO
 
-from shardfeed import signals, storage
+from shardfeed import signals
 from shardfeed.errors import (
     ConflictError,
     DatasetError,
@@ -29,6 +28,7 @@ from shardfeed.format.manifest import Manifest, parse_manifest
 from shardfeed.no_gc import no_gc
 from shardfeed.pipeline.already_built import find_existing
 from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.counters import images_kept
 from shardfeed.pipeline.engines.failures import explain_engine_failure
 from shardfeed.pipeline.engines.flags import require_beam
@@ -38,6 +38,8 @@ from shardfeed.pipeline.output.folder import no_empty_folders
 from shardfeed.pipeline.report.progress import ProgressLine
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.pipeline.report.summary import Summary
+from shardfeed.transforms import stores
+from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
 from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
 from shardfeed.transforms.run.state import Outcome, Run
@@ -57,12 +59,21 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     if not config.engine.is_local:
         require_beam()  # before the input is listed, which may take minutes
     began = time.monotonic()
-    manifest, record = find_existing(config), _record(config)
+    manifest, record = _find_existing(config, discard=config.discard_incomplete), _record(config)
+    if manifest is None and not config.engine.in_process:
+        # A job elsewhere costs money before it claims the output; in this process the claim comes at once.
+        refuse_unclaimable(stores.open_output(config.output), config.options)
     if manifest is None:
         return _build(config, record, progress, began)
     _refuse_damaged(config.output)
-    finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+    finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
+
+
+def _find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
+    return find_existing(
+        config.roots, config.options, config.output, discard=discard, trust_manifest=config.trust_manifest
+    )
 
 
 def _refuse_damaged(url: str) -> None:
@@ -77,7 +88,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     run, submitted = Run(record.run_id, config.output), None
     # Workers of an engine elsewhere say what fails in a step there; here, Beam also warns of its own servers.
     said = Said(logging.ERROR if config.engine.outlives_launcher else logging.WARNING)
-    with no_empty_folders(config.output), _on_stop(config, run):
+    with no_empty_folders(config.output), _on_stop(config.engine, run):
         try:
             with ProgressLine(progress if config.engine.encodes_here else None, run):
                 if config.engine.is_local:
@@ -87,7 +98,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
         except Exception as error:
             _raise_outcome(config, run, error, said)
             # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
-            finish(storage.open_store(config.output), record, keep_parts=config.keep_parts)
+            finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
         finally:
             run.stop.set()  # whatever still works for it in this process ends
             if submitted is None:  # else the job still writes there
@@ -99,11 +110,11 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
 
 
-def _on_stop(config: BuildConfig, run: Run) -> AbstractContextManager[None]:
+def _on_stop(engine: Engine, run: Run) -> AbstractContextManager[None]:
     """Sets what a signal does while the build runs. ``run_and_wait`` does it for jobs elsewhere."""
-    if config.engine.in_process:
+    if engine.in_process:
         return signals.on_stop(signals.after_images_in_hand(run.interrupt))
-    if config.engine.outlives_launcher:
+    if engine.outlives_launcher:
         return contextlib.nullcontext()
     return signals.on_stop(lambda: signals.leave(signals.STOPPED))
 
@@ -138,7 +149,7 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) 
         if config.engine.in_process:
             said.show(error)
             raise error
-        raise explain_engine_failure(error, config, said) from error
+        raise explain_engine_failure(error, config.engine, said) from error
     if outcome.code == AlreadyBuiltError.code:
         return
     files = "".join(f"\n  {config.output}/{name}" for name in outcome.files)
@@ -150,7 +161,7 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) 
 def _published_meanwhile(config: BuildConfig) -> bool:
     """Whether another run of this build has published the dataset: its sweep then took our outcome with it."""
     with contextlib.suppress(ShardfeedError):
-        return find_existing(dataclasses.replace(config, discard_incomplete=False)) is not None
+        return _find_existing(config, discard=False) is not None
     return False
 
 
@@ -165,7 +176,7 @@ def _outcome_of(run: Run) -> Outcome | None:
 def _tidy(run: Run) -> None:
     """Removes this run's outcome, and folders that a run which did nothing left empty."""
     try:
-        store = storage.open_store(run.output)
+        store = stores.open_output(run.output)
         store.delete(naming.outcome_name(run.run_id))
         store.prune(naming.PARTS)
     except ShardfeedError as error:
@@ -173,7 +184,7 @@ def _tidy(run: Run) -> None:
 
 
 def _published(config: BuildConfig) -> Manifest:
-    store = storage.open_store(config.output)
+    store = stores.open_output(config.output)
     where = f"{config.output}/{naming.MANIFEST}"
     if store.stat(naming.MANIFEST) is None:
         raise IncompleteError(f"{where} is not there although the engine reported success. Rerun the same command.")

@@ -39,42 +39,33 @@ if TYPE_CHECKING:
     from shardfeed.tfdata.tune_gcs import tune_gcs as tune_gcs
     from shardfeed.verification.dataset import verify as verify
 
-# Every public name and the module that holds it; "" for a module of that name.
-_HOMES = {
-    "Accelerator": "accelerator.detect",
-    "ArrayBatches": "arrays.batches",
-    "Benchmark": "benchmarking.result",
-    "DatasetError": "errors",
-    "DatasetInfo": "dataset.info",
-    "IncompleteError": "errors",
-    "ShardfeedError": "errors",
-    "SplitInfo": "dataset.info",
-    "StorageError": "storage.base",
-    "UsageError": "errors",
-    "array_batches": "arrays.batches",
-    "benchmark": "benchmarking.stream",
-    "compile_args": "accelerator.keras_args",
-    "detect_accelerator": "accelerator.detect",
-    "distribute": "tfdata.distribute",
-    "explain_errors": "tfdata.explain_errors",
-    "fit_args": "accelerator.keras_args",
-    "info": "dataset.info",
-    "input_fn": "tfdata.distribute",
-    "load": "tfdata.load",
-    "testing": "",
-    "tune_gcs": "tfdata.tune_gcs",
-    "verify": "verification.dataset",
+# The public names, by the module that holds them.
+_NAMES = {
+    "accelerator.detect": ("Accelerator", "detect_accelerator"),
+    "accelerator.keras_args": ("compile_args", "fit_args"),
+    "arrays.batches": ("ArrayBatches", "array_batches"),
+    "benchmarking.result": ("Benchmark",),
+    "benchmarking.stream": ("benchmark",),
+    "dataset.info": ("DatasetInfo", "SplitInfo", "info"),
+    "errors": ("DatasetError", "IncompleteError", "ShardfeedError", "UsageError"),
+    "storage.base": ("StorageError",),
+    "tfdata.distribute": ("distribute", "input_fn"),
+    "tfdata.explain_errors": ("explain_errors",),
+    "tfdata.load": ("load",),
+    "tfdata.tune_gcs": ("tune_gcs",),
+    "verification.dataset": ("verify",),
 }
-__all__ = ["__version__", *_HOMES]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = ["__version__", "testing", *sorted(_MODULES)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "testing":
+        return import_module("shardfeed.testing")
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if not _HOMES[name]:
-        return import_module(f"{__name__}.{name}")
     try:
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        value = getattr(import_module(f"shardfeed.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise

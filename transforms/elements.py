@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 
 _PART = struct.Struct("<QQQI")  # part, bytes, records, crc32c
 _REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, crc known, crc32c

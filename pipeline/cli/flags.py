@@ -159,7 +159,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
     from shardfeed.transforms.options import BuildOptions
     from shardfeed.transforms.publish.verdict import parse_limit
 
-    engine = Engine(args.runner, tuple(rest))
+    engine = Engine(args.runner, tuple(rest), args.on_interrupt)
     _refuse_unknown(args, engine)
     for name in ("input", "output"):
         if getattr(args, name) is None:
@@ -195,7 +195,6 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         discard_incomplete=args.discard_incomplete,
         trust_manifest=args.trust_manifest,
         cross_region=args.cross_region,
-        on_interrupt=args.on_interrupt,
     )
 
 

@@ -14,7 +14,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS
 from shardfeed.transforms.images.options import Channels, Format, ResizeMode, Resizer
-from shardfeed.transforms.inputs.labels import FOLDERS, parse_splits
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.roots import InputRoot, parse_inputs
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.verdict import RejectLimit
@@ -36,15 +36,17 @@ class BuildConfig:
     discard_incomplete: bool = False
     trust_manifest: bool = False
     cross_region: bool = False
-    on_interrupt: str | None = None  # cancel or detach; None asks on a terminal, and else detaches
     roots: tuple[InputRoot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Checks and normalises; see the errors for what is allowed."""
         set_ = object.__setattr__  # the dataclass is frozen for everyone else
         set_(self, "output", _check_output(self.output))
-        class_depth = 2 if self.options.splits == FOLDERS else 1
-        set_(self, "roots", parse_inputs(list(self.inputs), class_depth=class_depth))
+        set_(
+            self,
+            "roots",
+            parse_inputs(list(self.inputs), class_depth=2 if parse_splits(self.options.splits).by_folders else 1),
+        )
         if self.threads is not None and not 1 <= self.threads <= 512:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
@@ -55,8 +57,6 @@ class BuildConfig:
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         self.engine.check()
-        if self.on_interrupt == "detach":
-            self.engine.check_leaving("--on_interrupt detach")
 
 
 def _check_output(output: str) -> str:
@@ -128,5 +128,3 @@ def _check_options(options: BuildOptions) -> None:
         raise UsageError(f"--seed {options.seed}: allowed are signed 64-bit integers.")
     if options.shard_bytes < 1:
         raise UsageError(f"--shard_bytes {options.shard_bytes}: give at least 1 byte; 100MB is usual.")
-    if options.splits != FOLDERS:
-        parse_splits(options.splits)

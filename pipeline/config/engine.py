@@ -49,11 +49,13 @@ _ENVIRONMENTS = {
 class Engine:
     """A runner as the user named it, and Beam's arguments.
 
-    Without a runner the build runs on this machine without Beam.
+    Without a runner the build runs on this machine without Beam. ``on_interrupt``: what Ctrl-C does to a job that does not need
+    this process, "cancel" or "detach"; None asks on a terminal, and else detaches.
     """
 
     runner: str | None = None
     args: tuple[str, ...] = ()
+    on_interrupt: str | None = None
 
     @property
     def kind(self) -> Kind:
@@ -148,17 +150,19 @@ class Engine:
         """
         if self.runner is None:
             _check_no_arguments(self.args)
-            return
-        _check_runner(self.runner)
-        _check_direct(self)
-        _check_dataflow(self)
-        _check_prism(self)
-        _check_job_service(self)
-        _check_environment(self)
+        else:
+            _check_runner(self.runner)
+            _check_direct(self)
+            _check_dataflow(self)
+            _check_prism(self)
+            _check_job_service(self)
+            _check_environment(self)
         if not self.waits_for_end:
-            self.check_leaving(_NO_WAIT)
+            self._check_leaving(_NO_WAIT)
+        if self.on_interrupt == "detach":
+            self._check_leaving("--on_interrupt detach")
 
-    def check_leaving(self, option: str) -> None:
+    def _check_leaving(self, option: str) -> None:
         """Refuses an ``option`` that leaves the job running, if the job ends with this process.
 
         Were the option ignored, the user would find later that the job ended with the terminal.

@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.run.versions import codec_pins
 
@@ -19,9 +19,9 @@ PINS = "SHARDFEED_PINS"
 
 
 @contextlib.contextmanager
-def codecs_pinned(config: BuildConfig) -> Iterator[None]:
-    """While this is on, a source package that is built for ``config``'s workers names exact codecs."""
-    if config.engine.arg("setup_file") is None:
+def codecs_pinned(engine: Engine) -> Iterator[None]:
+    """While this is on, a source package that is built for ``engine``'s workers names exact codecs."""
+    if engine.arg("setup_file") is None:
         yield
         return
     os.environ[PINS] = codec_pins(codec_versions())

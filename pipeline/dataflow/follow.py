@@ -18,10 +18,10 @@ from shardfeed import signals
 from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure, explain_refusal
 from shardfeed.pipeline.engines.counters import counted
-from shardfeed.pipeline.report.progress import human_bytes
-from shardfeed.storage.gcs_bucket import parse_url
+from shardfeed.storage.address import split_gs_url
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
+from shardfeed.words import human_bytes
 
 if TYPE_CHECKING:
     from shardfeed.pipeline.dataflow.submission import Submission
@@ -76,7 +76,7 @@ def _not_staged(error: BaseException | None, folder: str) -> ShardfeedError:
         return IncompleteError(f"{what}\nRerun the same command later.")
     if code == 401:
         return UsageError(f"{what}\nLog in: gcloud auth application-default login")
-    bucket = parse_url(folder)[0]
+    bucket = split_gs_url(folder)[0]
     return UsageError(
         f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? On its bucket you need "
         f"roles/storage.objectUser and roles/storage.legacyBucketReader: gcloud storage buckets add-iam-policy-binding "

@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
-from shardfeed.pipeline.config.build_config import BuildConfig
-from shardfeed.storage.gcs_bucket import parse_url
+from shardfeed.pipeline.config.engine import Engine
+from shardfeed.storage.address import split_gs_url
+from shardfeed.transforms.inputs.roots import InputRoot
 
 T = TypeVar("T")
 
@@ -65,41 +66,58 @@ class Workplace:
     value: str = ""
 
 
-def check_job(config: BuildConfig) -> None:
+def check_job(engine: Engine, *, roots: tuple[InputRoot, ...], output: str, anywhere: bool) -> None:
     """``check_options`` and ``check_buckets`` by the flags alone, for a plan, which imports no Beam.
 
     Raises:
         UsageError: the job could not run.
     """
-    region = config.engine.arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
-    staged = {name: config.engine.arg(name) for name in STAGED_FLAGS}
-    check_options(config, project=config.engine.arg("project") or "", region=region, temp=staged)
-    check_buckets(config, region=region, temp=staged, anywhere=config.cross_region)
+    region = engine.arg("region") or os.environ.get("CLOUDSDK_COMPUTE_REGION", "")
+    staged = {name: engine.arg(name) for name in STAGED_FLAGS}
+    project = engine.arg("project") or ""
+    check_options(engine, roots=roots, output=output, project=project, region=region, temp=staged)
+    check_buckets(engine, roots=roots, output=output, region=region, temp=staged, anywhere=anywhere)
 
 
-def check_options(config: BuildConfig, *, project: str, region: str, temp: Mapping[str, str | None]) -> None:
-    """Checks without asking anybody; ``temp`` as in ``check_buckets``. That they are given, ``BuildConfig`` has checked.
+def check_options(
+    engine: Engine,
+    *,
+    roots: tuple[InputRoot, ...],
+    output: str,
+    project: str,
+    region: str,
+    temp: Mapping[str, str | None],
+) -> None:
+    """Checks without asking anybody; ``temp`` as in ``check_buckets``. That they are given, ``Engine`` has checked.
 
     Raises:
         UsageError: an option cannot be right, or an address is this machine's, or staged files would lie among others.
     """
-    for root in config.roots:
+    for root in roots:
         _require_bucket("input", root.url)
-    _require_bucket("output", config.output)
+    _require_bucket("output", output)
     if not re.fullmatch(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", project):
         raise UsageError(
             f"--project {clip(project)} is not a project's id (6 to 30 small letters, digits and hyphens, such as my-project; "
             "neither its number nor its title). List yours: gcloud projects list"
         )
     _require_region("region", region)
-    _workplace(config, region)
-    _check_workers(config)
+    _workplace(engine, region)
+    _check_workers(engine)
     for flag, url in temp.items():
         if url:
-            _check_staged(config, flag, url)
+            _check_staged(flag, url, roots=roots, output=output)
 
 
-def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | None], anywhere: bool) -> None:
+def check_buckets(
+    engine: Engine,
+    *,
+    roots: tuple[InputRoot, ...],
+    output: str,
+    region: str,
+    temp: Mapping[str, str | None],
+    anywhere: bool,
+) -> None:
     """Looks at every bucket that the job uses; ``temp``: where staged files go, by flag; ``anywhere``: other regions are fine.
 
     ``region`` is the job's; buckets are compared with the workers', which another flag may have put elsewhere.
@@ -107,13 +125,13 @@ def check_buckets(config: BuildConfig, *, region: str, temp: Mapping[str, str | 
     Raises:
         UsageError: a bucket is absent, in another region (unless ``anywhere``), or may not be used.
     """
-    workers = _workplace(config, region)
-    places = [Place("input", root.url, _READ) for root in config.roots]
-    places.append(Place("output", config.output, _WRITE))
+    workers = _workplace(engine, region)
+    places = [Place("input", root.url, _READ) for root in roots]
+    places.append(Place("output", output, _WRITE))
     places += [Place(flag, url, _PUT if flag == _TEMPLATE else _STAGE) for flag, url in temp.items() if url]
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for place in places:
-        bucket = parse_url(place.url)[0]
+        bucket = split_gs_url(place.url)[0]
         if (bucket, place.permissions) not in seen:
             seen.add((bucket, place.permissions))
             _check(place, bucket, workers, anywhere or place.flag == _TEMPLATE)
@@ -139,9 +157,9 @@ def _require_region(flag: str, region: str) -> None:
         raise UsageError(f"--{flag} {clip(region)} is not a region. {remedy}")
 
 
-def _workplace(config: BuildConfig, region: str) -> Workplace:
+def _workplace(engine: Engine, region: str) -> Workplace:
     """Where the workers of a job in ``region`` run: there, unless one of Beam's flags says otherwise."""
-    given = [(flag, value) for flag in ("worker_region", "worker_zone", "zone") if (value := config.engine.arg(flag))]
+    given = [(flag, value) for flag in ("worker_region", "worker_zone", "zone") if (value := engine.arg(flag))]
     if not given:
         return Workplace(region)
     if len(given) > 1:
@@ -159,24 +177,24 @@ def _workplace(config: BuildConfig, region: str) -> Workplace:
     return Workplace(zone[1], flag, value)
 
 
-def _check_workers(config: BuildConfig) -> None:
+def _check_workers(engine: Engine) -> None:
     """What Beam would pass on, or run without a job."""
-    if "--streaming" in config.engine.args:
+    if "--streaming" in engine.args:
         raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")
-    dry = config.engine.arg("dry_run")
+    dry = engine.arg("dry_run")
     if dry is not None:  # any value is true to Beam
         raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
     counts = {}
     for flag, what in _COUNTED.items():
-        if (value := config.engine.arg(flag)) is None:
+        if (value := engine.arg(flag)) is None:
             continue
         if not re.fullmatch(r"0*[1-9][0-9]{0,8}", value):
             raise UsageError(f"--{flag} {clip(value)} is not a number of {what}. Give 1 or more, or leave it out.")
         counts[flag] = int(value)
     for flag in ("worker_machine_type", "machine_type"):
-        if config.engine.arg(flag) == "":
+        if engine.arg(flag) == "":
             raise UsageError(f"--{flag} is empty. Give a type, such as n2-standard-4, or leave it out.")
-    image = config.engine.arg("sdk_container_image")
+    image = engine.arg("sdk_container_image")
     if image and not re.fullmatch(_IMAGE, image):  # workers would start, and try to fetch it for an hour
         raise UsageError(
             f"--sdk_container_image {clip(image)} is not an image's address. Give one such as "
@@ -202,20 +220,20 @@ def _require_bucket(flag: str, url: str) -> None:
         )
 
 
-def _check_staged(config: BuildConfig, flag: str, url: str) -> None:
+def _check_staged(flag: str, url: str, *, roots: tuple[InputRoot, ...], output: str) -> None:
     """Refuses an address for staged files that is none, or where they would be taken for the dataset's or for images."""
     what, end = ("file", r"/.*[^/]") if flag == _TEMPLATE else ("folder", "(/.*)?")
-    remedy = f"such as --{flag} {_elsewhere(config)}" + ("/template" if flag == _TEMPLATE else "")
+    remedy = f"such as --{flag} {_elsewhere(roots, output)}" + ("/template" if flag == _TEMPLATE else "")
     if not re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]" + end, url):
         # Beam would make a bucket of its own choice, or write to this machine.
         raise UsageError(
             f"--{flag} {clip(url)}: Dataflow needs a gs:// {what} here, for "
             f"{'the job' if flag == _TEMPLATE else 'staged files'}. Give one in a bucket of the workers' region, {remedy}"
         )
-    if _lies_in(url, config.output):
+    if _lies_in(url, output):
         where, why = "output", "the build would find what is staged there, and take it for somebody else's"
-        folder = config.output
-    elif root := next((root for root in config.roots if not root.globs and _lies_in(url, root.url)), None):
+        folder = output
+    elif root := next((root for root in roots if not root.globs and _lies_in(url, root.url)), None):
         # With globs it would match none of them, or be skipped for its suffix, and no class folder is asked for its images.
         where, why = "input", "what is staged there would be listed with the images"
         folder = root.url
@@ -231,10 +249,10 @@ def _lies_in(url: str, folder: str) -> bool:
     return (storage.normal_url(url) + "/").startswith(storage.normal_url(folder) + "/")
 
 
-def _elsewhere(config: BuildConfig) -> str:
+def _elsewhere(roots: tuple[InputRoot, ...], output: str) -> str:
     """A folder for staged files that is neither the output's nor the input's."""
-    found = f"gs://{parse_url(config.output)[0]}/shardfeed-tmp"
-    if any(_lies_in(found, folder) for folder in (config.output, *(root.url for root in config.roots))):
+    found = f"gs://{split_gs_url(output)[0]}/shardfeed-tmp"
+    if any(_lies_in(found, folder) for folder in (output, *(root.url for root in roots))):
         return "gs://ANOTHER-BUCKET/shardfeed-tmp"
     return found
 
@@ -243,7 +261,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
     from shardfeed.storage.gcs_clients import google_client
-    from shardfeed.storage.gcs_errors import translated
+    from shardfeed.storage.gcs_errors import users_error
 
     handle = google_client().bucket(bucket)
     try:
@@ -252,7 +270,7 @@ def _check(place: Place, bucket: str, workers: Workplace, anywhere: bool) -> Non
     except NotFound:
         raise UsageError(_absent(place, bucket, workers.region)) from None
     except BadRequest as error:
-        raise UsageError(f"--{place.flag} {clip(place.url)}: {translated(error, 'get', bucket, '')}") from error
+        raise UsageError(f"--{place.flag} {clip(place.url)}: {users_error(error, 'get', bucket, '')}") from error
     except Forbidden:  # _DESCRIBE is missing
         location, parts = _listed_location(place.url)
     if location and not anywhere:
@@ -288,7 +306,7 @@ def _listed_location(url: str) -> tuple[str, tuple[str, ...]]:
 
     from shardfeed.storage.gcs_clients import google_client
 
-    bucket, folder = parse_url(url)
+    bucket, folder = split_gs_url(url)
     connection = google_client()._connection  # it has no method for this
     query = {"prefix": folder} if folder else {}  # a role may be that of a managed folder
     try:
@@ -307,7 +325,7 @@ def _asked(bucket: str, question: Callable[[], T]) -> T:
     """What is answered about a bucket, asked again while Google is busy; 400, 403 and 404 pass."""
     from google.api_core.exceptions import BadRequest, Forbidden, NotFound
 
-    from shardfeed.storage.gcs_errors import FAILURES, is_transient, translated
+    from shardfeed.storage.gcs_errors import FAILURES, is_transient, users_error
     from shardfeed.storage.retry import call_with_retries
 
     try:
@@ -315,7 +333,7 @@ def _asked(bucket: str, question: Callable[[], T]) -> T:
     except (BadRequest, Forbidden, NotFound):
         raise
     except FAILURES as error:
-        raise translated(error, "get", bucket, "") from error
+        raise users_error(error, "get", bucket, "") from error
 
 
 def _absent(place: Place, bucket: str, region: str) -> str:
@@ -328,7 +346,7 @@ def _absent(place: Place, bucket: str, region: str) -> str:
 
 
 def _check_region(place: Place, location: str, parts: Sequence[str], workers: Workplace) -> None:
-    region, bucket = workers.region, parse_url(place.url)[0]
+    region, bucket = workers.region, split_gs_url(place.url)[0]
     if covers(location, parts, region):
         return
     where = location.lower()

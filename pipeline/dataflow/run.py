@@ -13,18 +13,30 @@ import os
 from typing import Any, TextIO
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.follow import follow, job_link, submit
 from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, check_options
-from shardfeed.pipeline.dataflow.workers import choose_workers, encode_threads, job_name_of
+from shardfeed.pipeline.dataflow.workers import choose_workers, job_name_of
 from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.engines.run import cancelled_or_left
 from shardfeed.pipeline.report.submitted import Submitted
+from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.state import Run
 
 
-def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | None) -> None:
+def prepare(
+    engine: Engine,
+    options: Any,
+    run: Run,
+    stream: TextIO | None,
+    *,
+    roots: tuple[InputRoot, ...],
+    threads: int,
+    anywhere: bool,
+) -> None:
     """Checks what can be checked and chooses the workers; what was chosen is said on ``stream``.
+
+    ``options`` are Beam's, made of ``engine``'s arguments. ``anywhere``: buckets may lie in other regions than the workers.
 
     Raises:
         UsageError: the job could not run.
@@ -34,11 +46,10 @@ def prepare(config: BuildConfig, options: Any, run_id: str, stream: TextIO | Non
     cloud = options.view_as(GoogleCloudOptions)
     cloud.region = cloud.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")  # as Beam does, later
     staged = {name: getattr(cloud, name) for name in STAGED_FLAGS}
-    check_options(config, project=cloud.project, region=cloud.region, temp=staged)
+    check_options(engine, roots=roots, output=run.output, project=cloud.project, region=cloud.region, temp=staged)
     _require_package(options)
-    check_buckets(config, region=cloud.region, temp=staged, anywhere=config.cross_region)
-    threads = encode_threads(config.engine, config.threads)
-    lines = choose_workers(options, threads=threads, job_name=job_name_of(config.output, run_id))
+    check_buckets(engine, roots=roots, output=run.output, region=cloud.region, temp=staged, anywhere=anywhere)
+    lines = choose_workers(options, threads=threads, job_name=job_name_of(run.output, run.run_id))
     if stream is not None:
         stream.write("".join(f"dataflow: {line}\n" for line in lines))
         stream.flush()
@@ -55,26 +66,24 @@ def _require_package(options: Any) -> None:
         )
 
 
-def run_on_dataflow(
-    pipeline: Any, options: Any, config: BuildConfig, run: Run, stream: TextIO | None
-) -> Submitted | None:
+def run_on_dataflow(pipeline: Any, options: Any, engine: Engine, run: Run, stream: TextIO | None) -> Submitted | None:
     """Hands the job over and waits for its end, where waiting was not forbidden: else gives what was submitted.
 
     Raises:
         UsageError: Dataflow refused the job, or its workers lacked the package.
         IncompleteError: the job did not end well, or nobody knows whether Dataflow took it.
     """
-    result = submit(pipeline, options, named=config.engine.arg("job_name") is not None)
+    result = submit(pipeline, options, named=engine.arg("job_name") is not None)
     if not result.has_job:
-        return Submitted(config.output, None)
+        return Submitted(run.output, None)
     link = job_link(result, options)
-    if not config.engine.waits_for_end:
-        return Submitted(config.output, str(result.job_id()), link)
+    if not engine.waits_for_end:
+        return Submitted(run.output, str(result.job_id()), link)
     if stream is not None:
         stream.write(f"{link}\n")
         stream.flush()
 
-    with cancelled_or_left(result, config, f"job {result.job_id()} on Dataflow"):
+    with cancelled_or_left(result, engine, run.output, f"job {result.job_id()} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
         note_counted(result, run)
     return None

@@ -15,7 +15,7 @@ from shardfeed.errors import (
     UsageError,
     clip,
 )
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.failure_text import (
     NO_DEPENDENCY,
     NO_PACKAGE,
@@ -47,7 +47,7 @@ _OURS: dict[str, type[ShardfeedError]] = {
 }
 
 
-def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) -> ShardfeedError:
+def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> ShardfeedError:
     """The error to raise for a job that failed by ``error`` and left no outcome.
 
     If the engine's account names no error, what Beam ``said`` is added.
@@ -58,7 +58,7 @@ def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) ->
         return _OURS[name](message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
-        return UsageError(f"{wrong} ({telling_line(text)}). {_install(config)} docs/engines.md has what workers need.")
+        return UsageError(f"{wrong} ({telling_line(text)}). {_install(engine)} docs/engines.md has what workers need.")
     more = ""
     if traceback := step_traceback(text):
         more = f" What went wrong in the step:\n{traceback}"
@@ -70,13 +70,13 @@ def explain_engine_failure(error: Exception, config: BuildConfig, said: Said) ->
     )
 
 
-def _install(config: BuildConfig) -> str:
-    if config.engine.arg("environment_type") != "EXTERNAL":
+def _install(engine: Engine) -> str:
+    if engine.arg("environment_type") != "EXTERNAL":
         return (
             "Install the package for the workers' Python (pip install . in this repository), or give an image that holds it "
             "(--environment_config)."
         )
     return (
-        f"The pool at {clip(config.engine.arg('environment_config'))} starts the first python of its PATH: install the package "
+        f"The pool at {clip(engine.arg('environment_config'))} starts the first python of its PATH: install the package "
         "for that one (pip install . in this repository), or start the pool where it is."
     )

@@ -14,26 +14,26 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, clip
 from shardfeed.format import naming
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.counters import counted
+from shardfeed.transforms import stores
 
 SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
 
 
 @contextlib.contextmanager
-def awaited(result: Any, config: BuildConfig, stream: TextIO | None) -> Iterator[None]:
+def awaited(result: Any, engine: Engine, output: str, stream: TextIO | None) -> Iterator[None]:
     """Warns on ``stream`` if ``result``'s job has shown no sign for ``SECONDS`` of the block."""
-    if stream is None or config.engine.encodes_here:
+    if stream is None or engine.encodes_here:
         yield
         return
     ended = threading.Event()
 
     def look() -> None:
-        if not (ended.wait(SECONDS) or has_begun(result, config.output) or ended.is_set()):
-            stream.write(f"shardfeed: {_warning(config)}\n")
+        if not (ended.wait(SECONDS) or has_begun(result, output) or ended.is_set()):
+            stream.write(f"shardfeed: {_warning(engine)}\n")
             stream.flush()
 
     threading.Thread(target=look, name="first sign", daemon=True).start()
@@ -50,14 +50,14 @@ def has_begun(result: Any, output: str) -> bool:
         if counted(copy.copy(result)):
             return True
     try:
-        return storage.open_store(output).stat(naming.CLAIM) is not None
+        return stores.open_output(output).stat(naming.CLAIM) is not None
     except ShardfeedError:
         return True
 
 
-def _warning(config: BuildConfig) -> str:
-    external = config.engine.arg("environment_type") == "EXTERNAL"
-    pool = f" at {clip(config.engine.arg('environment_config'))}" if external else ""
+def _warning(engine: Engine) -> str:
+    external = engine.arg("environment_type") == "EXTERNAL"
+    pool = f" at {clip(engine.arg('environment_config'))}" if external else ""
     return (
         f"no worker was heard of in {SECONDS:g} s (some engines tell nothing while a large input is listed). See that the "
         f"workers{pool} run, and that their `python` has shardfeed and apache-beam. Still waiting."

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from shardfeed import signals
 from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.format import naming
-from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines import first_sign
 from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.report.submitted import Submitted
@@ -28,7 +28,7 @@ _NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wai
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
-def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | None = None) -> Submitted | None:
+def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None = None) -> Submitted | None:
     """Runs a graph to its end; only hands it over, and returns what was, if nobody shall wait for it.
 
     Warns on ``stream`` if no worker begins.
@@ -39,26 +39,26 @@ def run_and_wait(pipeline: Any, config: BuildConfig, run: Run, stream: TextIO | 
         Exception: whatever an engine makes of a failure in a step.
     """
     own = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
-    with _engine_trouble(config, run), own:
-        result = _submitted(pipeline, config)
-        if not config.engine.waits_for_end:
-            return Submitted(config.output, result._job_id)
-        asked = cancelled_or_left(result, config) if config.engine.outlives_launcher else contextlib.nullcontext()
-        with asked, first_sign.awaited(result, config, stream):
+    with _engine_trouble(engine, run), own:
+        result = _submitted(pipeline, engine)
+        if not engine.waits_for_end:
+            return Submitted(run.output, result._job_id)
+        asked = cancelled_or_left(result, engine, run.output) if engine.outlives_launcher else contextlib.nullcontext()
+        with asked, first_sign.awaited(result, engine, run.output, stream):
             result.wait_until_finish()
             note_counted(result, run)
     return None
 
 
-def _submitted(pipeline: Any, config: BuildConfig) -> Any:
-    where = config.engine.arg("job_endpoint") or config.engine.runner
+def _submitted(pipeline: Any, engine: Engine) -> Any:
+    where = engine.arg("job_endpoint") or engine.runner
     may_be_taken = functools.partial(
         signals.leave,
         f"stopped while the job was handed over to {clip(where)}: it may have been taken, and then it goes on. Rerun the same "
         "command to join it.",
     )
     try:
-        with signals.on_stop(may_be_taken) if config.engine.outlives_launcher else contextlib.nullcontext():
+        with signals.on_stop(may_be_taken) if engine.outlives_launcher else contextlib.nullcontext():
             return pipeline.run()
     except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
         from apache_beam.runners.portability.portable_runner import PortableRunner
@@ -70,21 +70,21 @@ def _submitted(pipeline: Any, config: BuildConfig) -> Any:
                 f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
             ) from error
         raise UsageError(
-            f"--runner {config.engine.runner} does not start with these options: {_first_line(error)}. docs/engines.md has "
+            f"--runner {engine.runner} does not start with these options: {_first_line(error)}. docs/engines.md has "
             "what each engine needs."
         ) from error
 
 
-def cancelled_or_left(result: Any, config: BuildConfig, job: str = "the job") -> AbstractContextManager[None]:
+def cancelled_or_left(result: Any, engine: Engine, output: str, job: str = "the job") -> AbstractContextManager[None]:
     """In the block a signal cancels ``result``'s job, or leaves it running, and ends this process.
 
     If the job has ended by then, the block goes on, to the job's result. ``job`` is its name in messages.
     """
-    return signals.on_stop(functools.partial(_cancel_or_leave, result, config, job), again=_NO_LONGER)
+    return signals.on_stop(functools.partial(_cancel_or_leave, result, engine, output, job), again=_NO_LONGER)
 
 
-def _cancel_or_leave(result: Any, config: BuildConfig, job: str) -> None:
-    if not _shall_cancel(config):
+def _cancel_or_leave(result: Any, engine: Engine, output: str, job: str) -> None:
+    if not _shall_cancel(engine):
         signals.leave(
             f"no longer waiting; {job} goes on. To wait for it again, rerun the same command: it joins, and nothing that is "
             "finished is done twice."
@@ -98,7 +98,7 @@ def _cancel_or_leave(result: Any, config: BuildConfig, job: str) -> None:
             f"{job} could not be cancelled and may go on: {_first_line(error)}. To wait for it again, rerun the same command."
         )
     signals.leave(
-        f"{job} was cancelled. What is finished is kept under {config.output}/{naming.PARTS}; rerun the same command to carry on."
+        f"{job} was cancelled. What is finished is kept under {output}/{naming.PARTS}; rerun the same command to carry on."
     )
 
 
@@ -108,9 +108,9 @@ def _has_ended(result: Any) -> bool:
     return bool(PipelineState.is_terminal(result.state))
 
 
-def _shall_cancel(config: BuildConfig) -> bool:
-    if config.on_interrupt is not None:
-        return config.on_interrupt == "cancel"
+def _shall_cancel(engine: Engine) -> bool:
+    if engine.on_interrupt is not None:
+        return engine.on_interrupt == "cancel"
     if not signals.is_ctrl_c() or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         return False
     sys.stderr.write(_QUESTION)
@@ -121,7 +121,7 @@ def _shall_cancel(config: BuildConfig) -> bool:
 
 
 @contextlib.contextmanager
-def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
+def _engine_trouble(engine: Engine, run: Run) -> Iterator[None]:
     """Says plainly that an engine cannot be reached or was lost."""
     try:
         yield
@@ -130,18 +130,18 @@ def _engine_trouble(config: BuildConfig, run: Run) -> Iterator[None]:
             raise KeyboardInterrupt from None
         import grpc  # type: ignore[import-untyped]
 
-        endpoint = config.engine.arg("job_endpoint")
+        endpoint = engine.arg("job_endpoint")
         if endpoint is not None and isinstance(error, grpc.FutureTimeoutError):
-            seconds = config.engine.arg("job_server_timeout") or "300"
+            seconds = engine.arg("job_server_timeout") or "300"
             raise IncompleteError(
                 f"no engine answers at --job_endpoint {clip(endpoint)} (waited for {seconds} s, --job_server_timeout). "
                 "Start it, then rerun the same command."
             ) from error
         if isinstance(error, grpc.RpcError):
-            pool = config.engine.arg("environment_config")
+            pool = engine.arg("environment_config")
             remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
             said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
-            if not config.engine.outlives_launcher:
+            if not engine.outlives_launcher:
                 signals.leave(said)  # at once: each thread of a worker in this process would end with pages of its own
             raise IncompleteError(said) from error
         raise

@@ -10,28 +10,30 @@ import os
 import time
 from collections.abc import Iterator
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.preflight import check_job
-from shardfeed.pipeline.output.claim_fields import FoundClaim, read_claim
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cost
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.notes import Note, about_classes, about_memory, about_output, about_rejects, holds_dataset
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
-from shardfeed.transforms.inputs.labels import FOLDERS, parse_splits
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import check_root
-from shardfeed.transforms.output.claim import refuse_foreign
+from shardfeed.transforms.inputs.roots import InputRoot, check_root
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import Claim, read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.stores.base import WritableStore
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -53,20 +55,21 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     """
     options = config.options
     if config.engine.is_dataflow:
-        check_job(config)
+        check_job(config.engine, roots=config.roots, output=config.output, anywhere=config.cross_region)
     if os.path.isdir(config.output):  # else it would look whether a folder can be made there
         check_folder(config.output)
     for root in config.roots:
-        check_root(root, storage.open_source(root.url))
-    claim = _claim_of(config)
-    splits = 3 if options.splits == FOLDERS else len(parse_splits(options.splits).bounds)
-    sampler = Sampler(splits, sample)
+        check_root(root, open_source(root.url))
+    store = stores.open_output(config.output)
+    claim = _claim_of(store, discard=config.discard_incomplete)
+    rule = parse_splits(options.splits)
+    sampler = Sampler(len(rule.bounds) or 3, sample)
     began = time.perf_counter()
     if list_at_most is not None and list_at_most < 1:
         raise UsageError(
             f"--list_at_most {list_at_most}: give a number of files from 1 on, or leave it out to list all."
         )
-    totals = add_totals(_counted(config, sampler, list_at_most))
+    totals = add_totals(_counted(config.roots, options, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
@@ -76,39 +79,41 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         found = calibrate(encoder, sampler.chosen(), threads)
     finally:
         encoder.close()
-    notes = [*about_output(config, claim, plan, totals.digest)]
+    discard = config.discard_incomplete
+    notes = [*about_output(store, claim, plan, options=options, digest=totals.digest, discard=discard)]
     if config.engine.is_local:
         notes += about_memory(totals.candidates)
-    if not holds_dataset(config):
+    if not holds_dataset(store, discard=discard):
         notes += [
-            *about_rejects(config, plan, found),
-            *about_classes(found, totals, by_folders=options.splits == FOLDERS),
+            *about_rejects(found, allowed=config.max_rejected.images(plan.candidates)),
+            *about_classes(found, totals, rule),
         ]
     return _forecast(config, totals, plan, found, threads, listing_seconds, notes)
 
 
-def _claim_of(config: BuildConfig) -> FoundClaim | None:
+def _claim_of(store: WritableStore, *, discard: bool) -> Claim | None:
     """The claim that a build would meet in the output; where a dataset is there already, it looks for none.
 
     Raises:
         ConflictError: files that are not a build's, or a claim that is damaged.
         UsageError: the output is a file, or lies below one.
     """
-    store = storage.open_store(config.output)
     if store.stat(naming.MANIFEST) is not None:
         return None
     refuse_foreign(store)
-    if config.discard_incomplete or store.stat(naming.CLAIM) is None:  # with a discard it goes, whatever it says
+    if discard or store.stat(naming.CLAIM) is None:  # with a discard it goes, whatever it says
         return None
     return read_claim(store)
 
 
-def _counted(config: BuildConfig, sampler: Sampler, list_at_most: int | None) -> Iterator[Totals]:
+def _counted(
+    roots: tuple[InputRoot, ...], options: BuildOptions, sampler: Sampler, list_at_most: int | None
+) -> Iterator[Totals]:
     listed = 0
-    for batch in list_all(config.roots):
-        for labelled in label_batch(batch, config.options):
+    for batch in list_all(roots):
+        for labelled in label_batch(batch, options):
             sampler.add(labelled)
-            totals = count_batch(labelled, config.options)
+            totals = count_batch(labelled, options)
             listed += totals.candidates + sum(totals.skipped.values())
             if list_at_most is not None and listed > list_at_most:
                 raise NoForecastError(

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from shardfeed.errors import clip
 from shardfeed.pipeline.plan.cost import PRICES_IN, PRICES_OF, CloudCost
-from shardfeed.pipeline.report.progress import duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes
 
 _CLASS_ROWS = 20
 _SPLIT_COLUMNS = 5
@@ -87,7 +87,7 @@ class Forecast:
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
         where = ", ".join(clip(url, 200) for url in self.inputs)
-        skipped = f" ({_named(self.skipped)})" if self.skipped else ""
+        skipped = f" ({by_count(self.skipped)})" if self.skipped else ""
         lines = [
             f"Plan: {where} -> {clip(self.output, 1_000)} (nothing was written)",
             f"  images     {self.listed:,} listed = {self.images:,} candidates + {sum(self.skipped.values()):,} skipped{skipped}",
@@ -127,7 +127,7 @@ class Forecast:
 
     def _costs(self) -> list[str]:
         cloud, rejects = self.cloud, sum(self.rejected.values())
-        share = f"{rejects:,} of {self.sampled:,} images read ({_named(self.rejected)})" if rejects else "none"
+        share = f"{rejects:,} of {self.sampled:,} images read ({by_count(self.rejected)})" if rejects else "none"
         workers = f"{cloud.vcpus:,} vCPUs ({cloud.workers:,} worker{'s' * (cloud.workers != 1)})"
         return [
             f"  sample     {self.sampled:,} images read and encoded; rejects: {share}",
@@ -139,11 +139,6 @@ class Forecast:
             "traffic",
             "             between regions are not counted",
         ]
-
-
-def _named(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)
 
 
 def _rounded(value: float) -> str:

@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardfeed import storage
 from shardfeed.errors import ConflictError, TooManyRejectsError, clip
 from shardfeed.format import naming
-from shardfeed.pipeline.config.build_config import BuildConfig
-from shardfeed.pipeline.output.claim_fields import FoundClaim
 from shardfeed.pipeline.plan.sample import Calibration
-from shardfeed.pipeline.report.progress import human_bytes
 from shardfeed.runtime import memory
 from shardfeed.transforms.elements import Plan, Totals, add_counts
-from shardfeed.transforms.inputs.labels import class_of
-from shardfeed.transforms.output.claim import REMEDY_CLAIM, describe_conflict
+from shardfeed.transforms.inputs.labels import SplitRule
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, Claim, claim_of, describe_conflict
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.words import human_bytes
 
 BASE_BYTES = 200_000_000  # of a local build, whatever it lists
 IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
@@ -36,11 +35,10 @@ class Note:
     code: int = 0
 
 
-def about_rejects(config: BuildConfig, plan: Plan, found: Calibration) -> Iterator[Note]:
+def about_rejects(found: Calibration, *, allowed: int) -> Iterator[Note]:
     """A split without a record, or more rejects than are allowed."""
     expected = sum(sample.rejects for sample in found.splits.values())
     surely = sum(sample.sure_rejects for sample in found.splits.values())
-    allowed = config.max_rejected.images(plan.candidates)
     for name, sample in found.splits.items():
         if sample.rejects == sample.images:
             yield _nothing_published(f"none of the images read for {name} can be used:", sure=sample.surely_none)
@@ -60,10 +58,10 @@ def about_memory(images: int) -> Iterator[Note]:
         )
 
 
-def about_classes(found: Calibration, totals: Totals, *, by_folders: bool) -> Iterator[Note]:
+def about_classes(found: Calibration, totals: Totals, rule: SplitRule) -> Iterator[Note]:
     """A class without a record, whatever --max_rejected allows."""
     listed = add_counts(*({name: n for name, (n, _) in split.by_class.items()} for split in totals.splits.values()))
-    names = [(class_of(key, by_folders), usable) for key, usable in found.usable]
+    names = [(rule.class_of(key), usable) for key, usable in found.usable]
     read = Counter(name for name, _ in names)
     good = {name for name, usable in names if usable}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]
@@ -81,15 +79,16 @@ def _nothing_published(why: str, *, sure: bool) -> Note:
     return Note(f"{why} the build {'would' if sure else 'may'} publish nothing (exit {code})", code if sure else 0)
 
 
-def holds_dataset(config: BuildConfig) -> bool:
+def holds_dataset(store: WritableStore, *, discard: bool) -> bool:
     """Whether a build would only look whether the output's dataset is the one asked for."""
-    return not config.discard_incomplete and storage.open_store(config.output).stat(naming.MANIFEST) is not None
+    return not discard and store.stat(naming.MANIFEST) is not None
 
 
-def about_output(config: BuildConfig, claim: FoundClaim | None, plan: Plan, digest: int) -> Iterator[Note]:
+def about_output(
+    store: WritableStore, claim: Claim | None, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
+) -> Iterator[Note]:
     """What is in the output already; ``claim``: the one that a build would meet there; ``digest``: of the listing."""
-    store = storage.open_store(config.output)
-    if holds_dataset(config):
+    if holds_dataset(store, discard=discard):
         yield Note(
             "the output already holds a dataset: a build there changes nothing (exit 0 where it is this one, else 5)"
         )
@@ -98,7 +97,7 @@ def about_output(config: BuildConfig, claim: FoundClaim | None, plan: Plan, dige
             "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
             ConflictError.code,
         )
-    elif config.discard_incomplete and store.stat(naming.CLAIM) is not None:
+    elif discard and store.stat(naming.CLAIM) is not None:
         yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
     elif claim is None:
         return
@@ -109,12 +108,11 @@ def about_output(config: BuildConfig, claim: FoundClaim | None, plan: Plan, dige
             ConflictError.code,
         )
     elif claim.fingerprint != plan.fingerprint:
-        options, listing = config.options.config(), f"{digest:032x}"
-        ours = {"config": options, "versions": dict(plan.versions), "listing": listing}
-        conflict = describe_conflict(store.url, "is claimed by another build", claim.raw, ours, remedy=REMEDY_CLAIM)
+        ours = claim_of(plan, options, digest)
+        conflict = describe_conflict(store.url, CLAIMED, claim, ours, remedy=REMEDY_CLAIM)
         yield Note(f"the build would stop (exit 5): {conflict}", ConflictError.code)
     else:
         yield Note(
             "the output holds an unfinished build of this input with these options, which the build would carry on; see "
-            f"shardfeed status {config.output}"
+            f"shardfeed status {store.url}"
         )

@@ -124,7 +124,7 @@ def allot(strata: Sequence[Stratum], images: int) -> list[tuple[Stratum, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SampleResult:
     """An image that was encoded: bytes of its record (0 for a reject), why it was rejected, and seconds of CPU and in all."""
 
     size: int
@@ -143,7 +143,7 @@ class StratumSample:
     """What became of those of a stratum's ``images`` that were read, at least one."""
 
     images: int
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[SampleResult]
 
     def variance(self) -> float:
         """Of ``images`` times the mean size: 0 where all were read; one alone is taken to be as far off as it is large."""
@@ -158,7 +158,7 @@ class SplitSample:
 
     strata: Sequence[StratumSample]
 
-    def total(self, value: Callable[[Outcome], float]) -> float:
+    def total(self, value: Callable[[SampleResult], float]) -> float:
         """Sum of a value over all images of the split."""
         return sum(stratum.images * fmean(map(value, stratum.outcomes)) for stratum in self.strata)
 
@@ -227,12 +227,12 @@ def calibrate(encoder: SliceEncoder, chosen: Sequence[Chosen], threads: int) -> 
     """
     least = max(LEAST_IMAGES, len({item.stratum for item in chosen}))
 
-    def measure(index: int) -> Outcome | None:
+    def measure(index: int) -> SampleResult | None:
         start, cpu = time.perf_counter(), time.thread_time()
         if index >= least and start - began > SAMPLE_SECONDS:
             return None
         size, reason = encoder.try_out(chosen[index].ref)
-        return Outcome(size, reason, time.thread_time() - cpu, time.perf_counter() - start)
+        return SampleResult(size, reason, time.thread_time() - cpu, time.perf_counter() - start)
 
     with ThreadPoolExecutor(threads, thread_name_prefix="sample") as pool:
         # What only the first image of a process costs. Never in the main thread, which would not hear of Ctrl-C while it reads.
@@ -242,9 +242,9 @@ def calibrate(encoder: SliceEncoder, chosen: Sequence[Chosen], threads: int) -> 
     return conclude(chosen, measured, time.perf_counter() - began)
 
 
-def conclude(chosen: Sequence[Chosen], measured: Sequence[Outcome | None], seconds: float) -> Calibration:
+def conclude(chosen: Sequence[Chosen], measured: Sequence[SampleResult | None], seconds: float) -> Calibration:
     """The calibration from what became of each chosen image, None if it was not read; ``seconds``: of it all."""
-    found: dict[str, dict[Stratum, list[Outcome]]] = {}
+    found: dict[str, dict[Stratum, list[SampleResult]]] = {}
     rejected: dict[str, int] = {}
     usable: list[tuple[bytes, bool]] = []
     for item, outcome in zip(chosen, measured, strict=True):

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TextIO
 
 from shardfeed.transforms.run.state import Run
+from shardfeed.words import duration, human_bytes
 
 _TERMINAL_SECONDS = 0.2
 _LOG_SECONDS = 10.0  # in a log a line must be worth keeping
@@ -65,21 +66,3 @@ def progress_text(step: str, done: int, total: int, rejected: int, size: int, ra
         text += f", {rate:,.0f} img/s, {duration((total - done) / rate)} left"
     text += f", {human_bytes(size)}"
     return text + (f", {rejected:,} rejected" if rejected else "")
-
-
-def human_bytes(size: float) -> str:
-    """``12.3 MB``, decimal units."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1000
-    raise AssertionError("unreachable")
-
-
-def duration(seconds: float) -> str:
-    """``42 s``, ``3 min 20 s`` or ``2 h 5 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.format.manifest import Manifest
-from shardfeed.pipeline.report.progress import duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes
 
 _CLASS_ROWS = 12
 
@@ -66,7 +66,7 @@ class Summary:
         rejected, skipped = _with_reasons("rejected", manifest.rejected), _with_reasons("skipped", manifest.skipped)
         lines.append(f"  images     {manifest.listed:,} listed = {manifest.written:,} written + {rejected} + {skipped}")
         if manifest.fixes:
-            lines.append(f"  fixes      {_named(manifest.fixes)}")
+            lines.append(f"  fixes      {by_count(manifest.fixes)}")
         for name, split in manifest.splits.items():
             sizes = _shard_sizes([shard.bytes for shard in split.shards])
             lines.append(
@@ -95,14 +95,9 @@ def _shard_sizes(sizes: list[int]) -> dict[str, int]:
     return {"min_bytes": min(sizes), "mean_bytes": sum(sizes) // len(sizes), "max_bytes": max(sizes)}
 
 
-def _named(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)
-
-
 def _with_reasons(what: str, counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    return f"{total:,} {what} ({_named(counts)})" if total else f"0 {what}"
+    return f"{total:,} {what} ({by_count(counts)})" if total else f"0 {what}"
 
 
 def _classes(manifest: Manifest) -> str:

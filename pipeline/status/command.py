@@ -19,15 +19,16 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, parse_manifest
-from shardfeed.pipeline.output.claim_fields import FoundClaim, read_claim
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import Parts, State, Status
-from shardfeed.storage.base import NotFoundError, Stat, Store
+from shardfeed.storage import NotFoundError, Stat
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import add_counts
-from shardfeed.transforms.output.claim import DESKTOP_FILES
+from shardfeed.transforms.output.claim import DESKTOP_FILES, Claim, read_claim
 from shardfeed.transforms.output.part_files import Sidecar, parse_sidecar
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import parse_outcome
+from shardfeed.transforms.stores.base import WritableStore
 
 READ = 256  # sidecars; above this a regular sample of them, an error of 2 % where parts differ by 30 %
 WINDOW_SECONDS = 600.0  # of the latest parts that the rate is taken from
@@ -73,7 +74,7 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
     if os.path.exists(url) and not os.path.isdir(url):
         what = "a file" if os.path.isfile(url) else "not a folder"
         raise UsageError(f"{clip(url)} is {what}. Name the folder that a build writes to.")
-    store, now = storage.open_store(url), time.time() if now is None else now
+    store, now = stores.open_output(url), time.time() if now is None else now
     found = _look(store)
     if naming.MANIFEST in found.names:
         manifest = parse_manifest(store.read(naming.MANIFEST), f"{url}/{naming.MANIFEST}")
@@ -106,7 +107,7 @@ def _complete(url: str, found: _Found, manifest: Manifest) -> Status:
     )
 
 
-def _look(store: Store) -> _Found:
+def _look(store: WritableStore) -> _Found:
     found = _Found()
     for name, stat in store.list():
         if naming.is_published_name(name):
@@ -132,7 +133,7 @@ def _look(store: Store) -> _Found:
     return found
 
 
-def _time(store: Store, stat: Stat) -> float:
+def _time(store: WritableStore, stat: Stat) -> float:
     """Seconds since 1970 at which a file was written; 0 where the store does not say.
 
     On a disk the version is the time in nanoseconds. On a bucket it is the generation, which Cloud Storage makes of the time in
@@ -142,7 +143,7 @@ def _time(store: Store, stat: Stat) -> float:
     return seconds if _EPOCHS[0] < seconds < _EPOCHS[1] else 0.0
 
 
-def _under_way(store: Store, found: _Found, claim: FoundClaim, now: float) -> Status:
+def _under_way(store: WritableStore, found: _Found, claim: Claim, now: float) -> Status:
     fingerprint, splits = claim.fingerprint, claim.splits
     keys = [key for key in sorted(found.times) if key[0] == fingerprint]
     parts = _read_parts(store, [(key, part) for key in keys for part in found.parts[key]])
@@ -186,7 +187,7 @@ def _used(images: int, parts: int) -> float:
     return max(parts * (1 - (1 - 1 / parts) ** images), 1.0)
 
 
-def _read_parts(store: Store, parts: list[tuple[tuple[str, str], int]]) -> Parts:
+def _read_parts(store: WritableStore, parts: list[tuple[tuple[str, str], int]]) -> Parts:
     """Sums over the sidecars, or over a regular sample of them scaled up."""
     step = max(1, -(-len(parts) // READ))
 
@@ -234,7 +235,7 @@ def _shards(names: Iterable[str]) -> tuple[int, int]:
     return there, sum(counts.values())
 
 
-def _said(store: Store, found: _Found) -> str:
+def _said(store: WritableStore, found: _Found) -> str:
     """What the latest run that failed left as its reason."""
     for _, name in sorted(found.outcomes, reverse=True):
         try:

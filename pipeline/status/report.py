@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
-from shardfeed.pipeline.report.progress import duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes
 
 State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
 
@@ -152,7 +152,7 @@ class Status:
         parts, about = self.parts, "" if self.parts.exact else "about "
         whole = f" of {self.total:,} ({100 * self.done // self.total} %)" if self.total else ""
         rejected = sum(parts.rejected.values())
-        reasons = f", {about}{rejected:,} rejected ({_named(parts.rejected)})" if rejected else ""
+        reasons = f", {about}{rejected:,} rejected ({by_count(parts.rejected)})" if rejected else ""
         lines = [
             f"  images     {about}{self.done:,}{whole}{reasons}",
             f"  parts      {parts.finished:,} finished, {about}{human_bytes(parts.bytes)}",
@@ -169,8 +169,3 @@ class Status:
             if value is not None and value is not False
         )
         return [*lines, f"  build      {self.fingerprint}: {shown}"]
-
-
-def _named(counts: Mapping[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)

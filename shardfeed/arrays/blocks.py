@@ -7,7 +7,7 @@ named with the file, the record and the byte by whoever meets it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from shardfeed import storage
 from shardfeed.arrays.framing import split
 from shardfeed.errors import DatasetError, clip
-from shardfeed.format import naming
 from shardfeed.format.example import decode_example
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import HEADER_BYTES, RecordError
@@ -69,7 +68,7 @@ class BlockReader:
             "Copy the file from where the dataset is whole, or build the dataset again into an empty folder. "
             f"shardfeed verify {clip(url)} --deep lists all damage."
         )
-        self._read_range = _obstore_reader(url) or storage.open_store(url).read_range
+        self._read_range = storage.open_store(url).read_range
 
     def read(self, block: Block) -> Records:
         """The block's records, every checksum compared.
@@ -120,31 +119,3 @@ def _key(data: bytes) -> str:
         return clip(columns["key"][0])
     except (ValueError, KeyError, IndexError):
         return "unreadable"
-
-
-def _obstore_reader(url: str) -> Callable[[str, int, int], bytes] | None:
-    """Ranges of gs:// objects through obstore, which takes a seventh of the CPU of Google's client and no interpreter lock."""
-    if not storage.is_remote(url):
-        return None
-    import obstore
-
-    from shardfeed.storage.gcs_bucket import obstore_for, parse_url
-    from shardfeed.storage.gcs_errors import FAILURES, is_transient, status_of, translated
-    from shardfeed.storage.retry import call_with_retries
-
-    name, prefix = parse_url(url)
-    bucket = obstore_for(name, prefix + naming.MANIFEST)  # as for every other file there
-    if bucket is None:
-        return None
-
-    def read_range(file: str, offset: int, size: int) -> bytes:
-        try:
-            return call_with_retries(
-                lambda: bytes(obstore.get_range(bucket, prefix + file, start=offset, length=size)), is_transient
-            )
-        except FAILURES as error:
-            if status_of(error) == 404:
-                raise NotFoundError(f"{storage.join_url(url, file)} is not there.") from error
-            raise translated(error, "get", name, prefix + file) from error
-
-    return read_range

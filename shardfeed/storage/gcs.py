@@ -1,161 +1,173 @@
-"""``gs://bucket/prefix`` as an input root and as an output folder.
+"""Objects below ``gs://bucket/prefix``: each request is retried and its error is translated.
 
-The one decision: pin what was listed. An image is read in the generation, and compared with the size and crc32c, that the
-listing gave, so that an object overwritten under a running build is a reject with a reason and never a mixed record.
-Outputs carry ``ifGenerationMatch=0``: a lost acknowledgement, a retried bundle and a second writer all get «exists», and
-the caller compares contents (``storage.publish``).
+Names are opaque: GCS has no folders, and ``a//b``, ``a/../b`` or ``a/`` are objects like any other.
+obstore treats names as paths: it refuses some and strips slashes from others, which reads a
+*different object*. Those names go through Google's client.
+
+Bytes are those that are stored, also of objects with ``Content-Encoding: gzip``: their size and
+checksum in a listing are those of the stored bytes. Google sends large ones without a length, which
+obstore refuses; they go through Google's client too.
 """
 
 from __future__ import annotations
 
-import builtins
-import io
-import os
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+import base64
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from shardfeed.errors import UsageError, clip
-from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.storage import retry
-from shardfeed.storage.base import ChecksumError, Listed, NotFoundError, Source, Stat, Store, UnreadableError
-from shardfeed.storage.gcs_bucket import MAX_COMPOSE, Bucket, parse_url
+import obstore
+from google.cloud.storage import Blob
 
-_CHECKSUM_ATTEMPTS = 4  # a flipped bit on the way is gone the second time; one in the stored bytes never is
+from shardfeed.errors import clip
+from shardfeed.storage.address import split_gs_url
+from shardfeed.storage.base import NotFoundError, Stat, Store
+from shardfeed.storage.gcs_clients import TIMEOUT, google_client, obstore_bucket
+from shardfeed.storage.gcs_errors import FAILURES, ObjectAction, is_transient, lacks_header, status_of, users_error
+from shardfeed.storage.retry import call_with_retries
 
-_UNPACKED = " (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"
+if TYPE_CHECKING:
+    from obstore import Bytes, GetOptions
+    from obstore.store import GCSStore as ObstoreBucket
+
+_FIELDS = "items(name,size,generation,crc32c),prefixes,nextPageToken"  # a fifth of the full answer's bytes
+_NOT_FOR_OBSTORE = re.compile(r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]")  # segments "", ".", ".."; control characters
+
+T = TypeVar("T")
 
 
-class GcsSource(Source):
-    """A bucket prefix. Its first-level «folders» are its sections, slash included; ``b""`` is every object beside them,
-    where there is one.
-    """
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing: objects and, where a delimiter was asked for, first-level "folders"."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        bucket, self._prefix = parse_url(url)
-        self._bucket = Bucket(bucket)
-
-    def check(self) -> None:
-        page = self._bucket.page(self._prefix, None, most=1)
-        if not (page.objects or page.next_token):
-            raise self._empty()
-
-    def sections(self) -> list[bytes]:
-        folders: builtins.list[bytes] = []
-        beside, token = False, None
-        while True:
-            page = self._bucket.page(self._prefix, token, delimiter="/")
-            folders += [self._key(prefix) for prefix in page.prefixes]
-            beside = beside or bool(page.objects)
-            token = page.next_token
-            if not token:
-                break
-        if not (folders or beside):
-            raise self._empty()
-        return [b""] * beside + folders
-
-    def list(self, section: bytes) -> Iterator[Listed]:
-        prefix, token = self._prefix + section.decode(), None
-        while True:
-            page = self._bucket.page(prefix, token, delimiter=None if section else "/")
-            for name, stat in page.objects:
-                key = self._key(name)
-                if key:  # the root's own marker is the root, not something below it
-                    yield Listed(key, stat, "folder_marker" if key.endswith(b"/") and not stat.size else "file")
-            token = page.next_token
-            if not token:
-                return
-
-    def read(self, key: bytes, stat: Stat) -> bytes:
-        name = self._prefix + key.decode()
-        for attempt in range(_CHECKSUM_ATTEMPTS):
-            if attempt:
-                retry.wait(retry.pause_after(attempt))
-            data = self._bucket.read_version(name, stat.version)
-            found = crc32c(data)
-            if len(data) == stat.size and stat.crc32c in (found, None):
-                return data
-        expected = "unknown" if stat.crc32c is None else to_hex(stat.crc32c)
-        raise ChecksumError(
-            f"{clip(key)}: read {len(data):,} bytes with crc32c {to_hex(found)}, {_CHECKSUM_ATTEMPTS} times; "
-            f"the listing says {stat.size:,} bytes, crc32c {expected}" + (_UNPACKED if len(data) > stat.size else "")
-        )
-
-    def _key(self, name: str) -> bytes:
-        return name[len(self._prefix) :].encode()
-
-    def _empty(self) -> UnreadableError:
-        return UnreadableError(
-            f"input {clip(self.url)} has no objects. Check the spelling; list what is there with: gcloud storage ls gs://"
-            f"{self._bucket.name}"
-        )
+    objects: list[tuple[str, Stat]]
+    folders: list[str]
 
 
 class GcsStore(Store):
-    """A bucket prefix that a dataset is written to."""
+    """A bucket prefix. Cheap to make; the clients belong to the process."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        bucket, self._prefix = parse_url(url)
-        self._bucket = Bucket(bucket)
+        self.bucket, self.prefix = split_gs_url(url)
 
     def read(self, name: str) -> bytes:
-        return self._bucket.read(self._prefix + name)
+        # Google's client compares the bytes with the checksum in the answer.
+        return self.call("get", name, lambda: _download(self.blob(name), checksum="auto"))
 
-    def read_sealed(self, name: str) -> bytes:
-        return self._bucket.read_unchecked(self._prefix + name)
+    def read_unchecked(self, name: str, generation: int | None = None) -> bytes:
+        """All bytes of the live object, or of one generation, for a tenth of the CPU of ``read``.
+
+        Raises:
+            NotFoundError: no such object, or not in this generation.
+        """
+        options: GetOptions = {} if generation is None else {"version": str(generation)}
+        return self._fetch(
+            name,
+            lambda bucket, path: obstore.get(bucket, path, options=options).bytes(),
+            lambda: _download(self.blob(name, generation)),
+        )
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        return self._bucket.read_range(self._prefix + name, offset, size)
+        if not size:
+            return b""
+        return self._fetch(
+            name,
+            lambda bucket, path: obstore.get_range(bucket, path, start=offset, length=size),
+            lambda: _download(self.blob(name), start=offset, end=offset + size - 1),
+        )
 
     def stat(self, name: str) -> Stat | None:
-        return self._bucket.stat(self._prefix + name)
+        def action() -> Stat | None:
+            blob = google_client().bucket(self.bucket).get_blob(self.prefix + name, timeout=TIMEOUT, retry=None)
+            return None if blob is None else _stat(blob)
 
-    def checksum(self, name: str) -> tuple[int, int]:
-        stat = self.stat(name)
-        if stat is None:
-            raise NotFoundError(f"{self.url.rstrip('/')}/{name} is not there.")
-        return stat.size, crc32c(self.read(name)) if stat.crc32c is None else stat.crc32c
+        return self.call("get", name, action)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        for page in self.pages(prefix):
+            yield from (found for found in page.objects if found[0])  # a console makes an object of the folder's name
+
+    def pages(self, prefix: str = "", *, delimiter: str | None = None, most: int | None = None) -> Iterator[Page]:
+        """Objects whose names start with ``prefix``, up to 1,000 (or ``most``) per page."""
         token = None
+
+        def action() -> tuple[Page, str | None]:
+            iterator = google_client().list_blobs(
+                self.bucket,
+                prefix=self.prefix + prefix,
+                delimiter=delimiter,
+                page_token=token,
+                page_size=most,
+                fields=_FIELDS,
+                timeout=TIMEOUT,
+                retry=None,
+            )
+            objects = [(self._below(blob.name), _stat(blob)) for blob in next(iterator.pages, ())]
+            return Page(objects, sorted(map(self._below, iterator.prefixes))), iterator.next_page_token
+
         while True:
-            page = self._bucket.page(self._prefix + prefix, token)
-            for name, stat in page.objects:
-                if name != self._prefix:  # the folder's own marker, which a console makes
-                    yield name[len(self._prefix) :], stat
-            token = page.next_token
+            page, token = self.call("list", prefix, action)
+            yield page
             if not token:
                 return
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
-        return self._bucket.create(self._prefix + name, io.BytesIO(data) if isinstance(data, bytes) else data)
+    def blob(self, name: str, generation: int | None = None) -> Blob:
+        """Google's handle of an object; no request."""
+        return google_client().bucket(self.bucket).blob(self.prefix + name, generation=generation)
 
-    def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
-        level = list(sources)
-        made: builtins.list[str] = []
-        attempt = os.urandom(8).hex()  # two workers may compose the same shard at the same time
+    def bucket_for_obstore(self, name: str) -> ObstoreBucket | None:
+        """Obstore's client if it takes exactly this name; None if Google's client has to."""
+        return None if _NOT_FOR_OBSTORE.search(self.prefix + name) else obstore_bucket(self.bucket)
+
+    def call(self, action_name: ObjectAction, name: str, action: Callable[[], T]) -> T:
+        """The result of a request, which is retried.
+
+        Raises:
+            NotFoundError: ``name`` was to be read and is not there.
+            UsageError, StorageError: what the failure means to the user.
+        """
         try:
-            while len(level) > MAX_COMPOSE:
-                groups = [level[start : start + MAX_COMPOSE] for start in range(0, len(level), MAX_COMPOSE)]
-                level = []
-                for group in groups:
-                    made.append(f"{scratch.rstrip('/')}/compose-{attempt}-{len(made):05d}")
-                    self._compose(made[-1], group)
-                    level.append(made[-1])
-            return self._compose(name, level)
-        finally:
-            self._remove(made)
+            return call_with_retries(action, is_transient)
+        except FAILURES as error:
+            if action_name == "get" and status_of(error) == 404:
+                raise NotFoundError(f"gs://{self.bucket}/{clip(self.prefix + name)} is not there.") from error
+            raise users_error(error, action_name, self.bucket, self.prefix + name) from error
 
-    def delete(self, name: str, version: int | None = None) -> None:
-        self._bucket.delete(self._prefix + name, version)
+    def _fetch(
+        self, name: str, by_obstore: Callable[[ObstoreBucket, str], Bytes], by_google: Callable[[], bytes]
+    ) -> bytes:
+        bucket = self.bucket_for_obstore(name)
 
-    def _compose(self, name: str, sources: Sequence[str]) -> bool:
-        return self._bucket.compose(self._prefix + name, [self._prefix + source for source in sources])
-
-    def _remove(self, names: Sequence[str]) -> None:
-        for name in names:
+        def action() -> bytes:
             try:
-                self.delete(name)
-            except UsageError:  # no permission to delete: they lie below _parts/, whose sweep reports it once
-                return
+                if bucket is not None:
+                    try:
+                        return bytes(by_obstore(bucket, self.prefix + name))
+                    except obstore.exceptions.BaseError as error:
+                        if not lacks_header(error):
+                            raise
+                return by_google()
+            except FAILURES as error:
+                if status_of(error) == 416:  # a range that begins behind the last byte
+                    return b""
+                raise
+
+        return self.call("get", name, action)
+
+    def _below(self, name: str) -> str:
+        return name[len(self.prefix) :]
+
+
+def _download(blob: Blob, start: int | None = None, end: int | None = None, checksum: str | None = None) -> bytes:
+    # Raw: the stored bytes, also of an object of Content-Encoding gzip.
+    data = blob.download_as_bytes(
+        start=start, end=end, checksum=checksum, timeout=TIMEOUT, retry=None, raw_download=True
+    )
+    return bytes(data)
+
+
+def _stat(blob: Blob) -> Stat:
+    crc32c = int.from_bytes(base64.b64decode(blob.crc32c), "big") if blob.crc32c else None
+    return Stat(int(blob.size), int(blob.generation), crc32c)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
 POOL_SIZE = 64  # connections kept open a process; more threads than that find no more bandwidth
-CONNECT_TIMEOUT = 10  # seconds
-READ_TIMEOUT = 120  # seconds without an answer (obstore: for the whole request, 64 MB at 0.5 MB/s)
+# Seconds: to connect; without an answer (for obstore: for the whole request, 64 MB at 0.5 MB/s).
+TIMEOUT = (10, 120)
 
 _TOKIO_THREADS = "TOKIO_WORKER_THREADS"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -127,8 +127,8 @@ def _default_credentials() -> Credentials:
 
 def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | None) -> ObstoreBucket:
     options: ClientConfig = {
-        "connect_timeout": f"{CONNECT_TIMEOUT}s",
-        "timeout": f"{READ_TIMEOUT}s",
+        "connect_timeout": f"{TIMEOUT[0]}s",
+        "timeout": f"{TIMEOUT[1]}s",
         "pool_max_idle_per_host": str(POOL_SIZE),
         # Without it Google unpacks objects of Content-Encoding gzip on the way: other bytes than listed, without a length.
         "default_headers": {"Accept-Encoding": "gzip"},
@@ -138,7 +138,7 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
         return ObstoreBucket(
             name, client_options=options, retry_config=no_retries, credential_provider=CredentialProvider(credentials)
         )
-    # An emulator's address can be given in a service account's key only; without one obstore asks the metadata server.
+    # No option but a service account's key turns OAuth off for deletions too (skip_signature does for reads only).
     key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
     return ObstoreBucket(
         name,

@@ -15,7 +15,7 @@ from shardfeed.errors import ShardfeedError, UsageError, clip
 from shardfeed.storage.base import StorageError, UnreadableError
 from shardfeed.storage.retry import attempts
 
-Action = Literal["list", "get", "create", "delete"]
+ObjectAction = Literal["list", "get", "create", "delete"]
 
 # Everything that the clients raise for what happens outside this process. requests' errors are OSErrors.
 FAILURES = (
@@ -71,7 +71,7 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, FAILURES)
 
 
-def translated(error: Exception, action: Action, bucket: str, name: str) -> ShardfeedError:
+def users_error(error: Exception, action: ObjectAction, bucket: str, name: str) -> ShardfeedError:
     """The user's error for a failure that was final, or lasted through all attempts."""
     url, said = f"gs://{bucket}/{clip(name)}", clip(str(error).partition("\n")[0], 300)
     status = status_of(error)

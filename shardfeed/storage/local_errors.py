@@ -19,14 +19,14 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_A_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP})
 
-OF_WRITING = _FULL | {errno.EFBIG}
+WRITE_ERRNOS = _FULL | {errno.EFBIG}
 """What only a write can run into."""
 
 Action = Literal["read", "write", "delete"]
 
 
 @contextlib.contextmanager
-def translated(path: str, action: Action, folder: str, size: int | None = None) -> Iterator[None]:
+def explained(path: str, action: Action, folder: str, size: int | None = None) -> Iterator[None]:
     """Turns an ``OSError`` in the block into an error of ours that names ``path``.
 
     ``folder``: the dataset's, which ``path`` lies in; ``size``: bytes that were to be written.

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, Records
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
+from shardfeed.transforms import stores
 from tests.arrays.streams import THREE_BLOCKS, numbers
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -32,7 +32,7 @@ def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 
 def upload(path: Path, url: str) -> str:
-    store = storage.open_store(url)
+    store = stores.open_output(url)
     for file in path.iterdir():
         assert store.create(file.name, file.read_bytes())
     return url
@@ -104,7 +104,7 @@ def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tm
 def test_a_shard_that_goes_away_is_named(strict_gcs: StrictGCS, tmp_path: Path) -> None:
     write_dataset(tmp_path)
     batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
-    storage.open_store("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
+    stores.open_output("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
 
     with pytest.raises(shardfeed.DatasetError, match=rf"^gs://bucket/{SHARD} is damaged: .*found no such file\."):
         list(batches)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
-from shardfeed import storage
+from shardfeed.transforms import stores
 from tests.arrays.google_over_tls import google_over_tls
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -109,7 +109,7 @@ def test_load_warns_once_where_tensorflow_would_fetch_too_much(
     gcs_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str | None, variable: str | None,
     expected: list[str],
 ) -> None:  # fmt: skip
-    store = storage.open_store(f"{gcs_bucket}/flowers")
+    store = stores.open_output(f"{gcs_bucket}/flowers")
     for file in write_dataset(tmp_path / "dataset").path.iterdir():
         store.create(file.name, file.read_bytes())
     monkeypatch.setattr(sys, "argv", ["/home/me/train.py"])

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_buckets, covers
+from shardfeed.transforms.inputs.roots import InputRoot
 from tests.kit.servers.gcs_objects import Refusal
 from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -77,10 +77,14 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
 
 
 def check(*flags: str, anywhere: bool = False, staged: str = "temp_location") -> None:
-    config = BuildConfig(
-        inputs=("gs://photos/in",), output="gs://data/out", engine=Engine("DataflowRunner", (*CLOUD, *flags))
+    check_buckets(
+        Engine("DataflowRunner", (*CLOUD, *flags)),
+        roots=(InputRoot("gs://photos/in"),),
+        output="gs://data/out",
+        region="us-central1",
+        temp={staged: "gs://scratch/tmp"},
+        anywhere=anywhere,
     )
-    check_buckets(config, region="us-central1", temp={staged: "gs://scratch/tmp"}, anywhere=anywhere)
 
 
 def refused(*flags: str, staged: str = "temp_location") -> str:

@@ -11,12 +11,12 @@ import pytest
 from apache_beam.utils import retry as beam_retry
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_options
 from shardfeed.pipeline.dataflow.remedies import explain_refusal
 from shardfeed.storage.gcs_clients import google_client
 from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, Refusal
@@ -156,8 +156,8 @@ def test_an_option_that_cannot_be_right_is_refused(
 def check_image(image: str) -> None:
     args = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
     engine = Engine("DataflowRunner", (*args, f"--sdk_container_image={image}"))
-    config = BuildConfig(inputs=("gs://photos",), output="gs://data/out", engine=engine)
-    check_options(config, project="my-project", region="us-central1", temp={})
+    roots = (InputRoot("gs://photos"),)
+    check_options(engine, roots=roots, output="gs://data/out", project="my-project", region="us-central1", temp={})
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from shardfeed import storage
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import STAGED_FLAGS, check_options
+from shardfeed.transforms.inputs.roots import parse_inputs
 
 CLOUD = ("--project=my-project", "--region=us-central1", "--temp_location=gs://scratch/tmp")
 
 
 def check(flag: str, url: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> None:
-    config = BuildConfig(inputs=(source,), output=out, engine=Engine("DataflowRunner", CLOUD))
-    check_options(config, project="my-project", region="us-central1", temp={flag: url})
+    check_options(
+        Engine("DataflowRunner", CLOUD),
+        roots=parse_inputs([source]),
+        output=storage.normal_url(out),
+        project="my-project",
+        region="us-central1",
+        temp={flag: url},
+    )
 
 
 @pytest.mark.parametrize("flag", STAGED_FLAGS)

@@ -96,20 +96,18 @@ def test_an_output_that_holds_foreign_files(case: Case) -> None:
 FULL_DISK = """
 import os, sys
 if any("shardfeed" in arg for arg in sys.orig_argv):
-    from shardfeed.storage.local import LocalStore
+    from shardfeed.transforms.stores.local import WritableLocalStore
     def limited(write):
         def limited_write(self, path, data, durable):
-            size = len(data) if isinstance(data, bytes) else data.seek(0, 2)
-            files = [os.path.join(parent, name) for parent, _, names in os.walk(self._root) for name in names]
+            size = data.seek(0, 2)
+            files = [os.path.join(parent, name) for parent, _, names in os.walk(self.root) for name in names]
             if size + sum(os.path.getsize(file) for file in files if os.path.exists(file)) > 40_000:
                 with open("/dev/full", "wb", buffering=0) as full:
                     full.write(b"x")
-            if not isinstance(data, bytes):
-                data.seek(0)
+            data.seek(0)
             write(self, path, data, durable)
         return limited_write
-    LocalStore._write_temp = limited(LocalStore._write_temp)
-    LocalStore._copy_temp = limited(LocalStore._copy_temp)
+    WritableLocalStore._write_temp = limited(WritableLocalStore._write_temp)
 """
 
 

@@ -114,10 +114,10 @@ def test_a_killed_worker_of_beam_s_job_service_is_told_without_a_traceback(
 # A machine on which the output may not be written: what the store says there of every file.
 DENIED = """
 import errno
-from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 def denied(store, folder):
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
-LocalStore._mkdir = denied
+WritableLocalStore._mkdir = denied
 """
 
 

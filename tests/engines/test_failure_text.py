@@ -7,15 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from shardfeed.errors import ConflictError, IncompleteError, ShardfeedError, UsageError
-from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.failures import explain_engine_failure
 from shardfeed.pipeline.engines.quiet import Said
 from shardfeed.storage import StorageError
 
-CONFIG = BuildConfig(
-    inputs=("in",), output="out", engine=Engine("PortableRunner", ("--job_endpoint", "localhost:8073"))
-)
+ENGINE = Engine("PortableRunner", ("--job_endpoint", "localhost:8073"))
 DENIED = "cannot write to the output: out/_parts/CLAIM (Permission denied). Choose another --output."
 FULL = "disk full: 5 bytes of out/_parts/CLAIM cannot be written (No space left on device). Free some space."
 
@@ -41,7 +38,7 @@ Traceback (most recent call last):
 
 
 def explained(cause: str, raised: str) -> ShardfeedError:
-    return explain_engine_failure(RuntimeError(ACCOUNT.format(cause=cause, raised=raised)), CONFIG, Said())
+    return explain_engine_failure(RuntimeError(ACCOUNT.format(cause=cause, raised=raised)), ENGINE, Said())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.processes import descendants
 from shardfeed.errors import IncompleteError
-from shardfeed.storage import gcs_clients  # whose import sets a variable for Google's client
+
 from shardfeed.transforms.encode import slices
 
 photos, out, does, *engine = sys.argv[1:]

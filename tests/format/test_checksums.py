@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.format.checksums import combine, combine_all, crc32c, crc32c_file, crc32c_path, to_hex
+from shardfeed.format.checksums import crc32c, crc32c_file, crc32c_path, to_hex
 
 
 @pytest.mark.parametrize(
@@ -30,29 +30,6 @@ def test_the_crc_is_castagnolis_as_in_rfc_3720(data: bytes, value: int) -> None:
 @given(first=st.binary(), second=st.binary())
 def test_a_crc_can_be_continued(first: bytes, second: bytes) -> None:
     assert crc32c(second, crc32c(first)) == crc32c(first + second)
-
-
-@given(first=st.binary(), second=st.binary())
-def test_the_crc_of_a_concatenation_follows_from_its_pieces(first: bytes, second: bytes) -> None:
-    assert combine(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
-
-
-@given(pieces=st.lists(st.binary(), max_size=8))
-def test_the_crc_of_many_pieces_follows_from_them(pieces: list[bytes]) -> None:
-    assert combine_all((crc32c(piece), len(piece)) for piece in pieces) == crc32c(b"".join(pieces))
-
-
-@pytest.mark.parametrize("size", [1, 2, 255, 256, 65_535, 65_536, 1_048_577, 5_000_003])
-def test_large_pieces_combine(size: int) -> None:
-    piece = bytes(range(256)) * (size // 256 + 1)
-    piece = piece[:size]
-    assert combine(crc32c(b"head"), crc32c(piece), size) == crc32c(b"head" + piece)
-
-
-def test_pieces_of_terabytes_combine_by_halves() -> None:
-    crc, half = crc32c(b"x"), 1 << 41
-    zeros = combine(0, 0, half)
-    assert combine(combine(crc, zeros, half), zeros, half) == combine(crc, combine(zeros, zeros, half), 2 * half)
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000])

@@ -14,6 +14,11 @@ def prism() -> Path:
     return _fetched("engines.sh")
 
 
+def python(which: str) -> Path:
+    """Interpreter of the ``oldest`` or ``newest`` Python, with the base dependencies and without shardfeed."""
+    return _fetched("pythons.sh", which)
+
+
 def offline() -> list[str]:
     """Options of pip: it installs from the wheels that were collected, and looks nowhere else."""
     return ["--no-index", "--find-links", str(_fetched("wheels.sh", sys.executable))]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import os
 import random
 import resource
@@ -18,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shardfeed import storage
-from shardfeed.storage.local import LocalStore
-from shardfeed.storage.local_source import LocalSource
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources.local import LocalSource
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.builder import Request, ask
 
 
@@ -228,16 +229,13 @@ def obey_permissions() -> None:
 def fill_disk(most: int) -> None:
     """The disk is full for every file of more than ``most`` bytes."""
 
-    class FullStore(LocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-            super()._write_temp(path, data[:most], durable)
-            if len(data) > most:
+    class FullStore(WritableLocalStore):
+        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+            super()._write_temp(path, io.BytesIO(data.read(most)), durable)
+            if data.read(1):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
-        def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
-            self._write_temp(path, data.read(), durable)
-
-    put(storage, "open_store", FullStore)
+    put(stores, "open_output", FullStore)
 
 
 def skip_build() -> None:

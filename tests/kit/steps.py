@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shardfeed import storage
-from shardfeed.storage.local import LocalStore
+from shardfeed.transforms import stores
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.builder import Request
 from tests.kit.hooks import appender, put, run_other
 
 _making = threading.Lock()
 
 
-class SteppedStore(LocalStore):
+class SteppedStore(WritableLocalStore):
     """A local store that says «what» and «where» before every step that changes the disk.
 
     A folder that is there is not made and a file that is not there is not removed, so these are no steps; nor is a sync,
@@ -29,7 +29,7 @@ class SteppedStore(LocalStore):
     before: Callable[[str, str, Callable[[], None]], None]
 
     def _step(self, what: str, path: str, tear: Callable[[], None]) -> None:
-        type(self).before(what, os.path.relpath(path, self._root), tear)
+        type(self).before(what, os.path.relpath(path, self.root), tear)
 
     def _mkdir(self, path: str) -> None:
         with _making:  # two threads must not both find it absent: the number of steps would depend on their race
@@ -37,21 +37,17 @@ class SteppedStore(LocalStore):
                 self._step("mkdir", path, _nothing)
             super()._mkdir(path)
 
-    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-        self._step("write", path, lambda: LocalStore._write_temp(self, path, data[: len(data) // 2], durable))
-        super()._write_temp(path, data, durable)
-
-    def _copy_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+    def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
         def tear() -> None:
-            LocalStore._copy_temp(self, path, data, durable)
+            WritableLocalStore._write_temp(self, path, data, durable)
             os.truncate(path, os.path.getsize(path) // 2)
 
         self._step("write", path, tear)
-        super()._copy_temp(path, data, durable)
+        super()._write_temp(path, data, durable)
 
     def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
         def tear() -> None:
-            LocalStore._concatenate_temp(self, path, sources, durable)
+            WritableLocalStore._concatenate_temp(self, path, sources, durable)
             os.truncate(path, os.path.getsize(path) // 2)
 
         self._step("write", path, tear)
@@ -88,7 +84,7 @@ def _before_steps(before: Callable[[str, Callable[[], None]], None]) -> None:
         with lock:
             before(f"{what} {path}", tear)
 
-    put(storage, "open_store", type("WatchedStore", (SteppedStore,), {"before": staticmethod(one_by_one)}))
+    put(stores, "open_output", type("WatchedStore", (SteppedStore,), {"before": staticmethod(one_by_one)}))
 
 
 def record_steps(log: Path) -> None:
@@ -123,9 +119,9 @@ def before_calls(act: Callable[[int, str, str], None]) -> None:
     lock = threading.RLock()
 
     def wrap(name: str) -> Callable[..., Any]:
-        method = getattr(LocalStore, name)
+        method = getattr(WritableLocalStore, name)
 
-        def called(self: LocalStore, *args: Any, **kwargs: Any) -> Any:
+        def called(self: WritableLocalStore, *args: Any, **kwargs: Any) -> Any:
             with lock:
                 act(next(count), name, args[0] if args else "")
             return method(self, *args, **kwargs)
@@ -133,7 +129,7 @@ def before_calls(act: Callable[[int, str, str], None]) -> None:
         return called
 
     members = {name: wrap(name) for name in ("read", "stat", "checksum", "list", "create", "compose", "delete")}
-    put(storage, "open_store", type("CalledStore", (LocalStore,), members))
+    put(stores, "open_output", type("CalledStore", (WritableLocalStore,), members))
 
 
 def record_calls(log: Path) -> None:

@@ -44,10 +44,8 @@ def test_roots_and_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_ctrl_c_does_can_be_chosen() -> None:
-    elsewhere = Engine("PortableRunner", ("--job_endpoint", "host:1"))
-
-    assert _config(on_interrupt="cancel").on_interrupt == "cancel"  # which happens anyway to a build in this process
-    assert _config(engine=elsewhere, on_interrupt="detach").on_interrupt == "detach"
+    Engine(on_interrupt="cancel").check()  # which happens anyway to a build in this process
+    Engine("PortableRunner", ("--job_endpoint", "host:1"), on_interrupt="detach").check()
 
 
 def test_buckets_stay_as_they_are() -> None:
@@ -114,7 +112,7 @@ def test_buckets_stay_as_they_are() -> None:
             "DataflowRunner.",
         ),
         (
-            {"on_interrupt": "detach"},
+            {"engine": Engine(on_interrupt="detach")},
             "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "
             "cannot be left running. Leave the option out (a build that was stopped is carried on by the same command), or use "
             "an engine that runs elsewhere (docs/engines.md).",

@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.graph import build
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import Element, ImageRef, Plan, RefBatch, SplitPlan, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.listing import BATCH_REFS
 from shardfeed.transforms.publish.manifest_commit import RunRecord

@@ -9,8 +9,9 @@ import threading
 import pytest
 
 from shardfeed.pipeline.report import progress
-from shardfeed.pipeline.report.progress import ProgressLine, duration, human_bytes, progress_text
+from shardfeed.pipeline.report.progress import ProgressLine, progress_text
 from shardfeed.transforms.run.state import Run
+from shardfeed.words import duration, human_bytes
 
 
 @pytest.mark.parametrize(

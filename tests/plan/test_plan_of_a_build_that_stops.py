@@ -22,7 +22,6 @@ from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import DISCARDING
 from shardfeed.transforms.publish.verdict import RejectLimit, parse_limit
 from tests.kit.commands import photo, write_photos
 
@@ -183,7 +182,7 @@ def test_a_claim_that_nobody_can_read_is_removed_with_the_rest(tmp_path: Path) -
 def test_a_discard_that_has_not_ended_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     photos = write_photos(tmp_path / "photos", cat=3)
     (tmp_path / "out" / "_parts").mkdir(parents=True)
-    (tmp_path / "out" / naming.CLAIM).write_text(json.dumps({"fingerprint": DISCARDING, "config": {}}))
+    (tmp_path / "out" / naming.CLAIM).write_text(json.dumps({"fingerprint": "discarding", "config": {}}))
     flags = ["--input", str(photos), "--output", str(tmp_path / "out")]
 
     assert main(["plan", *flags]) == 5

@@ -12,15 +12,15 @@ import pytest
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.plan.sample import (
     Chosen,
-    Outcome,
     Sampler,
+    SampleResult,
     SplitSample,
     Stratum,
     StratumSample,
     allot,
     conclude,
 )
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref
 
 KEYS = [b"cat/%d.jpg" % number for number in range(300)]
@@ -37,7 +37,7 @@ def _batches(keys: list[bytes], size: int) -> list[RefBatch]:
 
 def _of_sizes(sizes: list[int]) -> SplitSample:
     """A sample of one stratum of 10,000 images."""
-    return SplitSample([StratumSample(10_000, [Outcome(size) for size in sizes])])
+    return SplitSample([StratumSample(10_000, [SampleResult(size) for size in sizes])])
 
 
 @pytest.mark.parametrize("size", [1, 7, 300], ids=["single", "small batches", "one batch"])
@@ -109,9 +109,9 @@ def test_no_stratum_goes_unread_where_there_are_more_than_reads() -> None:
 
 
 def test_rejects_are_sure_where_chance_cannot_be_the_reason() -> None:
-    good, bad = Outcome(100), Outcome(0, "EMPTY")
+    good, bad = SampleResult(100), SampleResult(0, "EMPTY")
 
-    def sure(images: int, *outcomes: Outcome) -> int:
+    def sure(images: int, *outcomes: SampleResult) -> int:
         return SplitSample([StratumSample(images, outcomes)]).sure_rejects
 
     assert sure(3, bad, bad, good) == 2  # all were read
@@ -122,20 +122,20 @@ def test_rejects_are_sure_where_chance_cannot_be_the_reason() -> None:
     assert sure(10_000, *[bad] * 400) == 9_903
     assert sure(10_000, *[good] * 400) == 0
     # what changed meanwhile may be whole the next time
-    assert sure(3, bad, Outcome(0, "CHANGED"), good) == 1
-    assert sure(10_000, *[Outcome(0, "CHANGED")] * 400) == 0
+    assert sure(3, bad, SampleResult(0, "CHANGED"), good) == 1
+    assert sure(10_000, *[SampleResult(0, "CHANGED")] * 400) == 0
 
 
 def test_totals_are_means_times_images_by_stratum_and_rejects_count_as_nothing() -> None:
-    small = StratumSample(40, [Outcome(100), Outcome(200), Outcome(0, "FORMAT"), Outcome(300)])
-    large = StratumSample(2, [Outcome(5_000), Outcome(6_000)])
+    small = StratumSample(40, [SampleResult(100), SampleResult(200), SampleResult(0, "FORMAT"), SampleResult(300)])
+    large = StratumSample(2, [SampleResult(5_000), SampleResult(6_000)])
     sample = SplitSample([small, large])
 
     assert (sample.images, sample.rejects, sample.bytes) == (42, 10, 6_000 + 11_000)
 
 
 def test_no_record_is_promised_only_where_no_image_could_be_used() -> None:
-    bad, good = Outcome(0, "FORMAT"), Outcome(100)
+    bad, good = SampleResult(0, "FORMAT"), SampleResult(100)
 
     assert SplitSample([StratumSample(1_000, [bad] * 10), StratumSample(7, [bad])]).rejects == 1_007
     assert SplitSample([StratumSample(10**6, [bad] * 10), StratumSample(1, [good])]).rejects == 10**6
@@ -143,7 +143,7 @@ def test_no_record_is_promised_only_where_no_image_could_be_used() -> None:
 
 
 def test_the_error_shrinks_with_the_sample_and_is_none_for_the_whole() -> None:
-    whole = SplitSample([StratumSample(10, [Outcome(90), Outcome(110)] * 5)])
+    whole = SplitSample([StratumSample(10, [SampleResult(90), SampleResult(110)] * 5)])
 
     assert whole.error == 0.0
     assert 0.05 < _of_sizes([90, 110] * 5).error < 0.08
@@ -165,7 +165,7 @@ def test_the_error_covers_the_truth() -> None:
         records = {key: round(size * rng.lognormvariate(0, 0.5)) for key, size in sizes.items()}
         sampler.add(RefBatch("train", b"".join(_ref(key, size) for key, size in sizes.items())))
         chosen = sampler.chosen()
-        found = conclude(chosen, [Outcome(records[item.ref.key]) for item in chosen], 1.0).splits["train"]
+        found = conclude(chosen, [SampleResult(records[item.ref.key]) for item in chosen], 1.0).splits["train"]
         off.append(abs(found.bytes / sum(records.values()) - 1))
         said.append(found.error)
 
@@ -178,7 +178,7 @@ def test_times_are_those_of_the_input_not_of_the_sample() -> None:
     quick, slow = Stratum(90), Stratum(10)
     ref = ImageRef(0, b"cat/1.jpg", Stat(1, 1))
     chosen = [Chosen("train", stratum, ref) for stratum in (quick, slow, quick, slow, quick)]
-    fast, late = Outcome(1, cpu=0.5, seconds=1.0), Outcome(0, "FORMAT", cpu=5.0, seconds=10.0)
+    fast, late = SampleResult(1, cpu=0.5, seconds=1.0), SampleResult(0, "FORMAT", cpu=5.0, seconds=10.0)
 
     found = conclude(chosen, [fast, late, fast, late, None], 11.0)
 

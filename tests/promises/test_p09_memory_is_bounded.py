@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from shardfeed.pipeline import local
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, Plan, RefBatch, SplitPlan, pack_ref
 from shardfeed.transforms.inputs.listing import BATCH_REFS
 from tests.kit import builds, disk, hooks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import shardfeed
+from tests.kit import sources
 from tests.kit.datasets import write_dataset
 
 HEAVY = ("tensorflow", "keras", "apache_beam", "PIL", "google.cloud.storage", "obstore", "numpy")
@@ -42,7 +44,15 @@ def test_the_bare_import_loads_nothing_but_its_version() -> None:
     assert found == "['shardfeed', 'shardfeed._version']"
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_there_at_run_time_and_for_type_checkers() -> None:
+    (typed,) = [node for node in sources.tree(Path(shardfeed.__file__)).body if isinstance(node, ast.If)]
+    imported = {
+        f"{node.module}.{name.name}" for node in typed.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+
+    assert imported == {"shardfeed.testing"} | {
+        f"shardfeed.{module}.{name}" for module, names in shardfeed._NAMES.items() for name in names
+    }
     for name in shardfeed.__all__:
         assert getattr(shardfeed, name) is not None
         assert name in dir(shardfeed)

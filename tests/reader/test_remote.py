@@ -8,14 +8,14 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import storage
+from shardfeed.transforms import stores
 from tests.kit.datasets import write_dataset
 
 
 @pytest.fixture
 def url(gcs_bucket: str, tmp_path: Path) -> str:
     """A dataset in a folder of a bucket."""
-    store = storage.open_store(f"{gcs_bucket}/flowers")
+    store = stores.open_output(f"{gcs_bucket}/flowers")
     for file in write_dataset(tmp_path).path.iterdir():
         assert store.create(file.name, file.read_bytes())
     return store.url
@@ -33,7 +33,7 @@ def test_whole_shards_are_accepted_and_nothing_of_them_is_read(url: str) -> None
 
 
 def test_a_missing_shard_is_named(url: str) -> None:
-    storage.open_store(url).delete("train-00002-of-00003.tfrecord")
+    stores.open_output(url).delete("train-00002-of-00003.tfrecord")
     size = shardfeed.info(url).splits["train"].shards[2].bytes
 
     with pytest.raises(shardfeed.DatasetError) as found:
@@ -46,7 +46,7 @@ def test_a_missing_shard_is_named(url: str) -> None:
 
 
 def test_no_dataset_and_an_unfinished_build_are_told_apart(gcs_bucket: str) -> None:
-    store = storage.open_store(f"{gcs_bucket}/flowers")
+    store = stores.open_output(f"{gcs_bucket}/flowers")
 
     with pytest.raises(shardfeed.DatasetError, match=r"^no dataset at gs://.*/flowers: manifest\.json is not there\."):
         shardfeed.info(store.url)

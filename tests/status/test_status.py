@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.cli.main import main
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import READ, status_of
-from shardfeed.storage.base import Store
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
@@ -25,6 +24,7 @@ from shardfeed.transforms.output.claim import claim_output, discard_incomplete
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.run.outcome import write_outcome
 from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.commands import REPOSITORY, write_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
@@ -52,9 +52,11 @@ def _part(number: int, records: int, rejected: int = 0) -> Sidecar:
     return Sidecar(result, (100,) * records, (), {})
 
 
-def _under_way(out: Path, images: int, parts: int, finished: int, *, every: float = 2.0, rejected: int = 0) -> Store:
+def _under_way(
+    out: Path, images: int, parts: int, finished: int, *, every: float = 2.0, rejected: int = 0
+) -> WritableStore:
     """A build of which ``finished`` parts of ten images are there, one ``every`` so many seconds, the last one at ``NOW``."""
-    store = storage.open_store(str(out))
+    store = stores.open_output(str(out))
     claim_output(store, _plan(images, parts), OPTIONS, 7)
     _written(out / naming.CLAIM, NOW - every * finished)
     for number in range(finished):
@@ -158,18 +160,18 @@ def test_a_claim_without_parts_has_no_rate(tmp_path: Path) -> None:
 
 
 def test_of_many_parts_a_sample_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shardfeed.storage.local import LocalStore
+    from shardfeed.transforms.stores.local import WritableLocalStore
 
     out = tmp_path / "out"
     _under_way(out, images=20 * READ, parts=2 * READ, finished=READ + 2, every=0.1, rejected=1)
     reads: list[str] = []
-    read = LocalStore.read
+    read = WritableLocalStore.read
 
-    def counted(self: LocalStore, name: str) -> bytes:
+    def counted(self: WritableLocalStore, name: str) -> bytes:
         reads.append(name)
         return read(self, name)
 
-    monkeypatch.setattr(LocalStore, "read", counted)
+    monkeypatch.setattr(WritableLocalStore, "read", counted)
     status = status_of(str(out), now=NOW)
 
     assert len(reads) == READ // 2 + 1 + 1  # every second sidecar, and the claim
@@ -235,7 +237,7 @@ def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monke
     store = _under_way(out, images=200, parts=20, finished=5)
     delete = type(store).delete
 
-    def stops(self: Store, name: str, version: int | None = None) -> None:
+    def stops(self: WritableStore, name: str, version: int | None = None) -> None:
         if name.endswith("00002.json"):
             raise KeyboardInterrupt
         delete(self, name, version)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.cli.main import main
 from shardfeed.format import naming
 from shardfeed.pipeline.status.command import READ, status_of
+from shardfeed.transforms import stores
 from tests.status.test_status import FINGERPRINT, _under_way
 
 CLAIM = {"fingerprint": FINGERPRINT, "config": {"seed": 0}}
@@ -147,7 +147,7 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
 
     status = status_of(str(tmp_path / "out"))
     assert (status.state, status.files) == ("foreign", ("below", "gone", "loop"))
-    assert {name: stat.size for name, stat in storage.open_store(str(tmp_path / "out")).list()} == {
+    assert {name: stat.size for name, stat in stores.open_output(str(tmp_path / "out")).list()} == {
         "loop": 4,
         "gone": 7,
         "below": 9,

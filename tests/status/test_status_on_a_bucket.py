@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.pipeline.status.command import status_of
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
@@ -32,7 +32,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 def _five_parts_of_twenty() -> None:
     plan = Plan(FINGERPRINT, ("cat",), {}, 200, {"train": SplitPlan(20, 2, 200)})
-    store = storage.open_store(URL)
+    store = stores.open_output(URL)
     claim_output(store, plan, BuildOptions(), 7)
     for number in range(5):
         result = PartResult("train", number, 1000, 10, 0, 0, {}, {}, {"cat": 10}, None)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.storage import retry
+from shardfeed.transforms import stores
+from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.servers.strict_gcs import StrictGCS
 
 NOBODY = 65534
@@ -46,8 +47,8 @@ def output_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(output_url: str) -> storage.Store:
-    return storage.open_store(output_url)
+def store(output_url: str) -> WritableStore:
+    return stores.open_output(output_url)
 
 
 @pytest.fixture

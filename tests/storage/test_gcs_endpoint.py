@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardfeed import storage
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources import open_source
 from tests.kit.servers.strict_gcs import StrictGCS
 
 
@@ -13,8 +14,8 @@ def test_an_emulator_may_be_given_without_a_scheme(
     form: str, strict_gcs: StrictGCS, monkeypatch: pytest.MonkeyPatch, waits: list[float]
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", form.format(strict_gcs.url.removeprefix("http://")))
-    storage.open_store("gs://bucket").create("in/1.jpg", b"x")
-    source = storage.open_source("gs://bucket/in")
+    stores.open_output("gs://bucket").create("in/1.jpg", b"x")
+    source = open_source("gs://bucket/in")
     (listed,) = source.list(b"")
 
     assert (listed.key, source.read(listed.key, listed.stat), waits) == (b"1.jpg", b"x", [])

@@ -8,8 +8,11 @@ import pytest
 
 from shardfeed import storage
 from shardfeed.errors import ConflictError, UsageError
-from shardfeed.format.checksums import crc32c
-from shardfeed.storage import Listed, Source, Stat, StorageError, UnreadableError
+from shardfeed.storage import Stat, StorageError, UnreadableError
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Listed, Source
+from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.servers.gcs_requests import Kind
 from tests.kit.servers.strict_gcs import Effect, StrictGCS
 
@@ -19,7 +22,7 @@ def source(strict_gcs: StrictGCS) -> Source:
     strict_gcs.page_size = 2
     for n in range(14):
         strict_gcs.objects.put("bucket", f"in/cat/{n:02d}.jpg", b"%d" % n * 1000)
-    return storage.open_source("gs://bucket/in")
+    return open_source("gs://bucket/in")
 
 
 @pytest.fixture
@@ -30,8 +33,8 @@ def image(source: Source, strict_gcs: StrictGCS) -> Listed:
 
 
 @pytest.fixture
-def store(strict_gcs: StrictGCS) -> storage.Store:
-    return storage.open_store("gs://bucket/out")
+def store(strict_gcs: StrictGCS) -> WritableStore:
+    return stores.open_output("gs://bucket/out")
 
 
 # Listing
@@ -103,10 +106,10 @@ PAYS = "Bucket is requester pays bucket but no user project provided."
 @pytest.mark.parametrize(
     ("kind", "ask"),
     [
-        ("list", lambda: list(storage.open_source("gs://bucket/in").list(b"cat/"))),
-        ("get", lambda: storage.open_source("gs://bucket/in").read(b"a", Stat(1, 1))),
-        ("get", lambda: storage.open_store("gs://bucket/out").read("a")),
-        ("upload", lambda: storage.open_store("gs://bucket/out").create("a", b"x")),
+        ("list", lambda: list(open_source("gs://bucket/in").list(b"cat/"))),
+        ("get", lambda: open_source("gs://bucket/in").read(b"a", Stat(1, 1))),
+        ("get", lambda: stores.open_output("gs://bucket/out").read("a")),
+        ("upload", lambda: stores.open_output("gs://bucket/out").create("a", b"x")),
     ],
     ids=["list", "read an image", "read", "create"],
 )
@@ -154,7 +157,7 @@ def test_a_body_that_is_always_wrong_is_a_checksum_error(
     strict_gcs: StrictGCS, source: Source, image: Listed, waits: list[float], effect: Effect
 ) -> None:
     strict_gcs.inject(effect, "get", times=None)
-    with pytest.raises(storage.ChecksumError, match=r"cat/00\.jpg: read .* the listing says 1,000 bytes"):
+    with pytest.raises(ChecksumError, match=r"cat/00\.jpg: read .* the listing says 1,000 bytes"):
         source.read(image.key, image.stat)
     assert strict_gcs.counts() == {"get": 4}
 
@@ -174,7 +177,7 @@ def test_an_object_overwritten_between_two_attempts_is_changed(
 ) -> None:
     strict_gcs.inject("drop", "get")
     strict_gcs.inject("call", "get", action=lambda: strict_gcs.objects.put("bucket", "in/cat/00.jpg", b"new"))
-    with pytest.raises(storage.ChangedError):
+    with pytest.raises(ChangedError):
         source.read(image.key, image.stat)
 
 
@@ -208,17 +211,17 @@ BIG = bytes(range(256)) * 4096 * 9  # 9 MiB: above 8 MiB Google's client uploads
 @pytest.mark.parametrize("data", [b"small", BIG], ids=["multipart", "resumable"])
 @pytest.mark.parametrize("effect", ["status", "lost_answer"])
 def test_an_upload_that_fails_on_the_way_is_published_once(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], data: bytes, effect: Effect
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float], data: bytes, effect: Effect
 ) -> None:
     strict_gcs.inject(effect, matches=lambda request: request.kind == ("resume" if data is BIG else "upload"))
-    storage.publish(store, "train-0", data, crc32c=crc32c(data), size=len(data))
+    store.publish("train-0", data)
     made = strict_gcs.objects.buckets["bucket"]["out/train-0"]
     assert made.data == data
     assert len(waits) == 1
 
 
 def test_an_upload_whose_bytes_change_on_the_way_is_sent_again(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float]
 ) -> None:
     strict_gcs.inject("status", "upload", status=400, text='Provided CRC32C "a" doesn\'t match calculated CRC32C "b".')
     assert store.create("train-0", b"ours")
@@ -226,29 +229,29 @@ def test_an_upload_whose_bytes_change_on_the_way_is_sent_again(
 
 
 def test_a_lost_answer_does_not_hide_that_another_writer_won(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float]
 ) -> None:
     strict_gcs.inject("status", "upload")
     strict_gcs.inject("call", "upload", action=lambda: strict_gcs.objects.put("bucket", "out/train-0", b"theirs"))
     with pytest.raises(ConflictError):
-        storage.publish(store, "train-0", b"ours", crc32c=crc32c(b"ours"), size=4)
+        store.publish("train-0", b"ours")
     assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == b"theirs"
 
 
-def test_a_second_writer_of_a_big_file_changes_nothing(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_a_second_writer_of_a_big_file_changes_nothing(strict_gcs: StrictGCS, store: WritableStore) -> None:
     assert [store.create("train-0", BIG), store.create("train-0", BIG[1:])] == [True, False]
     assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == BIG
 
 
 def test_of_two_sessions_that_upload_at_the_same_time_the_first_to_end_wins(
-    strict_gcs: StrictGCS, store: storage.Store
+    strict_gcs: StrictGCS, store: WritableStore
 ) -> None:
     strict_gcs.inject("call", "resume", action=lambda: strict_gcs.objects.put("bucket", "out/train-0", b"theirs"))
     assert not store.create("train-0", BIG)
     assert strict_gcs.objects.buckets["bucket"]["out/train-0"].data == b"theirs"
 
 
-def test_a_broken_upload_leaves_no_object(strict_gcs: StrictGCS, store: storage.Store, waits: list[float]) -> None:
+def test_a_broken_upload_leaves_no_object(strict_gcs: StrictGCS, store: WritableStore, waits: list[float]) -> None:
     strict_gcs.inject("status", "resume", times=None)
     with pytest.raises(StorageError, match=r"cannot create gs://bucket/out/train-0: .*10 times"):
         store.create("train-0", BIG)
@@ -257,7 +260,7 @@ def test_a_broken_upload_leaves_no_object(strict_gcs: StrictGCS, store: storage.
 
 @pytest.mark.parametrize("effect", ["status", "lost_answer"])
 def test_a_compose_that_fails_on_the_way_is_done_once(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], effect: Effect
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float], effect: Effect
 ) -> None:
     parts = [f"_parts/f/{n:03d}" for n in range(40)]
     for n, part in enumerate(parts):
@@ -270,14 +273,14 @@ def test_a_compose_that_fails_on_the_way_is_done_once(
     assert sorted(strict_gcs.objects.buckets["bucket"]) == sorted(f"out/{name}" for name in [*parts, "whole"])
 
 
-def test_composing_over_an_existing_name_changes_nothing(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_composing_over_an_existing_name_changes_nothing(strict_gcs: StrictGCS, store: WritableStore) -> None:
     strict_gcs.objects.put("bucket", "out/whole", b"theirs")
     strict_gcs.objects.put("bucket", "out/a", b"ours")
     assert not store.compose("whole", ["a"], scratch="_parts/f/scratch")
     assert strict_gcs.objects.buckets["bucket"]["out/whole"].data == b"theirs"
 
 
-def test_more_than_a_thousand_parts_are_composed_in_a_tree(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_more_than_a_thousand_parts_are_composed_in_a_tree(strict_gcs: StrictGCS, store: WritableStore) -> None:
     parts = [f"_parts/f/{n:04d}" for n in range(1030)]
     for n, part in enumerate(parts):
         strict_gcs.objects.put("bucket", f"out/{part}", b"%d," % n)
@@ -287,7 +290,7 @@ def test_more_than_a_thousand_parts_are_composed_in_a_tree(strict_gcs: StrictGCS
 
 
 def test_a_compose_of_a_missing_part_is_an_error_and_leaves_no_intermediates(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float]
 ) -> None:
     for n in range(39):
         strict_gcs.objects.put("bucket", f"out/{n:03d}", b"x")
@@ -296,14 +299,14 @@ def test_a_compose_of_a_missing_part_is_an_error_and_leaves_no_intermediates(
     assert sorted(strict_gcs.objects.buckets["bucket"]) == [f"out/{n:03d}" for n in range(39)]
 
 
-def test_without_permission_to_delete_a_compose_still_succeeds(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_without_permission_to_delete_a_compose_still_succeeds(strict_gcs: StrictGCS, store: WritableStore) -> None:
     for n in range(40):
         strict_gcs.objects.put("bucket", f"out/{n:03d}", b"x")
     strict_gcs.inject("status", "delete", status=403, times=None)
     assert store.compose("whole", [f"{n:03d}" for n in range(40)], scratch="_parts/f/scratch")
 
 
-def test_deleting_a_version_spares_a_newer_one(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_deleting_a_version_spares_a_newer_one(strict_gcs: StrictGCS, store: WritableStore) -> None:
     torn = strict_gcs.objects.put("bucket", "out/part", b"torn")
     strict_gcs.objects.put("bucket", "out/part", b"healed")
     store.delete("part", torn.generation)
@@ -316,7 +319,7 @@ def test_deleting_a_version_spares_a_newer_one(strict_gcs: StrictGCS, store: sto
 
 @pytest.mark.parametrize("effect", ["status", "lost_answer"])
 def test_a_delete_that_fails_on_the_way_is_done(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float], effect: Effect
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float], effect: Effect
 ) -> None:
     made = strict_gcs.objects.put("bucket", "out/part", b"x")
     strict_gcs.inject(effect, "delete")
@@ -325,7 +328,7 @@ def test_a_delete_that_fails_on_the_way_is_done(
 
 
 def test_a_corrupted_answer_to_a_plain_read_is_read_again(
-    strict_gcs: StrictGCS, store: storage.Store, waits: list[float]
+    strict_gcs: StrictGCS, store: WritableStore, waits: list[float]
 ) -> None:
     store.create("manifest.json", b"content")
     strict_gcs.inject("corrupt", "get")
@@ -347,11 +350,11 @@ def test_a_corrupted_answer_to_a_plain_read_is_read_again(
 )
 def test_a_missing_permission_is_named_at_once(
     strict_gcs: StrictGCS,
-    store: storage.Store,
+    store: WritableStore,
     waits: list[float],
     kind: Kind,
     permission: str,
-    ask: Callable[[storage.Store], object],
+    ask: Callable[[WritableStore], object],
 ) -> None:
     strict_gcs.inject("status", kind, status=403, times=None)
     with pytest.raises(UsageError, match=f"permission {permission} is missing on bucket bucket for gs://bucket/out/"):
@@ -361,10 +364,10 @@ def test_a_missing_permission_is_named_at_once(
 
 def test_writing_to_a_bucket_that_does_not_exist_says_so(strict_gcs: StrictGCS) -> None:
     with pytest.raises(UsageError, match=r"bucket buckett does not exist .*gcloud storage buckets create gs://buckett"):
-        storage.open_store("gs://buckett/out").create("_parts/CLAIM", b"x")
+        stores.open_output("gs://buckett/out").create("_parts/CLAIM", b"x")
 
 
-def test_the_folder_s_own_marker_is_no_file_of_the_output(strict_gcs: StrictGCS, store: storage.Store) -> None:
+def test_the_folder_s_own_marker_is_no_file_of_the_output(strict_gcs: StrictGCS, store: WritableStore) -> None:
     strict_gcs.objects.put("bucket", "out/", b"")
     store.create("a", b"x")
     assert [name for name, _ in store.list()] == ["a"]

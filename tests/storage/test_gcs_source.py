@@ -11,8 +11,11 @@ import pytest
 
 from shardfeed import storage
 from shardfeed.format.checksums import crc32c
-from shardfeed.storage import Listed, Source, Stat
+from shardfeed.storage import Stat
 from shardfeed.storage.gcs_clients import google_client
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Listed, Source
 from tests.kit.servers.gcs_objects import Object
 from tests.kit.servers.strict_gcs import StrictGCS, Transcoding
 
@@ -69,14 +72,14 @@ def test_any_name_is_listed_and_read_byte_for_byte(bucket: str, root: str) -> No
     for name, data in contents.items():
         target = google_client().bucket(bucket[len("gs://") :]).blob(f"{root}/{name}" if root else name)
         target.upload_from_string(data, if_generation_match=0)
-    source = storage.open_source(f"{bucket}/{root}" if root else bucket)
+    source = open_source(f"{bucket}/{root}" if root else bucket)
     read = {key: source.read(key, entry.stat) for key, entry in listing(source).items()}
     assert read == {name.encode(): data for name, data in contents.items()}
 
 
 def test_size_generation_and_crc_come_with_the_listing(strict_gcs: StrictGCS) -> None:
     made = strict_gcs.objects.put("bucket", "in/cat/a.jpg", b"pixels")
-    source = storage.open_source("gs://bucket/in/")
+    source = open_source("gs://bucket/in/")
     assert listing(source) == {b"cat/a.jpg": Listed(b"cat/a.jpg", Stat(6, made.generation, crc32c(b"pixels")))}
 
 
@@ -86,7 +89,7 @@ def test_first_level_folders_are_sections_and_pages_are_followed(strict_gcs: Str
     names += [f"in/{n}.txt" for n in range(4)]
     for name in [*names, "in-other/cat/x.jpg", "in"]:
         strict_gcs.objects.put("bucket", name, b"x")
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     assert source.sections() == [b"", b"cat/", b"dog/", b"eel/", b"fox/", b"gnu/"]
     assert sorted(listing(source)) == sorted(name[len("in/") :].encode() for name in names)
 
@@ -94,7 +97,7 @@ def test_first_level_folders_are_sections_and_pages_are_followed(strict_gcs: Str
 def test_empty_objects_that_end_in_a_slash_are_folder_markers(strict_gcs: StrictGCS) -> None:
     for name, data in {"in/": b"", "in/cat/": b"", "in/cat/full/": b"image", "in/cat/empty.jpg": b""}.items():
         strict_gcs.objects.put("bucket", name, data)
-    found = listing(storage.open_source("gs://bucket/in"))
+    found = listing(open_source("gs://bucket/in"))
     assert {key: entry.kind for key, entry in found.items()} == {
         b"cat/": "folder_marker",
         b"cat/full/": "file",
@@ -105,7 +108,7 @@ def test_empty_objects_that_end_in_a_slash_are_folder_markers(strict_gcs: Strict
 def test_reading_costs_one_request_an_image_and_few_connections(strict_gcs: StrictGCS) -> None:
     for n in range(400):
         strict_gcs.objects.put("bucket", f"in/cat/{n:03d}.jpg", b"%d" % n * 100)
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     entries = list(source.list(b"cat/"))
     strict_gcs.log.clear()
     with ThreadPoolExecutor(8) as threads:
@@ -118,7 +121,7 @@ def test_reading_costs_one_request_an_image_and_few_connections(strict_gcs: Stri
 def test_every_read_names_the_generation_that_was_listed(strict_gcs: StrictGCS) -> None:
     for name in ("in/a.jpg", "in/a//b.jpg"):  # obstore reads one, Google's client the other
         strict_gcs.objects.put("bucket", name, b"x")
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     found = listing(source)
     strict_gcs.log.clear()
     for key, entry in found.items():
@@ -131,13 +134,13 @@ def test_every_read_names_the_generation_that_was_listed(strict_gcs: StrictGCS) 
 @pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
 def test_an_object_overwritten_or_deleted_since_the_listing_is_changed(strict_gcs: StrictGCS, name: str) -> None:
     strict_gcs.objects.put("bucket", f"in/{name}", b"listed")
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     stat = listing(source)[name.encode()].stat
     strict_gcs.objects.put("bucket", f"in/{name}", b"LISTED")
-    with pytest.raises(storage.ChangedError, match=name):
+    with pytest.raises(ChangedError, match=name):
         source.read(name.encode(), stat)
     del strict_gcs.objects.buckets["bucket"][f"in/{name}"]
-    with pytest.raises(storage.ChangedError, match=name):
+    with pytest.raises(ChangedError, match=name):
         source.read(name.encode(), stat)
 
 
@@ -145,7 +148,7 @@ def test_an_object_added_after_the_listing_began_breaks_nothing(strict_gcs: Stri
     strict_gcs.page_size = 1
     for name in ("in/cat/a", "in/cat/b", "in/cat/c"):
         strict_gcs.objects.put("bucket", name, b"x")
-    entries = storage.open_source("gs://bucket/in").list(b"cat/")
+    entries = open_source("gs://bucket/in").list(b"cat/")
     first = next(entries)
     strict_gcs.objects.put("bucket", "in/cat/aa", b"x")
     assert [first.key, *(entry.key for entry in entries)] == [b"cat/a", b"cat/aa", b"cat/b", b"cat/c"]
@@ -155,8 +158,8 @@ def test_a_process_forked_after_reading_can_read(strict_gcs: StrictGCS) -> None:
     strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
     code = (
         "import os, signal\n"
-        "from shardfeed import storage\n"
-        "source = storage.open_source('gs://bucket/in')\n"
+        "from shardfeed.transforms.sources import open_source\n"
+        "source = open_source('gs://bucket/in')\n"
         "(entry,) = source.list(b'')\n"
         "print(source.read(entry.key, entry.stat), flush=True)\n"
         "signal.alarm(60 if os.fork() else 30)\n"  # a child that waits for its parent's threads never ends
@@ -168,14 +171,14 @@ def test_a_process_forked_after_reading_can_read(strict_gcs: StrictGCS) -> None:
 
 def test_a_listing_without_a_checksum_is_read_by_size(strict_gcs: StrictGCS) -> None:
     strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     (entry,) = source.list(b"")
     assert source.read(entry.key, Stat(6, entry.stat.version)) == b"pixels"
 
 
 def test_an_input_without_objects_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
     with pytest.raises(storage.UnreadableError) as raised:
-        storage.open_source("gs://bucket/photos").sections()
+        open_source("gs://bucket/photos").sections()
     assert str(raised.value) == (
         "input gs://bucket/photos has no objects. Check the spelling; list what is there with: gcloud storage ls gs://bucket"
     )
@@ -183,7 +186,7 @@ def test_an_input_without_objects_is_an_error_with_a_remedy(strict_gcs: StrictGC
 
 def test_a_bucket_that_does_not_exist_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
     with pytest.raises(storage.UnreadableError) as raised:
-        storage.open_source("gs://buckett/photos").sections()
+        open_source("gs://buckett/photos").sections()
     assert str(raised.value) == (
         "bucket buckett does not exist (gs://buckett/photos/). Check the spelling, "
         "or create it: gcloud storage buckets create gs://buckett"
@@ -195,9 +198,9 @@ def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(
 ) -> None:
     listed = Object(b"pixels", 17, crc32c(b"PIXELS"))
     strict_gcs.objects.buckets["bucket"]["in/a.jpg"] = listed
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     (entry,) = source.list(b"")
-    with pytest.raises(storage.ChecksumError) as raised:
+    with pytest.raises(ChecksumError) as raised:
         source.read(entry.key, entry.stat)
     assert str(raised.value) == (
         f"a.jpg: read 6 bytes with crc32c {crc32c(b'pixels'):08x}, 4 times; the listing says 6 bytes, "
@@ -214,7 +217,7 @@ def test_an_object_with_content_encoding_gzip_is_read_as_it_is_stored(bucket: st
     blob = google_client().bucket(bucket[len("gs://") :]).blob(f"in/{name}")
     blob.content_encoding = "gzip"
     blob.upload_from_string(GZIPPED, if_generation_match=0)
-    source = storage.open_source(f"{bucket}/in")
+    source = open_source(f"{bucket}/in")
     stat = listing(source)[name.encode()].stat
     assert (stat.size, stat.crc32c) == (len(GZIPPED), crc32c(GZIPPED))
     assert source.read(name.encode(), stat) == GZIPPED
@@ -226,7 +229,7 @@ def test_an_object_with_content_encoding_gzip_in_an_output_is_read_as_it_is_stor
 ) -> None:
     strict_gcs.transcoding = transcoding
     strict_gcs.objects.put("bucket", "out/shard", GZIPPED, "gzip")
-    store = storage.open_store("gs://bucket/out")
+    store = stores.open_output("gs://bucket/out")
     assert (store.read("shard"), store.read_range("shard", 3, 7)) == (GZIPPED, GZIPPED[3:10])
     assert store.checksum("shard") == (len(GZIPPED), crc32c(GZIPPED))
     assert waits == []
@@ -238,7 +241,7 @@ def test_stored_gzip_that_is_sent_without_a_length_is_read_all_the_same(
 ) -> None:
     strict_gcs.transcoding = "streamed"
     strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = storage.open_source("gs://bucket/in")
+    source = open_source("gs://bucket/in")
     assert source.read(name.encode(), listing(source)[name.encode()].stat) == GZIPPED
     assert waits == []
 
@@ -249,8 +252,8 @@ def test_stored_gzip_that_google_insists_on_unpacking_is_a_checksum_error_that_s
 ) -> None:
     strict_gcs.transcoding = "always"
     strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = storage.open_source("gs://bucket/in")
-    with pytest.raises(storage.ChecksumError) as raised:
+    source = open_source("gs://bucket/in")
+    with pytest.raises(ChecksumError) as raised:
         source.read(name.encode(), listing(source)[name.encode()].stat)
     assert str(raised.value) == (
         f"{name}: read 6,000 bytes with crc32c {crc32c(b'pixels' * 1000):08x}, 4 times; the listing says {len(GZIPPED)} bytes, "

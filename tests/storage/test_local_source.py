@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.storage import ChangedError, Listed, Stat, StorageError, UnreadableError
-from shardfeed.storage.local import LocalSource
+from shardfeed.storage import Stat, StorageError, UnreadableError
+from shardfeed.transforms.sources.base import ChangedError, Listed
+from shardfeed.transforms.sources.local import LocalSource
 
 OrdinaryUser = Callable[[], AbstractContextManager[Path]]
 

@@ -12,16 +12,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from shardfeed.storage import NotFoundError, StorageError
-from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.storage.trees import files
 
 
 def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path / "out"))
+    store = WritableLocalStore(str(tmp_path / "out"))
     assert (list(store.list()), store.stat("manifest.json")) == ([], None)
     assert not (tmp_path / "out").exists()
 
@@ -41,7 +42,7 @@ def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
 ) -> None:
     seen = []
 
-    class Watched(LocalStore):
+    class Watched(WritableLocalStore):
         def _link(self, temp: str, final: str) -> None:
             seen.append(os.path.relpath(os.path.dirname(temp), tmp_path))
             super()._link(temp, final)
@@ -52,7 +53,7 @@ def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
 
 
 def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None:
-    class SweptTwice(LocalStore):
+    class SweptTwice(WritableLocalStore):
         sweeps = 2
 
         def _link(self, temp: str, final: str) -> None:
@@ -67,7 +68,7 @@ def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None
 
 
 def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    class SweptAlways(LocalStore):
+    class SweptAlways(WritableLocalStore):
         def _link(self, temp: str, final: str) -> None:
             shutil.rmtree(tmp_path / "_parts")
             super()._link(temp, final)
@@ -77,17 +78,17 @@ def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: P
 
 
 def test_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
-    class Overtaken(LocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+    class Overtaken(WritableLocalStore):
+        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
             super()._write_temp(path, data, durable)
-            if data == b"ours":
+            if os.path.getsize(path) == len(b"ours"):
                 self.create("manifest.json", b"theirs")
 
     assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
     assert files(tmp_path) == {"manifest.json": b"theirs"}
 
 
-class WithoutHardLinks(LocalStore):
+class WithoutHardLinks(WritableLocalStore):
     stale_marker_seconds = 0.0
     refusal = errno.EPERM
 
@@ -108,7 +109,7 @@ STEPS = [
 ]
 
 
-def build(store: LocalStore) -> None:
+def build(store: WritableLocalStore) -> None:
     """Two parts, a shard of both, and the sweep: what a build does to a disk."""
     store.create("_parts/f/a", b"first|")
     store.create("_parts/f/b", b"second")
@@ -118,11 +119,11 @@ def build(store: LocalStore) -> None:
     store.prune("_parts")
 
 
-def die_before(steps: int, kind: type[LocalStore]) -> type[LocalStore]:
+def die_before(steps: int, kind: type[WritableLocalStore]) -> type[WritableLocalStore]:
     left = [steps]
 
     def mortal(step: str) -> Callable[..., object]:
-        def method(self: LocalStore, *args: object) -> object:
+        def method(self: WritableLocalStore, *args: object) -> object:
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
@@ -133,7 +134,7 @@ def die_before(steps: int, kind: type[LocalStore]) -> type[LocalStore]:
     return type("Killed", (kind,), {step: mortal(step) for step in STEPS})
 
 
-def kill_at_every_step(root: str, kind: type[LocalStore]) -> None:
+def kill_at_every_step(root: str, kind: type[WritableLocalStore]) -> None:
     """Runs ``build`` in children that are killed before their first, second, … step, each in a folder of its own."""
     for steps in itertools.count():
         child = os.fork()
@@ -144,9 +145,9 @@ def kill_at_every_step(root: str, kind: type[LocalStore]) -> None:
             return
 
 
-@pytest.mark.parametrize("kind", [LocalStore, WithoutHardLinks], ids=["hard links", "no hard links"])
+@pytest.mark.parametrize("kind", [WritableLocalStore, WithoutHardLinks], ids=["hard links", "no hard links"])
 def test_killed_before_any_step_nothing_is_torn_and_the_same_steps_complete(
-    tmp_path: Path, kind: type[LocalStore]
+    tmp_path: Path, kind: type[WritableLocalStore]
 ) -> None:
     code = (
         f"from {__name__} import *; kill_at_every_step({str(tmp_path)!r}, {kind.__name__})"  # no threads there to fork
@@ -174,7 +175,7 @@ def test_without_hard_links_a_name_is_still_created_once(tmp_path: Path, refusal
 def test_without_hard_links_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
     class Overtaken(WithoutHardLinks):
         def _mark(self, marker: str, owner: bytes) -> bool:
-            LocalStore(str(tmp_path)).create("manifest.json", b"theirs")
+            WritableLocalStore(str(tmp_path)).create("manifest.json", b"theirs")
             return super()._mark(marker, owner)
 
     assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
@@ -215,7 +216,7 @@ def test_composing_copies_by_hand_where_the_kernel_will_not(
         raise OSError(getattr(errno, refusal), refusal)
 
     monkeypatch.setattr(os, "copy_file_range", refuse)
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", b"a" * 3_000_000)
     store.create("_parts/f/b", b"b")
     assert store.compose("whole", ["_parts/f/a", "_parts/f/b", "_parts/f/a"], scratch="_parts/f/s")
@@ -226,7 +227,7 @@ def test_composing_copies_by_hand_where_the_system_has_no_such_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "copy_file_range")
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", b"ab")
     assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/s")
     assert store.read("whole") == b"abab"
@@ -235,14 +236,14 @@ def test_composing_copies_by_hand_where_the_system_has_no_such_call(
 def test_composing_goes_on_after_the_kernel_copied_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.copy_file_range
     monkeypatch.setattr(os, "copy_file_range", lambda source, target, count: whole(source, target, min(count, 7)))
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", bytes(range(256)))
     assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/s")
     assert store.read("whole") == bytes(range(256)) * 2
 
 
 def test_composing_a_missing_part_names_it_and_leaves_nothing(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", b"ab")
     with pytest.raises(NotFoundError, match="_parts/f/gone is not there"):
         store.compose("whole", ["_parts/f/a", "_parts/f/gone"], scratch="_parts/f/s")
@@ -254,15 +255,19 @@ def test_foreign_files_and_links_are_listed_too(tmp_path: Path) -> None:
     (tmp_path / "notes" / "read me.txt").write_bytes(b"12")
     (tmp_path / "link").symlink_to("/nowhere")
     (tmp_path / "folder link").symlink_to("notes")
-    assert sorted(name for name, _ in LocalStore(str(tmp_path)).list()) == ["folder link", "link", "notes/read me.txt"]
+    assert sorted(name for name, _ in WritableLocalStore(str(tmp_path)).list()) == [
+        "folder link",
+        "link",
+        "notes/read me.txt",
+    ]
 
 
 def test_pruning_removes_empty_folders_bottom_up_and_only_those(tmp_path: Path) -> None:
     (tmp_path / "_parts/f/train/deep").mkdir(parents=True)
     (tmp_path / "_parts/g/train").mkdir(parents=True)
     (tmp_path / "_parts/g/train/00000.json").write_bytes(b"")
-    LocalStore(str(tmp_path)).prune("_parts")
-    LocalStore(str(tmp_path)).prune("never was")
+    WritableLocalStore(str(tmp_path)).prune("_parts")
+    WritableLocalStore(str(tmp_path)).prune("never was")
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
         "_parts",
         "_parts/g",
@@ -274,7 +279,7 @@ def test_pruning_removes_empty_folders_bottom_up_and_only_those(tmp_path: Path) 
 def test_files_obey_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        LocalStore(str(tmp_path)).create("manifest.json", b"x")
+        WritableLocalStore(str(tmp_path)).create("manifest.json", b"x")
     finally:
         os.umask(before)
     assert (tmp_path / "manifest.json").stat().st_mode & 0o777 == 0o640
@@ -283,14 +288,14 @@ def test_files_obey_the_umask(tmp_path: Path) -> None:
 def test_a_relative_output_and_a_home_folder_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    LocalStore("out").create("a", b"relative", durable=True)
-    LocalStore("~/out").create("a", b"home", durable=True)
+    WritableLocalStore("out").create("a", b"relative", durable=True)
+    WritableLocalStore("~/out").create("a", b"home", durable=True)
     assert files(tmp_path) == {"out/a": b"relative", "home/out/a": b"home"}
 
 
 def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "shard")
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     assert store.read("shard") == b""
     with pytest.raises(StorageError, match="shard"):
         store.read_range("shard", 0, 10)
@@ -313,7 +318,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_durable_file_is_synced_before_its_name_and_its_folder_after(tmp_path: Path, synced: list[str]) -> None:
     """A machine that loses its power must not have a manifest without the files that it names."""
-    store = LocalStore(str(tmp_path / "out"))
+    store = WritableLocalStore(str(tmp_path / "out"))
     store.create("classes.txt", b"cat", durable=True)
     store.create("manifest.json", io.BytesIO(b"everything"), durable=True)
     store.create("_parts/f/train/1", b"ab")

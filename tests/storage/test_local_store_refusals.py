@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from shardfeed.errors import UsageError
 from shardfeed.storage import StorageError
-from shardfeed.storage.local import LocalStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.storage.trees import files
 
 
 @pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
 def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Path, full: str) -> None:
-    class Full(LocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-            super()._write_temp(path, data[: len(data) // 2], durable)
+    class Full(WritableLocalStore):
+        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+            super()._write_temp(path, io.BytesIO(data.read(1000)), durable)
             raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
 
     with pytest.raises(StorageError) as raised:
@@ -42,7 +44,7 @@ def test_a_disk_that_is_full_while_composing_is_a_failed_write_of_the_whole(
     def refuse(*_: object) -> int:
         raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
 
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", b"ab")
     monkeypatch.setattr(os, "copy_file_range", refuse)
     with pytest.raises(StorageError) as raised:
@@ -58,7 +60,7 @@ def test_a_part_that_cannot_be_read_while_composing_is_named(tmp_path: Path, mon
     def refuse(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    store = LocalStore(str(tmp_path))
+    store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", b"ab")
     monkeypatch.setattr(os, "copy_file_range", refuse)
     with pytest.raises(StorageError, match=r"cannot read .*/_parts/f/a: Input/output error"):
@@ -67,12 +69,12 @@ def test_a_part_that_cannot_be_read_while_composing_is_named(tmp_path: Path, mon
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["copied by the kernel", "copied by hand"])
 def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Path, by_hand: bool) -> None:
-    LocalStore(str(tmp_path)).create("_parts/f/a", bytes(600_000))
+    WritableLocalStore(str(tmp_path)).create("_parts/f/a", bytes(600_000))
     code = (
-        "import os, resource; from shardfeed.storage.local import LocalStore\n"
+        "import os, resource; from shardfeed.transforms.stores.local import WritableLocalStore\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000_000, 1000_000))\n"
         f"if {by_hand}: del os.copy_file_range\n"
-        f"LocalStore({str(tmp_path)!r}).compose('train-0', ['_parts/f/a'] * 2, scratch='_parts/f/s')"
+        f"WritableLocalStore({str(tmp_path)!r}).compose('train-0', ['_parts/f/a'] * 2, scratch='_parts/f/s')"
     )
     env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
@@ -82,9 +84,9 @@ def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Pa
 
 def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     code = (
-        "import resource; from shardfeed.storage.local import LocalStore\n"
+        "import resource; from shardfeed.transforms.stores.local import WritableLocalStore\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        f"LocalStore({str(tmp_path)!r}).create('train-0', bytes(5000))"
+        f"WritableLocalStore({str(tmp_path)!r}).create('train-0', bytes(5000))"
     )
     env = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
@@ -102,7 +104,7 @@ def test_an_output_without_permission_to_write_is_named(as_ordinary_user: Ordina
     with as_ordinary_user() as folder:
         folder.chmod(0o500)
         with pytest.raises(UsageError) as raised:
-            LocalStore(str(folder)).create("manifest.json", b"x")
+            WritableLocalStore(str(folder)).create("manifest.json", b"x")
     assert str(raised.value) == (
         f"cannot write to the output: {folder}/manifest.json (Permission denied). Allowed is a folder that this user owns "
         "or may write to: change its permissions (chmod, chown) or choose another --output."
@@ -110,7 +112,7 @@ def test_an_output_without_permission_to_write_is_named(as_ordinary_user: Ordina
 
 
 def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
-    class ReadOnly(LocalStore):
+    class ReadOnly(WritableLocalStore):
         def _mkdir(self, path: str) -> None:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -122,7 +124,7 @@ def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> None:
     (tmp_path / "file").write_bytes(b"precious")
     with pytest.raises(UsageError, match="Something that is not a folder stands in the way"):
-        LocalStore(str(tmp_path / output)).create("manifest.json", b"x")
+        WritableLocalStore(str(tmp_path / output)).create("manifest.json", b"x")
     assert files(tmp_path) == {"file": b"precious"}
 
 
@@ -137,14 +139,14 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> Non
     ids=["look for a file", "list the folder", "list a folder below", "read a file"],
 )
 def test_reading_without_permission_names_the_place_and_how_to_open_it(
-    as_ordinary_user: OrdinaryUser, denied: str, ask: Callable[[LocalStore], object], named: str
+    as_ordinary_user: OrdinaryUser, denied: str, ask: Callable[[WritableLocalStore], object], named: str
 ) -> None:
     with as_ordinary_user() as folder:
         (folder / "out/_parts").mkdir(parents=True)
         (folder / "out/manifest.json").write_bytes(b"{}")
         (folder / denied).chmod(0)
         with pytest.raises(UsageError) as raised:
-            ask(LocalStore(str(folder / "out")))
+            ask(WritableLocalStore(str(folder / "out")))
         (folder / denied).chmod(0o700)
     assert str(raised.value) == (
         f"no permission to read {folder / named} (Permission denied). Make the dataset readable for this user "
@@ -160,7 +162,7 @@ def test_a_link_whose_target_may_not_be_looked_at_is_named(as_ordinary_user: Ord
         (folder / "out/cwd").symlink_to(folder / "closed" / "file")
         (folder / "closed").chmod(0)
         with pytest.raises(UsageError) as raised:
-            list(LocalStore(str(folder / "out")).list())
+            list(WritableLocalStore(str(folder / "out")).list())
         (folder / "closed").chmod(0o700)
     assert str(raised.value).startswith(f"no permission to read {folder}/out/cwd (Permission denied). ")
 
@@ -169,7 +171,7 @@ def test_a_link_whose_target_may_not_be_looked_at_is_named(as_ordinary_user: Ord
 def test_the_names_below_a_file_are_not_none_but_an_error(tmp_path: Path, output: str) -> None:
     (tmp_path / "file").write_bytes(b"precious")
     with pytest.raises(UsageError) as raised:
-        list(LocalStore(str(tmp_path / output)).list())
+        list(WritableLocalStore(str(tmp_path / output)).list())
     assert str(raised.value) == (
         f"cannot use {tmp_path / output} (Not a directory). Something that is not a folder stands in the way: remove it or "
         "choose another --output."

@@ -9,12 +9,15 @@ import pytest
 
 from shardfeed import storage
 from shardfeed.errors import UsageError
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources import open_source
 
 
 def test_importing_the_package_loads_no_cloud_client_and_no_framework() -> None:
     code = (
-        "import sys, shardfeed.storage as storage\n"
-        "storage.open_store('out'), storage.open_source('in')\n"
+        "import sys\n"
+        "from shardfeed.transforms import sources, stores\n"
+        "stores.open_output('out'), sources.open_source('in')\n"
         "heavy = ('google.cloud.storage', 'google.auth', 'google.api_core', 'obstore', 'requests', 'urllib3', 'numpy')\n"
         "heavy += ('tensorflow', 'apache_beam', 'PIL')\n"
         "print([name for name in sys.modules if name.startswith(heavy)])"
@@ -65,7 +68,7 @@ def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
     ],
 )
 def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> None:
-    for opened in (storage.open_source, storage.open_store):
+    for opened in (open_source, storage.open_store, stores.open_output):
         with pytest.raises(UsageError) as raised:
             opened(url)
         assert said in str(raised.value)
@@ -73,9 +76,10 @@ def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> No
 
 def test_missing_credentials_say_how_to_log_in(tmp_path: object) -> None:
     code = (
-        "from shardfeed import storage\n"
-        "try: storage.open_source('gs://bucket/photos').sections()\n"
-        "except storage.StorageError as error: print('storage', error)\n"
+        "from shardfeed.storage import StorageError\n"
+        "from shardfeed.transforms.sources import open_source\n"
+        "try: open_source('gs://bucket/photos').sections()\n"
+        "except StorageError as error: print('storage', error)\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     env = {"HOME": str(tmp_path), "PATH": "", "PYTHONPATH": ":".join(sys.path), "NO_GCE_CHECK": "true"}

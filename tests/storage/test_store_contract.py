@@ -12,38 +12,39 @@ import pytest
 from shardfeed import storage
 from shardfeed.errors import ConflictError
 from shardfeed.format.checksums import crc32c
+from shardfeed.transforms.stores.base import WritableStore
 
 
-def test_created_bytes_are_read_back(store: storage.Store) -> None:
+def test_created_bytes_are_read_back(store: WritableStore) -> None:
     assert store.create("_parts/f/train/00001.json", b"content\r\n\0")
     assert store.read("_parts/f/train/00001.json") == b"content\r\n\0"
     assert store.read_sealed("_parts/f/train/00001.json") == b"content\r\n\0"
 
 
-def test_an_empty_file_is_a_file(store: storage.Store) -> None:
+def test_an_empty_file_is_a_file(store: WritableStore) -> None:
     assert store.create("_parts/CLAIM", b"")
     assert (store.read("_parts/CLAIM"), store.checksum("_parts/CLAIM")) == (b"", (0, 0))
 
 
-def test_creating_a_name_twice_changes_nothing(store: storage.Store) -> None:
+def test_creating_a_name_twice_changes_nothing(store: WritableStore) -> None:
     assert [store.create("manifest.json", b"first"), store.create("manifest.json", b"second")] == [True, False]
     assert store.read("manifest.json") == b"first"
 
 
-def test_a_file_is_written_from_its_current_position(store: storage.Store) -> None:
+def test_a_file_is_written_from_its_current_position(store: WritableStore) -> None:
     file = io.BytesIO(b"header|records")
     file.seek(7)
     assert store.create("train-00000-of-00001.tfrecord", file, durable=True)
     assert store.read("train-00000-of-00001.tfrecord") == b"records"
 
 
-def test_twenty_megabytes_go_and_come_back(store: storage.Store) -> None:
+def test_twenty_megabytes_go_and_come_back(store: WritableStore) -> None:
     data = os.urandom(20 << 20)
     assert store.create("big", io.BytesIO(data))
     assert store.read("big") == data
 
 
-def test_of_many_writers_at_once_exactly_one_creates_the_name(store: storage.Store) -> None:
+def test_of_many_writers_at_once_exactly_one_creates_the_name(store: WritableStore) -> None:
     store.stat("manifest.json")  # clients are made
     with ThreadPoolExecutor(8) as threads:
         created = list(threads.map(lambda n: store.create("manifest.json", b"%d" % n), range(8)))
@@ -56,12 +57,12 @@ def test_of_many_writers_at_once_exactly_one_creates_the_name(store: storage.Sto
     ("offset", "size", "expected"),
     [(0, 4, b"0123"), (3, 2, b"34"), (8, 100, b"89"), (10, 5, b""), (99, 5, b""), (2, 0, b"")],
 )
-def test_a_range_ends_where_the_file_ends(store: storage.Store, offset: int, size: int, expected: bytes) -> None:
+def test_a_range_ends_where_the_file_ends(store: WritableStore, offset: int, size: int, expected: bytes) -> None:
     store.create("file", b"0123456789")
     assert store.read_range("file", offset, size) == expected
 
 
-def test_stat_and_checksum_tell_size_and_crc(store: storage.Store) -> None:
+def test_stat_and_checksum_tell_size_and_crc(store: WritableStore) -> None:
     store.create("file", b"0123456789")
     stat = store.stat("file")
     assert stat is not None
@@ -69,7 +70,7 @@ def test_stat_and_checksum_tell_size_and_crc(store: storage.Store) -> None:
     assert store.checksum("file") == (10, crc32c(b"0123456789"))
 
 
-def test_a_missing_name_has_no_stat(store: storage.Store) -> None:
+def test_a_missing_name_has_no_stat(store: WritableStore) -> None:
     assert store.stat("manifest.json") is None
 
 
@@ -83,12 +84,12 @@ def test_a_missing_name_has_no_stat(store: storage.Store) -> None:
     ],
     ids=["read", "read_sealed", "read_range", "checksum"],
 )
-def test_a_missing_name_is_an_error_that_names_it(store: storage.Store, ask: Callable[[storage.Store], object]) -> None:
+def test_a_missing_name_is_an_error_that_names_it(store: WritableStore, ask: Callable[[WritableStore], object]) -> None:
     with pytest.raises(storage.NotFoundError, match="gone"):
         ask(store)
 
 
-def test_listing_gives_every_file_below_a_prefix(store: storage.Store) -> None:
+def test_listing_gives_every_file_below_a_prefix(store: WritableStore) -> None:
     names = ["_parts/CLAIM", "_parts/f/train/00000.json", "_parts/f/train/00001.json", "classes.txt", "train-00000"]
     for name in names:
         store.create(name, name.encode())
@@ -97,12 +98,12 @@ def test_listing_gives_every_file_below_a_prefix(store: storage.Store) -> None:
     assert listed == {prefix: [(name, len(name)) for name in found] for prefix, found in expected.items()}
 
 
-def test_listing_an_output_that_does_not_exist_yet_is_empty(store: storage.Store) -> None:
+def test_listing_an_output_that_does_not_exist_yet_is_empty(store: WritableStore) -> None:
     assert list(store.list()) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 32, 33, 70])
-def test_composing_concatenates_in_order_and_leaves_no_intermediates(store: storage.Store, count: int) -> None:
+def test_composing_concatenates_in_order_and_leaves_no_intermediates(store: WritableStore, count: int) -> None:
     parts = [f"_parts/f/train/{n:05d}" for n in range(count)]
     for n, part in enumerate(parts):
         store.create(part, b"%d," % n)
@@ -111,13 +112,13 @@ def test_composing_concatenates_in_order_and_leaves_no_intermediates(store: stor
     assert sorted(name for name, _ in store.list()) == sorted([*parts, "whole"])
 
 
-def test_a_part_may_be_composed_twice_into_one_file(store: storage.Store) -> None:
+def test_a_part_may_be_composed_twice_into_one_file(store: WritableStore) -> None:
     store.create("_parts/f/a", b"ab")
     assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/scratch")
     assert store.read("whole") == b"abab"
 
 
-def test_deleting_removes_one_file_and_again_is_fine(store: storage.Store) -> None:
+def test_deleting_removes_one_file_and_again_is_fine(store: WritableStore) -> None:
     store.create("a", b"")
     store.create("ab", b"")
     store.delete("a")
@@ -125,16 +126,16 @@ def test_deleting_removes_one_file_and_again_is_fine(store: storage.Store) -> No
     assert [name for name, _ in store.list()] == ["ab"]
 
 
-def test_publishing_the_same_bytes_again_is_fine(store: storage.Store) -> None:
+def test_publishing_the_same_bytes_again_is_fine(store: WritableStore) -> None:
     for _ in range(2):
-        storage.publish(store, "manifest.json", b"same", crc32c=crc32c(b"same"), size=4, durable=True)
+        store.publish("manifest.json", b"same")
     assert store.read("manifest.json") == b"same"
 
 
-def test_publishing_other_bytes_is_a_conflict_that_names_both(store: storage.Store) -> None:
+def test_publishing_other_bytes_is_a_conflict_that_names_both(store: WritableStore) -> None:
     store.create("manifest.json", b"theirs")
     with pytest.raises(ConflictError) as raised:
-        storage.publish(store, "manifest.json", b"ours", crc32c=crc32c(b"ours"), size=4)
+        store.publish("manifest.json", b"ours")
     assert str(raised.value) == (
         f"{store.url}/manifest.json already holds other content: 6 bytes, crc32c {crc32c(b'theirs'):08x}; this build made "
         f"4 bytes, crc32c {crc32c(b'ours'):08x}. Published files are never overwritten. Choose another --output, or "
@@ -143,13 +144,13 @@ def test_publishing_other_bytes_is_a_conflict_that_names_both(store: storage.Sto
     assert store.read("manifest.json") == b"theirs"
 
 
-def test_other_bytes_of_the_same_size_are_a_conflict(store: storage.Store) -> None:
+def test_other_bytes_of_the_same_size_are_a_conflict(store: WritableStore) -> None:
     store.create("manifest.json", b"them")
     with pytest.raises(ConflictError):
-        storage.publish(store, "manifest.json", b"ours", crc32c=crc32c(b"ours"), size=4)
+        store.publish("manifest.json", b"ours")
 
 
-def test_pruning_never_removes_a_file(store: storage.Store) -> None:
+def test_pruning_never_removes_a_file(store: WritableStore) -> None:
     store.create("_parts/f/train/00000.json", b"kept")
     store.prune("_parts")
     assert [name for name, _ in store.list()] == ["_parts/f/train/00000.json"]

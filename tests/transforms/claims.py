@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shardfeed.storage.base import Store
 from shardfeed.transforms.elements import Plan, SplitPlan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.planning.plan import fingerprint
+from shardfeed.transforms.stores.base import WritableStore
 
 OPTIONS = BuildOptions()
 
@@ -19,5 +19,7 @@ def plan_of(options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str
     )
 
 
-def claim(store: Store, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS) -> bool:
+def claim(
+    store: WritableStore, options: BuildOptions = OPTIONS, digest: int = 7, versions: dict[str, str] = VERSIONS
+) -> bool:
     return claim_output(store, plan_of(options, digest, versions), options, digest)

@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed import storage
 from shardfeed.format import tfrecord
 from shardfeed.format.example import decode_example
-from shardfeed.storage.base import Stat
-from shardfeed.storage.local import LocalStore
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
 from shardfeed.transforms.encode import part_encoder, slices
 from shardfeed.transforms.encode.part_encoder import PartEncoder
@@ -28,6 +26,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import read_sidecar
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.stores.local import WritableLocalStore
 
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
 PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1, 30)})
@@ -44,7 +43,7 @@ class Folder:
     """An input folder and an output, and encoders between them."""
 
     def __init__(self, path: Path) -> None:
-        self.root, self.store = path / "in", LocalStore(str(path / "out"))
+        self.root, self.store = path / "in", WritableLocalStore(str(path / "out"))
         self.run = Run("run", self.store.url)
         self._open: list[PartEncoder | SliceEncoder] = []
 
@@ -109,9 +108,8 @@ class Folder:
 def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """On the disk; as a "bucket", with threads that read and others that encode."""
     if request.param == "bucket":
-        opened = {"open_source": storage.open_source, "open_store": storage.open_store}
         for module in (part_encoder, slices):
-            monkeypatch.setattr(module, "storage", SimpleNamespace(**opened, is_remote=lambda _url: True))
+            monkeypatch.setattr(module, "storage", SimpleNamespace(is_remote=lambda _url: True))
     folder = Folder(tmp_path)
     yield folder
     folder.close()

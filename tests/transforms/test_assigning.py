@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.format.hashing import hash64
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.planning.assign import split_by_part

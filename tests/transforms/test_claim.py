@@ -10,13 +10,13 @@ from typing import BinaryIO
 import pytest
 
 from shardfeed.errors import ConflictError, IncompleteError
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
 from shardfeed.transforms.planning.plan import fingerprint
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim, plan_of
 
@@ -34,17 +34,17 @@ REMEDY = (
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def test_the_first_build_claims_and_the_same_build_joins(store: Store) -> None:
+def test_the_first_build_claims_and_the_same_build_joins(store: WritableStore) -> None:
     assert claim(store) is True
     assert claim(store) is False
     assert [name for name, _ in store.list()] == ["_parts/CLAIM"]
 
 
-def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
+def test_the_claim_records_options_versions_and_listing(store: WritableStore) -> None:
     claim(store)
 
     assert json.loads(store.read("_parts/CLAIM")) == {
@@ -79,7 +79,7 @@ def test_the_claim_records_options_versions_and_listing(store: Store) -> None:
     ids=["seed", "quality", "two flags", "input", "codecs", "everything"],
 )
 def test_another_build_is_refused_by_naming_what_differs(
-    store: Store, options: BuildOptions, digest: int, versions: dict[str, str], difference: str
+    store: WritableStore, options: BuildOptions, digest: int, versions: dict[str, str], difference: str
 ) -> None:
     claim(store)
     before = store.read("_parts/CLAIM")
@@ -91,7 +91,7 @@ def test_another_build_is_refused_by_naming_what_differs(
     assert store.read("_parts/CLAIM") == before
 
 
-def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_encoder_revision_is_named_too(store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claim(store)
     monkeypatch.setattr("shardfeed.transforms.planning.plan.ENCODER_REVISION", 99)
 
@@ -104,7 +104,7 @@ def test_another_encoder_revision_is_named_too(store: Store, monkeypatch: pytest
     [b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}', b'{"config":' + b"[" * 100_000],
     ids=lambda content: repr(content[:20]),
 )
-def test_a_claim_that_is_none_is_a_conflict(store: Store, content: bytes) -> None:
+def test_a_claim_that_is_none_is_a_conflict(store: WritableStore, content: bytes) -> None:
     store.create("_parts/CLAIM", content)
 
     with pytest.raises(ConflictError) as found:
@@ -114,7 +114,7 @@ def test_a_claim_that_is_none_is_a_conflict(store: Store, content: bytes) -> Non
     )
 
 
-class _Vanishing(LocalStore):
+class _Vanishing(WritableLocalStore):
     """The claim is taken when we try to make it and gone when we look, ``times`` times."""
 
     times = 0
@@ -143,7 +143,7 @@ def test_nobody_builds_without_a_claim(tmp_path: Path) -> None:
     )
 
 
-def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Store) -> None:
+def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: WritableStore) -> None:
     for name in ("b.txt", "a/x.jpg", "train-1.tfrecord", "c", "manifest.json.bak"):
         store.create(name, b"")
 
@@ -164,14 +164,14 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: Sto
     assert store.stat("_parts/CLAIM") is None
 
 
-def test_one_foreign_file_is_named_alone(store: Store) -> None:
+def test_one_foreign_file_is_named_alone(store: WritableStore) -> None:
     store.create("holiday.jpg", b"")
 
     with pytest.raises(ConflictError, match=r"build's: holiday\.jpg\. Give an empty"):
         refuse_foreign(store)
 
 
-def test_files_of_an_interrupted_build_are_ours(store: Store) -> None:
+def test_files_of_an_interrupted_build_are_ours(store: WritableStore) -> None:
     for name in ("_parts/CLAIM",
                  f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord",
                  "train-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl", "classes.txt"):  # fmt: skip
@@ -181,7 +181,9 @@ def test_files_of_an_interrupted_build_are_ours(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["train-00000-of-00001.tfrecord", "classes.txt", "run.json", "_parts/cad/gear.stl"])
-def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(store: Store, name: str) -> None:
+def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(
+    store: WritableStore, name: str
+) -> None:
     store.create(name, b"precious")
 
     with pytest.raises(ConflictError) as found:
@@ -196,7 +198,7 @@ def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(
     assert [found for found, _ in store.list()] == [name]
 
 
-def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: Store) -> None:
+def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: WritableStore) -> None:
     store.create(".DS_Store", b"")
 
     assert claim(store) is True
@@ -204,7 +206,7 @@ def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: Store) -> None
 
 def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_removed(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out")
-    store = LocalStore(str(tmp_path / "out"))
+    store = WritableLocalStore(str(tmp_path / "out"))
 
     with pytest.raises(ConflictError, match=r"holds a dataset that differs in --background .*; the input's files"):
         claim(store)
@@ -213,7 +215,7 @@ def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_remove
 
 def test_a_finished_dataset_of_the_same_build_is_already_built(tmp_path: Path) -> None:
     written = write_dataset(tmp_path / "out")
-    store = LocalStore(str(tmp_path / "out"))
+    store = WritableLocalStore(str(tmp_path / "out"))
 
     with pytest.raises(AlreadyBuiltError) as found:
         claim_output(store, replace(plan_of(), fingerprint=written.manifest.fingerprint), OPTIONS, 7)
@@ -224,7 +226,7 @@ def test_a_finished_dataset_of_the_same_build_is_already_built(tmp_path: Path) -
 def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> None:
     calls = []
 
-    class _Watched(LocalStore):
+    class _Watched(WritableLocalStore):
         def create(self, name: str, data: object, *, durable: bool = False) -> bool:
             calls.append(("create", name))
             return super().create(name, data, durable=durable)  # type: ignore[arg-type]
@@ -237,7 +239,7 @@ def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> N
     assert calls == [("create", "_parts/CLAIM"), ("stat", "manifest.json")]
 
 
-def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store: Store) -> None:
+def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store: WritableStore) -> None:
     refuse_unclaimable(store, OPTIONS)
     assert list(store.list()) == []
 
@@ -247,7 +249,7 @@ def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store:
     assert store.read("_parts/CLAIM") == before
 
 
-def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: Store) -> None:
+def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: WritableStore) -> None:
     other = replace(OPTIONS, seed=5)
     claim(store, other, digest=8, versions={})
     with pytest.raises(ConflictError) as found:
@@ -269,7 +271,7 @@ def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: St
     ],
     ids=["a discard", "no claim"],
 )
-def test_what_nobody_can_claim_is_refused_before(store: Store, claimed: bytes, said: str) -> None:
+def test_what_nobody_can_claim_is_refused_before(store: WritableStore, claimed: bytes, said: str) -> None:
     store.create("_parts/CLAIM", claimed)
     with pytest.raises(ConflictError, match=said):
         refuse_unclaimable(store, OPTIONS)
@@ -288,7 +290,7 @@ def test_what_nobody_can_claim_is_refused_before(store: Store, claimed: bytes, s
     ids=["a list", "numbers by split", "a number", "a number there", "bytes", "a format without a quality"],
 )
 def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
-    store: Store, theirs: dict[str, object], ours: dict[str, object], differing: str
+    store: WritableStore, theirs: dict[str, object], ours: dict[str, object], differing: str
 ) -> None:
     claim(store, replace(OPTIONS, **theirs))  # type: ignore[arg-type]
 
@@ -297,7 +299,7 @@ def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     assert str(found.value) == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
 
 
-def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(store: Store) -> None:
+def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(store: WritableStore) -> None:
     store.create("manifest.json", b'{"schema_version": 9}')
 
     with pytest.raises(

@@ -16,8 +16,7 @@ import pytest
 from shardfeed.errors import ConflictError, IncompleteError, UsageError
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
-from shardfeed.storage.base import Stat, Store
-from shardfeed.storage.local import LocalStore
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import (
     Counts,
     FileResult,
@@ -35,6 +34,8 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import compose_shard
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, leftovers, sweep
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 
 ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
@@ -66,11 +67,11 @@ SIDE_FILES = ["class.labels.txt", "classes.txt", "dataset_info.json", "features.
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def _shard(store: Store, split: str, records: int) -> ShardResult:
+def _shard(store: WritableStore, split: str, records: int) -> ShardResult:
     data = b"r" * 10 * records
     result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
     commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), io.BytesIO(data))
@@ -78,12 +79,14 @@ def _shard(store: Store, split: str, records: int) -> ShardResult:
     return compose_shard(store, "f" * 32, plan)
 
 
-def _rejects(store: Store) -> FileResult:
+def _rejects(store: WritableStore) -> FileResult:
     store.create("rejects-00000-of-00001.jsonl", b"rejected\n")
     return FileResult("rejects-00000-of-00001.jsonl", 9, 5)
 
 
-def _commit(store: Store, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object) -> Manifest:
+def _commit(
+    store: WritableStore, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object
+) -> Manifest:
     arguments = {
         "plan": PLAN,
         "totals": TOTALS,
@@ -99,7 +102,7 @@ def _commit(store: Store, options: BuildOptions = OPTIONS, counts: Counts = COUN
     return commit(store, **arguments)  # type: ignore[arg-type]
 
 
-def test_the_manifest_says_everything(store: Store) -> None:
+def test_the_manifest_says_everything(store: WritableStore) -> None:
     manifest = _commit(store)
 
     raw = json.loads(store.read("manifest.json"))
@@ -154,7 +157,7 @@ def test_the_manifest_says_everything(store: Store) -> None:
     assert parse_manifest(store.read("manifest.json"), "m") == manifest
 
 
-def test_every_file_that_it_names_is_there_with_its_crc(store: Store) -> None:
+def test_every_file_that_it_names_is_there_with_its_crc(store: WritableStore) -> None:
     manifest = _commit(store, rejects=[])
 
     for file in manifest.files:
@@ -170,7 +173,7 @@ def test_every_file_that_it_names_is_there_with_its_crc(store: Store) -> None:
     )
 
 
-def test_classes_are_one_a_line_whatever_their_names(store: Store) -> None:
+def test_classes_are_one_a_line_whatever_their_names(store: WritableStore) -> None:
     _commit(store)
 
     assert store.read("classes.txt").decode() == "cat\ndög\nx\\ny\n"
@@ -179,7 +182,7 @@ def test_classes_are_one_a_line_whatever_their_names(store: Store) -> None:
 def test_the_manifest_is_the_last_file_but_one_and_run_json_the_last(tmp_path: Path) -> None:
     created: list[str] = []
 
-    class _Watched(LocalStore):
+    class _Watched(WritableLocalStore):
         def create(self, name: str, data: object, *, durable: bool = False) -> bool:
             created.append(name)
             return super().create(name, data, durable=durable)  # type: ignore[arg-type]
@@ -195,8 +198,8 @@ def test_the_manifest_is_the_last_file_but_one_and_run_json_the_last(tmp_path: P
     ]
 
 
-def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
-    other = LocalStore(str(tmp_path / "other"))
+def test_only_run_json_knows_the_clock(store: WritableStore, tmp_path: Path) -> None:
+    other = WritableLocalStore(str(tmp_path / "other"))
     _commit(store)
     _commit(other, record=replace(RUN, run_id="run-2", started="later", inputs=("/elsewhere",)))
 
@@ -214,7 +217,7 @@ def test_only_run_json_knows_the_clock(store: Store, tmp_path: Path) -> None:
     }
 
 
-def test_committing_again_finds_everything_there(store: Store) -> None:
+def test_committing_again_finds_everything_there(store: WritableStore) -> None:
     first = _commit(store)
     before = [(name, store.read(name)) for name, _ in store.list()]
 
@@ -223,7 +226,7 @@ def test_committing_again_finds_everything_there(store: Store) -> None:
 
 
 @pytest.mark.parametrize("stray", ["train-00000-of-00002.tfrecord", "old-00000-of-00001.tfrecord.idx"])
-def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Store, stray: str) -> None:
+def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: WritableStore, stray: str) -> None:
     store.create(stray, b"x")
 
     with pytest.raises(ConflictError) as found:
@@ -240,7 +243,7 @@ def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Store,
     ["train-00000-of-00001.tfrecord", "test-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl"],
 )
 def test_a_file_that_is_gone_stops_the_commit(tmp_path: Path, gone: str) -> None:
-    class _Discarded(LocalStore):
+    class _Discarded(WritableLocalStore):
         def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
             self.delete(gone)
             return super().list(prefix)
@@ -251,7 +254,7 @@ def test_a_file_that_is_gone_stops_the_commit(tmp_path: Path, gone: str) -> None
     assert store.stat("manifest.json") is None
 
 
-def test_another_manifest_is_a_conflict_and_stays(store: Store) -> None:
+def test_another_manifest_is_a_conflict_and_stays(store: WritableStore) -> None:
     store.create("manifest.json", b"{}")
 
     with pytest.raises(ConflictError, match=r"manifest\.json already holds other content"):
@@ -260,7 +263,7 @@ def test_another_manifest_is_a_conflict_and_stays(store: Store) -> None:
 
 
 @pytest.mark.parametrize("channels", ["rgb", "gray"])
-def test_mean_and_deviation_are_numpys_to_three_decimals(store: Store, channels: str) -> None:
+def test_mean_and_deviation_are_numpys_to_three_decimals(store: WritableStore, channels: str) -> None:
     count = 3 if channels == "rgb" else 1
     pixels = np.random.default_rng(0).integers(0, 256, (5_000, count))
     stats = (len(pixels), tuple(pixels.sum(0).tolist()), tuple((pixels**2).sum(0).tolist()))
@@ -272,7 +275,7 @@ def test_mean_and_deviation_are_numpys_to_three_decimals(store: Store, channels:
 
 
 @pytest.mark.parametrize("channels", ["rgb", "gray"])
-def test_a_sample_of_no_image_still_gives_a_manifest_that_can_be_read(store: Store, channels: str) -> None:
+def test_a_sample_of_no_image_still_gives_a_manifest_that_can_be_read(store: WritableStore, channels: str) -> None:
     options = replace(OPTIONS, image=replace(OPTIONS.image, channels=channels))  # type: ignore[arg-type]
 
     _commit(store, options, replace(COUNTS, stats=None))
@@ -280,21 +283,21 @@ def test_a_sample_of_no_image_still_gives_a_manifest_that_can_be_read(store: Sto
     assert image.mean == image.std == (0.0,) * image.channels
 
 
-def test_constant_pixels_have_no_deviation(store: Store) -> None:
+def test_constant_pixels_have_no_deviation(store: WritableStore) -> None:
     image = _commit(store, counts=replace(COUNTS, stats=(3, (9, 9, 9), (27, 27, 27)))).image
 
     assert (image.mean, image.std) == ((3.0, 3.0, 3.0), (0.0, 0.0, 0.0))
 
 
 @pytest.mark.parametrize("resize", ["shortest", "longest"])
-def test_sides_that_vary_are_null(store: Store, resize: str) -> None:
+def test_sides_that_vary_are_null(store: WritableStore, resize: str) -> None:
     options = BuildOptions(image=ImageOptions(resize=resize))  # type: ignore[arg-type]
 
     image = _commit(store, options).image
     assert (image.height, image.width) == (None, None)
 
 
-def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(store: Store) -> None:
+def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(store: WritableStore) -> None:
     for name in (
         "_parts/CLAIM",
         "_parts/outcome-1.json",
@@ -311,7 +314,7 @@ def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(sto
     ]
 
 
-def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_come_in_batches(store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardfeed.transforms.publish.manifest_commit._SWEEP_BATCH", 2)
     for i in range(5):
         store.create(f"_parts/{ONE}/{i}", b"")
@@ -320,7 +323,7 @@ def test_leftovers_come_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class _Locked(LocalStore):
+    class _Locked(WritableLocalStore):
         def delete(self, name: str, version: int | None = None) -> None:
             if name.endswith("locked"):
                 raise UsageError("cannot delete from the output")
@@ -348,7 +351,7 @@ def test_a_path_that_is_not_utf8_is_escaped_in_run_json() -> None:
 def test_everything_that_is_published_is_synced_to_the_disk(tmp_path: Path) -> None:
     synced: dict[str, bool] = {}
 
-    class Noting(LocalStore):
+    class Noting(WritableLocalStore):
         def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
             synced[name] = durable
             return super().create(name, data, durable=durable)

@@ -13,21 +13,22 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format import tfrecord
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import blocks_of, compose_shard
+from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 
 NAME = "train-00000-of-00001.tfrecord"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def _part(store: Store, number: int, records: list[bytes]) -> PartFile:
+def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:
     framed = [tfrecord.frame(record) for record in records]
     data = b"".join(framed)
     result = PartResult("train", number, len(data), len(framed), crc32c(data), 0, {}, {}, {}, None)
@@ -36,7 +37,7 @@ def _part(store: Store, number: int, records: list[bytes]) -> PartFile:
 
 
 @pytest.fixture
-def plan(store: Store) -> ShardPlan:
+def plan(store: WritableStore) -> ShardPlan:
     """A shard of three parts and five records, not in the order in which they were written."""
     parts = [_part(store, 7, [b"five"]), _part(store, 2, [b"1", b"two"]), _part(store, 4, [b"three!", b""])]
     return ShardPlan("train", 0, 1, tuple(sorted(parts, key=lambda part: part.part)))
@@ -46,7 +47,7 @@ RECORDS = [b"1", b"two", b"three!", b"", b"five"]
 DATA = b"".join(map(tfrecord.frame, RECORDS))
 
 
-def test_a_shard_is_its_parts_in_order(store: Store, plan: ShardPlan) -> None:
+def test_a_shard_is_its_parts_in_order(store: WritableStore, plan: ShardPlan) -> None:
     result = compose_shard(store, "f", plan)
 
     index = store.read(NAME + ".idx")
@@ -56,7 +57,7 @@ def test_a_shard_is_its_parts_in_order(store: Store, plan: ShardPlan) -> None:
     )
 
 
-def test_each_line_of_the_index_is_a_records_offset_and_size(store: Store, plan: ShardPlan) -> None:
+def test_each_line_of_the_index_is_a_records_offset_and_size(store: WritableStore, plan: ShardPlan) -> None:
     compose_shard(store, "f", plan)
 
     offsets = [offset for offset, _ in tfrecord.scan(io.BytesIO(DATA))]
@@ -66,7 +67,7 @@ def test_each_line_of_the_index_is_a_records_offset_and_size(store: Store, plan:
     )
 
 
-def test_a_shard_that_is_there_is_kept_and_not_made_again(store: Store, plan: ShardPlan) -> None:
+def test_a_shard_that_is_there_is_kept_and_not_made_again(store: WritableStore, plan: ShardPlan) -> None:
     first = compose_shard(store, "f", plan)
     before = store.stat(NAME), store.stat(NAME + ".idx")
 
@@ -74,7 +75,7 @@ def test_a_shard_that_is_there_is_kept_and_not_made_again(store: Store, plan: Sh
     assert (store.stat(NAME), store.stat(NAME + ".idx")) == before
 
 
-def test_a_shard_is_looked_for_before_its_parts(store: Store, plan: ShardPlan) -> None:
+def test_a_shard_is_looked_for_before_its_parts(store: WritableStore, plan: ShardPlan) -> None:
     # A joined build has published the shard and swept the parts in the meantime.
     first = compose_shard(store, "f", plan)
     for name, _ in list(store.list("_parts/")):
@@ -84,7 +85,9 @@ def test_a_shard_is_looked_for_before_its_parts(store: Store, plan: ShardPlan) -
 
 
 @pytest.mark.parametrize("content", [b"foreign", DATA[:-1], DATA[:-1] + b"x"], ids=["foreign", "cut", "another byte"])
-def test_another_file_of_the_shards_name_is_a_conflict_and_stays(store: Store, plan: ShardPlan, content: bytes) -> None:
+def test_another_file_of_the_shards_name_is_a_conflict_and_stays(
+    store: WritableStore, plan: ShardPlan, content: bytes
+) -> None:
     store.create(NAME, content)
 
     with pytest.raises(ConflictError) as found:
@@ -97,7 +100,7 @@ def test_another_file_of_the_shards_name_is_a_conflict_and_stays(store: Store, p
     assert store.read(NAME) == content
 
 
-def test_another_index_is_a_conflict_and_stays(store: Store, plan: ShardPlan) -> None:
+def test_another_index_is_a_conflict_and_stays(store: WritableStore, plan: ShardPlan) -> None:
     store.create(NAME + ".idx", b"0 1\n")
 
     with pytest.raises(ConflictError, match=r"\.tfrecord\.idx already holds other content: 4 bytes"):
@@ -105,7 +108,7 @@ def test_another_index_is_a_conflict_and_stays(store: Store, plan: ShardPlan) ->
     assert store.read(NAME + ".idx") == b"0 1\n"
 
 
-def test_a_missing_part_is_incomplete_and_publishes_nothing(store: Store, plan: ShardPlan) -> None:
+def test_a_missing_part_is_incomplete_and_publishes_nothing(store: WritableStore, plan: ShardPlan) -> None:
     part = plan.parts[1]
     store.delete(f"_parts/f/train/00004-{part.crc32c:08x}-{part.bytes}")
 
@@ -114,7 +117,7 @@ def test_a_missing_part_is_incomplete_and_publishes_nothing(store: Store, plan: 
     assert [name for name, _ in store.list() if not name.startswith("_parts/")] == []
 
 
-def test_a_missing_sidecar_is_incomplete(store: Store, plan: ShardPlan) -> None:
+def test_a_missing_sidecar_is_incomplete(store: WritableStore, plan: ShardPlan) -> None:
     store.delete("_parts/f/train/00004.json")
 
     with pytest.raises(IncompleteError) as found:
@@ -122,7 +125,9 @@ def test_a_missing_sidecar_is_incomplete(store: Store, plan: ShardPlan) -> None:
     assert str(found.value) == "part 4 of train is gone. Rerun the same command."
 
 
-def test_a_part_that_rotted_since_it_was_found_is_never_published_unnoticed(store: Store, plan: ShardPlan) -> None:
+def test_a_part_that_rotted_since_it_was_found_is_never_published_unnoticed(
+    store: WritableStore, plan: ShardPlan
+) -> None:
     part = plan.parts[0]
     name = f"_parts/f/train/00002-{part.crc32c:08x}-{part.bytes}"
     data = store.read(name)
@@ -161,3 +166,15 @@ def test_blocks_add_up_to_the_shard(parts: list[tuple[int, int]]) -> None:
     assert sum(records for records, _ in blocks) == sum(records for _, records in parts)
     assert sum(size for _, size in blocks) == sum(size for size, _ in parts)
     assert len(blocks) == 1 or all(size >= BLOCK_BYTES for _, size in blocks)
+
+
+@given(pieces=st.lists(st.binary(), max_size=8))
+def test_the_crc_of_a_concatenation_follows_from_its_pieces(pieces: list[bytes]) -> None:
+    found = crc32c_of_concatenation((crc32c(piece), len(piece)) for piece in pieces)
+    assert found == crc32c(b"".join(pieces))
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_003])
+def test_the_crc_of_a_concatenation_with_a_large_piece(size: int) -> None:
+    piece = (bytes(range(251)) * (size // 251 + 1))[:size]
+    assert crc32c_of_concatenation([(crc32c(b"head"), 4), (crc32c(piece), size)]) == crc32c(b"head" + piece)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import ConflictError, IncompleteError
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.output.claim import discard_incomplete, hold_claim, own_files
 from shardfeed.transforms.planning.plan import fingerprint
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.datasets import write_dataset
 from tests.transforms.claims import OPTIONS, VERSIONS, claim
 
@@ -19,11 +19,11 @@ BUILD = "f" * 32
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
+def test_own_files_are_all_of_our_names_the_claim_last(store: WritableStore) -> None:
     names = ["_parts/CLAIM", f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
     for name in [*names, "foreign.txt"]:
         store.create(name, b"")
@@ -33,7 +33,7 @@ def test_own_files_are_all_of_our_names_the_claim_last(store: Store) -> None:
     assert found[-1] == "_parts/CLAIM"
 
 
-def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None:
+def test_a_broken_build_can_be_discarded_with_nothing_else(store: WritableStore) -> None:
     claim(store)
     for name in (f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
         store.create(name, b"")
@@ -45,7 +45,7 @@ def test_a_broken_build_can_be_discarded_with_nothing_else(store: Store) -> None
 
 def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out")
-    store = LocalStore(str(tmp_path / "out"))
+    store = WritableLocalStore(str(tmp_path / "out"))
     before = list(store.list())
 
     with pytest.raises(ConflictError) as found:
@@ -58,17 +58,17 @@ def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
 
 
 def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
-    store: Store, tmp_path: Path
+    store: WritableStore, tmp_path: Path
 ) -> None:
     claim(store)
     hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
 
     write_dataset(tmp_path / "built")
-    hold_claim(LocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
+    hold_claim(WritableLocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
 
 
 @pytest.mark.parametrize("claimed", [None, b'{"fingerprint": "discarding", "config": {}}'], ids=["gone", "taken over"])
-def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes | None) -> None:
+def test_a_build_that_was_discarded_may_not_publish(store: WritableStore, claimed: bytes | None) -> None:
     if claimed is not None:
         store.create("_parts/CLAIM", claimed)
 
@@ -80,7 +80,7 @@ def test_a_build_that_was_discarded_may_not_publish(store: Store, claimed: bytes
     )
 
 
-def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
+def test_nobody_builds_where_a_discard_was_stopped(store: WritableStore) -> None:
     store.create("_parts/CLAIM", b'{"fingerprint": "discarding", "config": {}}')
 
     with pytest.raises(ConflictError) as found:
@@ -94,18 +94,18 @@ def test_nobody_builds_where_a_discard_was_stopped(store: Store) -> None:
 
 
 def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: WritableStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim(store)
     store.create(f"_parts/{BUILD}/train/00000.json", b"{}")
     held = []
-    delete = LocalStore.delete
+    delete = WritableLocalStore.delete
 
-    def watched(self: LocalStore, name: str, version: int | None = None) -> None:
+    def watched(self: WritableLocalStore, name: str, version: int | None = None) -> None:
         held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
         delete(self, name, version)
 
-    monkeypatch.setattr(LocalStore, "delete", watched)
+    monkeypatch.setattr(WritableLocalStore, "delete", watched)
     discard_incomplete(store)
 
     assert held == [
@@ -115,17 +115,19 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     ]
 
 
-def test_a_discard_that_never_gets_the_claim_deletes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_discard_that_never_gets_the_claim_deletes_nothing(
+    store: WritableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim(store)
     part = f"_parts/{BUILD}/train/00000.json"
     store.create(part, b"a live build's")
-    theirs, create = store.read("_parts/CLAIM"), LocalStore.create
+    theirs, create = store.read("_parts/CLAIM"), WritableLocalStore.create
 
-    def claimed_first(self: LocalStore, name: str, data: bytes, *, durable: bool = False) -> bool:
+    def claimed_first(self: WritableLocalStore, name: str, data: bytes, *, durable: bool = False) -> bool:
         create(self, name, theirs)
         return False
 
-    monkeypatch.setattr(LocalStore, "create", claimed_first)
+    monkeypatch.setattr(WritableLocalStore, "create", claimed_first)
     with pytest.raises(ConflictError) as found:
         discard_incomplete(store)
     assert str(found.value) == (
@@ -135,6 +137,6 @@ def test_a_discard_that_never_gets_the_claim_deletes_nothing(store: Store, monke
     assert sorted(name for name, _ in store.list()) == ["_parts/CLAIM", part]
 
 
-def test_discarding_nothing_makes_nothing(store: Store, tmp_path: Path) -> None:
+def test_discarding_nothing_makes_nothing(store: WritableStore, tmp_path: Path) -> None:
     assert discard_incomplete(store) == 0
     assert not (tmp_path / "out").exists()

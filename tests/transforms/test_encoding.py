@@ -9,13 +9,14 @@ import pytest
 
 from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.format.hashing import MASK128, hash64, key_hash
-from shardfeed.storage.base import Stat
-from shardfeed.storage.local import LocalSource, LocalStore
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref
 from shardfeed.transforms.encode import slices
 from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.images import process
 from shardfeed.transforms.output.part_files import read_sidecar
+from shardfeed.transforms.sources.local import LocalSource
+from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.transforms.conftest import OPTIONS, PLAN, Clock, Folder, encode_part
 
 
@@ -67,7 +68,7 @@ def test_what_a_part_took_is_summed_by_what_it_was_spent_on(folder: Folder, cloc
     clock.slow(LocalSource, "read", 1)
     clock.slow(slices, "process_image", 10)  # outside of what compresses
     clock.slow(process, "encode", 100)
-    clock.slow(LocalStore, "create", 1_000)  # the part's file and its sidecar
+    clock.slow(WritableLocalStore, "create", 1_000)  # the part's file and its sidecar
 
     _, spent = folder.encoder(threads=1).begin("train", 0, [pack_ref(ref) for ref in refs]).result()
     size = sum(ref.stat.size for ref in refs)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import UsageError
-from shardfeed.storage.base import ChangedError, Listed, Source, Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.inputs.roots import InputRoot, check_root, glob_regex, parse_inputs
+from shardfeed.transforms.sources.base import ChangedError, Listed, Source
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 from shardfeed.errors import UsageError
 from shardfeed.format.hashing import hash64
 from shardfeed.transforms.inputs.labels import (
-    FOLDERS,
     UnlabelledError,
     choose_classes,
-    class_of,
     label_key,
     parse_splits,
 )
 
 TRAIN = parse_splits("train")
-BY_FOLDERS = parse_splits(FOLDERS)
+BY_FOLDERS = parse_splits("folders")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +38,8 @@ BY_FOLDERS = parse_splits(FOLDERS)
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
 def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -> None:
-    assert label_key(key, False, TRAIN) == ("train", name)
-    assert class_of(key, False) == name
+    assert label_key(key, TRAIN) == ("train", name)
+    assert TRAIN.class_of(key) == name
 
 
 @pytest.mark.parametrize(
@@ -56,8 +54,8 @@ def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -
     ids=repr,
 )
 def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -> None:
-    assert label_key(folder + b"/cat/a/1.jpg", True, BY_FOLDERS) == (split, "cat")
-    assert class_of(folder + b"/cat/a/1.jpg", True) == "cat"
+    assert label_key(folder + b"/cat/a/1.jpg", BY_FOLDERS) == (split, "cat")
+    assert BY_FOLDERS.class_of(folder + b"/cat/a/1.jpg") == "cat"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -
 )
 def test_a_key_without_a_class_is_a_fault_not_a_guess(key: bytes, by_folders: bool, what: str) -> None:
     with pytest.raises(UnlabelledError) as found:
-        label_key(key, by_folders, BY_FOLDERS if by_folders else TRAIN)
+        label_key(key, BY_FOLDERS if by_folders else TRAIN)
     assert found.value.what == what
 
 
@@ -153,11 +151,11 @@ def test_splits_that_cannot_be_are_refused_with_an_example(text: str, problem: s
 
 
 def test_classes_are_sorted_by_their_bytes() -> None:
-    assert choose_classes({"b", "Z", "é", "a", "10", "9"}, None, "train") == ("10", "9", "Z", "a", "b", "é")
+    assert choose_classes({"b", "Z", "é", "a", "10", "9"}, None, TRAIN) == ("10", "9", "Z", "a", "b", "é")
 
 
 def test_a_class_list_fixes_the_order() -> None:
-    assert choose_classes({"cat", "dog"}, ("dog", "cat"), "train") == ("dog", "cat")
+    assert choose_classes({"cat", "dog"}, ("dog", "cat"), TRAIN) == ("dog", "cat")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +174,7 @@ def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> No
     first, second = sorted((one, two), key=str.encode)
 
     with pytest.raises(UsageError) as found:
-        choose_classes({one, two, "other"}, None, "train")
+        choose_classes({one, two, "other"}, None, TRAIN)
     assert str(found.value) == (
         f"class folders {ascii(first)} and {ascii(second)} differ only in case, spaces or Unicode form. They would be "
         "two classes. Rename one, or move its images into the other."
@@ -184,7 +182,7 @@ def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> No
 
 
 def test_names_that_are_truly_different_are_two_classes() -> None:
-    assert choose_classes({"cat", "cats", "0", "00"}, None, "train") == ("0", "00", "cat", "cats")
+    assert choose_classes({"cat", "cats", "0", "00"}, None, TRAIN) == ("0", "00", "cat", "cats")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +192,7 @@ def test_names_that_are_truly_different_are_two_classes() -> None:
 )
 def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: set[str]) -> None:
     with pytest.raises(UsageError) as found:
-        choose_classes(folders, None, "train")
+        choose_classes(folders, None, TRAIN)
     assert str(found.value) == (
         f"the top folders are {', '.join(sorted(folders))}: they look like splits, not classes. Give --splits folders to take "
         "the split from the first folder and the class from the second."
@@ -203,7 +201,7 @@ def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: s
 
 @pytest.mark.parametrize("folders", [{"train", "tram"}, {"test"}, {"val", "valve"}], ids=lambda f: "+".join(sorted(f)))
 def test_a_class_may_be_called_like_a_split_among_others(folders: set[str]) -> None:
-    assert choose_classes(folders, None, "train") == tuple(sorted(folders))
+    assert choose_classes(folders, None, TRAIN) == tuple(sorted(folders))
 
 
 class _Counted(str):
@@ -220,13 +218,13 @@ def test_each_name_of_a_class_list_is_looked_up_a_few_times_however_many_there_a
     names = tuple(_Counted(f"n{i:04}") for i in range(1_000))
     _Counted.hashed = 0
 
-    assert choose_classes(names, names, "train") == names
+    assert choose_classes(names, names, TRAIN) == names
     assert _Counted.hashed <= 10 * len(names)
 
 
 def test_a_folder_outside_of_the_class_list_is_an_error() -> None:
     with pytest.raises(UsageError) as found:
-        choose_classes({"cat", "dog", "bird"}, ("cat",), "train")
+        choose_classes({"cat", "dog", "bird"}, ("cat",), TRAIN)
     assert str(found.value) == (
         "folders that are not in --class_list: bird, dog. Allowed: cat. Add them to the list, rename them, or leave them out "
         "of --input."
@@ -235,7 +233,7 @@ def test_a_folder_outside_of_the_class_list_is_an_error() -> None:
 
 def test_a_listed_class_without_images_is_an_error() -> None:
     with pytest.raises(UsageError) as found:
-        choose_classes({"cat"}, ("cat", "dog"), "train")
+        choose_classes({"cat"}, ("cat", "dog"), TRAIN)
     assert str(found.value) == (
         "classes of --class_list without a single image: dog. Add images, or take them out of the list."
     )
@@ -243,4 +241,4 @@ def test_a_listed_class_without_images_is_an_error() -> None:
 
 def test_a_long_list_of_names_is_cut_in_a_message() -> None:
     with pytest.raises(UsageError, match=r"not in --class_list: c00, .*, c09 and 1,990 more\. Allowed: cat\."):
-        choose_classes({f"c{i:02}" for i in range(2000)}, ("cat",), "train")
+        choose_classes({f"c{i:02}" for i in range(2000)}, ("cat",), TRAIN)

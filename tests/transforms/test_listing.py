@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import IncompleteError, UsageError
-from shardfeed.storage.base import Listed, Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import RefBatch, add_counts, unpack_refs
 from shardfeed.transforms.inputs import listing
 from shardfeed.transforms.inputs.listing import list_all, skip_reason
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources.base import Listed
 from tests.kit.servers.strict_gcs import StrictGCS
 
 
@@ -164,7 +165,7 @@ def test_a_key_beyond_64_kib_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
         def list(self, section: bytes) -> list[Listed]:
             return [Listed(b"cat/" + b"x" * 65_532, Stat(1, 1))]
 
-    monkeypatch.setattr("shardfeed.storage.open_source", lambda url: _Source())
+    monkeypatch.setattr(listing, "open_source", lambda url: _Source())
     with pytest.raises(UsageError, match=r"^cat/x+…: a key of 65536 bytes; at most 65,535 are possible\. Rename it\.$"):
         list(listing.list_section(InputRoot("gs://b"), 0, b""))
 

@@ -21,9 +21,7 @@ from shardfeed.format.manifest import Manifest, parse_manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.engines.counters import counted
 from shardfeed.pipeline.graph import build
-from shardfeed.storage import retry
-from shardfeed.storage.base import Stat
-from shardfeed.storage.local import LocalSource
+from shardfeed.storage import Stat, retry
 from shardfeed.transforms.encode import part_encoder, slices
 from shardfeed.transforms.images import process
 from shardfeed.transforms.images.fixes import FIXES
@@ -32,6 +30,7 @@ from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources.local import LocalSource
 from shardfeed.transforms.steps import compose_shards
 from tests.kit.cloud import IN, OUT, photo_server
 from tests.kit.commands import write_photos

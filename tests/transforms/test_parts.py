@@ -11,10 +11,10 @@ import pytest
 
 from shardfeed.errors import IncompleteError
 from shardfeed.format.checksums import crc32c
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.elements import PartResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 
 RECORDS = b"one record" + b"another one"
 RESULT = PartResult(
@@ -34,11 +34,11 @@ PART = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def _names(store: Store) -> list[str]:
+def _names(store: WritableStore) -> list[str]:
     return sorted(name for name, _ in store.list())
 
 
@@ -65,7 +65,7 @@ def test_a_sidecar_with_any_byte_changed_is_torn() -> None:
     assert [parse_sidecar(each) for each in damaged] == [None] * len(data)
 
 
-def test_a_committed_part_is_found_again(store: Store) -> None:
+def test_a_committed_part_is_found_again(store: WritableStore) -> None:
     assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
     assert _names(store) == [PART, "_parts/f/train/00003.json"]
     assert store.read(PART) == RECORDS
@@ -73,13 +73,13 @@ def test_a_committed_part_is_found_again(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("fingerprint", "split", "part"), [("g", "train", 3), ("f", "test", 3), ("f", "train", 4)])
-def test_another_part_is_not_found(store: Store, fingerprint: str, split: str, part: int) -> None:
+def test_another_part_is_not_found(store: WritableStore, fingerprint: str, split: str, part: int) -> None:
     commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
 
     assert find_part(store, fingerprint, split, part) is None
 
 
-def test_records_are_written_from_the_start_of_the_file(store: Store) -> None:
+def test_records_are_written_from_the_start_of_the_file(store: WritableStore) -> None:
     records = io.BytesIO(RECORDS)
     records.seek(0, io.SEEK_END)
 
@@ -87,7 +87,7 @@ def test_records_are_written_from_the_start_of_the_file(store: Store) -> None:
     assert store.read(PART) == RECORDS
 
 
-def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: Store) -> None:
+def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: WritableStore) -> None:
     sidecar = replace(SIDECAR, result=replace(RESULT, records=0, bytes=0, crc32c=0), sizes=())
 
     commit_part(store, "f", sidecar, io.BytesIO())
@@ -96,7 +96,7 @@ def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: Store) -> No
 
 
 @pytest.mark.parametrize("torn", [b"", SIDECAR.to_bytes()[:-1], b"{}\n"], ids=["empty", "cut", "another"])
-def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: Store, torn: bytes) -> None:
+def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: WritableStore, torn: bytes) -> None:
     store.create("_parts/f/train/00003.json", torn)
 
     assert find_part(store, "f", "train", 3) is None
@@ -105,7 +105,7 @@ def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: Store, torn
     assert find_part(store, "f", "train", 3) == SIDECAR
 
 
-def test_a_sidecar_that_is_torn_on_the_way_only_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sidecar_that_is_torn_on_the_way_only_is_kept(store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
     monkeypatch.setattr(store, "read_sealed", lambda name: store.read(name)[:-1])
 
@@ -113,7 +113,7 @@ def test_a_sidecar_that_is_torn_on_the_way_only_is_kept(store: Store, monkeypatc
 
 
 @pytest.mark.parametrize("torn", [b"", RECORDS[:-1], RECORDS[:-1] + b"x"], ids=["empty", "cut", "other bytes"])
-def test_a_torn_part_is_deleted_and_written_again(store: Store, torn: bytes) -> None:
+def test_a_torn_part_is_deleted_and_written_again(store: WritableStore, torn: bytes) -> None:
     store.create(PART, torn)
     store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
 
@@ -123,40 +123,40 @@ def test_a_torn_part_is_deleted_and_written_again(store: Store, torn: bytes) -> 
     assert find_part(store, "f", "train", 3) == SIDECAR
 
 
-def test_a_part_torn_before_its_sidecar_heals_while_it_is_committed(store: Store) -> None:
+def test_a_part_torn_before_its_sidecar_heals_while_it_is_committed(store: WritableStore) -> None:
     store.create(PART, RECORDS[:5])
 
     commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS))
     assert store.read(PART) == RECORDS
 
 
-def test_a_sidecar_torn_between_finding_and_committing_heals(store: Store) -> None:
+def test_a_sidecar_torn_between_finding_and_committing_heals(store: WritableStore) -> None:
     store.create("_parts/f/train/00003.json", b"torn")
 
     assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
     assert read_sidecar(store, "f", "train", 3) == SIDECAR
 
 
-def test_a_sidecar_without_its_part_is_written_again(store: Store) -> None:
+def test_a_sidecar_without_its_part_is_written_again(store: WritableStore) -> None:
     store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
 
     assert find_part(store, "f", "train", 3) is None
 
 
-def test_whoever_loses_the_race_emits_the_winners_result(store: Store) -> None:
+def test_whoever_loses_the_race_emits_the_winners_result(store: WritableStore) -> None:
     theirs = replace(RESULT, records=1, bytes=10, crc32c=crc32c(RECORDS[:10]), rejected={"EMPTY": 1, "CHANGED": 1})
     commit_part(store, "f", Sidecar(theirs, (10,), (), {}), io.BytesIO(RECORDS[:10]))
 
     assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == theirs
 
 
-def test_the_same_part_twice_is_the_same_result(store: Store) -> None:
+def test_the_same_part_twice_is_the_same_result(store: WritableStore) -> None:
     assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
     assert commit_part(store, "f", SIDECAR, io.BytesIO(RECORDS)) == RESULT
 
 
 def test_finding_a_part_that_is_not_there_is_one_request(tmp_path: Path) -> None:
-    class _Counting(LocalStore):
+    class _Counting(WritableLocalStore):
         calls: list[str]
 
         def __getattribute__(self, name: str) -> object:
@@ -171,7 +171,7 @@ def test_finding_a_part_that_is_not_there_is_one_request(tmp_path: Path) -> None
     assert store.calls == ["read"]
 
 
-class _Haunted(LocalStore):
+class _Haunted(WritableLocalStore):
     """Every name is taken when it is created and gone when it is looked at, as under another build's sweep."""
 
     taken: str

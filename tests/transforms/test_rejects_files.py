@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format.checksums import crc32c
-from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.elements import Counts, FileResult, PartResult, RejectsPlan, Verdict
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
+from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.stores.local import WritableLocalStore
 
 
 def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:
@@ -24,11 +24,11 @@ def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return LocalStore(str(tmp_path / "out"))
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
-def _part(store: Store, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:
+def _part(store: WritableStore, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:
     result = PartResult(split, number, 0, 0, 0, 0, {}, {}, {}, None)
     commit_part(store, "f", Sidecar(result, (), tuple(rejects), {}), io.BytesIO())
 
@@ -74,7 +74,7 @@ def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> N
     assert all(sum(take for *_, take in plan.slices) <= lines for plan in plans)
 
 
-def test_lines_are_json_in_part_order(store: Store) -> None:
+def test_lines_are_json_in_part_order(store: WritableStore) -> None:
     _part(store, "test", 5, [("a/1.jpg", "EMPTY", "zero bytes"), ('cät/\n"2".jpg', "NAME", "x")])
     _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ")])
     (plan,) = cut_files([("test", 5, 2), ("train", 0, 1)], 100)
@@ -90,7 +90,7 @@ def test_lines_are_json_in_part_order(store: Store) -> None:
     assert result == FileResult("rejects-00000-of-00001.jsonl", len(data), crc32c(data))
 
 
-def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: Store) -> None:
+def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: WritableStore) -> None:
     _part(store, "train", 0, [(f"a/{i}.jpg", "EMPTY", "") for i in range(5)])
     _part(store, "train", 1, [(f"b/{i}.jpg", "EMPTY", "") for i in range(4)])
 
@@ -106,7 +106,7 @@ def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: S
     ]
 
 
-def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: Store) -> None:
+def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: WritableStore) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
     (plan,) = cut_files([("train", 0, 1)], 100)
 
@@ -115,7 +115,7 @@ def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: Store) -> None
     assert json.loads(store.read(result.file)) == {"key": "a/1.jpg", "reason": "EMPTY", "detail": ""}
 
 
-def test_writing_again_confirms_the_file(store: Store) -> None:
+def test_writing_again_confirms_the_file(store: WritableStore) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
     (plan,) = cut_files([("train", 0, 1)], 100)
     first = write_rejects(store, "f", plan, _verdict([]))
@@ -125,7 +125,7 @@ def test_writing_again_confirms_the_file(store: Store) -> None:
     assert store.stat(first.file) == before
 
 
-def test_another_file_of_that_name_is_a_conflict(store: Store) -> None:
+def test_another_file_of_that_name_is_a_conflict(store: WritableStore) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
     store.create("rejects-00000-of-00001.jsonl", b"other\n")
 
@@ -133,14 +133,14 @@ def test_another_file_of_that_name_is_a_conflict(store: Store) -> None:
         write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
 
 
-def test_a_file_that_a_joined_build_published_before_it_swept_the_parts_is_taken(store: Store) -> None:
+def test_a_file_that_a_joined_build_published_before_it_swept_the_parts_is_taken(store: WritableStore) -> None:
     store.create("rejects-00000-of-00001.jsonl", b"{}\n")
 
     result = write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
     assert result == FileResult("rejects-00000-of-00001.jsonl", 3, crc32c(b"{}\n"))
 
 
-def test_a_missing_part_is_incomplete(store: Store) -> None:
+def test_a_missing_part_is_incomplete(store: WritableStore) -> None:
     with pytest.raises(IncompleteError) as found:
         write_rejects(store, "f", *cut_files([("train", 3, 1)], 100), _verdict([]))
     assert str(found.value) == "part 3 of train is gone. Rerun the same command."

@@ -10,9 +10,9 @@ import pytest
 
 from shardfeed.errors import IncompleteError
 from shardfeed.runtime import cores
-from shardfeed.storage.base import Stat, StorageError
-from shardfeed.storage.local import LocalSource
+from shardfeed.storage import Stat, StorageError
 from shardfeed.transforms.encode import slices, threads
+from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
 
 

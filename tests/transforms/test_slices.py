@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from shardfeed.format.hashing import hash64
-from shardfeed.storage.base import ChecksumError, Stat, StorageError, UnreadableError
-from shardfeed.storage.local import LocalSource
+from shardfeed.storage import Stat, StorageError, UnreadableError
 from shardfeed.transforms.elements import ImageRef
 from shardfeed.transforms.encode import slices
 from shardfeed.transforms.encode.slices import cut_slices, shown_key
 from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.sources.base import ChecksumError
+from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
 
 

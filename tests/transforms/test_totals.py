@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.format.hashing import MASK128, hash128, key_hash
-from shardfeed.storage.base import Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work

@@ -281,7 +281,7 @@ class _Vanishing(LocalStore):
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         listed = [*super().list(prefix)]
-        self.delete(self._vanishes)
+        os.unlink(self.path(self._vanishes))
         yield from listed
 
 

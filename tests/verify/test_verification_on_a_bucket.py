@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed import storage
 from shardfeed.dataset.first_records import first_records
 from shardfeed.inspection.summary import dataset_summary
+from shardfeed.transforms import stores
 from shardfeed.verification.dataset import verify
 from tests.verify.damage import REJECTS, SHARD, append, dataset, flip, records
 
 
 def upload(folder: Path, url: str) -> None:
-    store = storage.open_store(url)
+    store = stores.open_output(url)
     for file in folder.iterdir():
         assert store.create(file.name, file.read_bytes())
 

@@ -20,6 +20,7 @@ from shardfeed import storage
 from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.hashing import MASK128, hash64
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from shardfeed.transforms.encode.slices import Slice, SliceEncoder
 from shardfeed.transforms.encode.timings import Spent
@@ -46,7 +47,7 @@ class PartEncoder:
     def __init__(
         self, slices: SliceEncoder, *, sources: Sequence[str], plan: Plan, options: BuildOptions, run: Run
     ) -> None:
-        self._slices, self._sources, self._store = slices, sources, storage.open_store(run.output)
+        self._slices, self._sources, self._store = slices, sources, stores.open_output(run.output)
         self._plan, self._options, self._run = plan, options, run
         # One ahead on a disk, so that the pool has work while a part is written; more if a small part cannot feed all threads.
         self.ahead = max(REMOTE_PARTS if storage.is_remote(run.output) else 1, slices.threads // 4)

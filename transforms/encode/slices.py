@@ -21,7 +21,6 @@ from shardfeed.format import tfrecord
 from shardfeed.format.example import encode_feature, join_features
 from shardfeed.format.hashing import hash64, key_hash
 from shardfeed.runtime import cores
-from shardfeed.storage.base import ChangedError, ChecksumError, Source
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
@@ -29,9 +28,11 @@ from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.images.limits import MAX_FILE_BYTES
 from shardfeed.transforms.images.process import PixelStats, check_size, process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from shardfeed.transforms.inputs.labels import FOLDERS, class_of
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 # Least and most images a slice: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
@@ -84,9 +85,9 @@ class SliceEncoder:
         processes: int = 1,
     ) -> None:
         self._stop = run.stop
-        self._sources: list[Source] = [storage.open_source(url) for url in sources]
+        self._sources: list[Source] = [open_source(url) for url in sources]
         self._options = options
-        self._by_folders = options.splits == FOLDERS
+        self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
         share = (STATS_IMAGES << 64) // plan.candidates
@@ -170,7 +171,7 @@ class SliceEncoder:
             out.key_sum += key_hash(ref.key)
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
-        label = class_of(ref.key, self._by_folders)
+        label = self._rule.class_of(ref.key)
         sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
         began = time.perf_counter()
         image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)

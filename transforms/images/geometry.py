@@ -15,7 +15,7 @@ Size = tuple[int, int]  # width, height
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Geometry:
     """What to take and what to make of it.
 
     ``box``: left, top, width, height of the source that is used, in stored pixels. ``content``: (width, height) that it
@@ -32,8 +32,8 @@ class Plan:
         return self.content[0] > self.box[2] or self.content[1] > self.box[3]
 
 
-def plan(source: Size, transposed: bool, options: ImageOptions) -> Plan:
-    """Plan for a source of ``source`` stored pixels; ``transposed`` if its upright form swaps the sides.
+def geometry_of(source: Size, transposed: bool, options: ImageOptions) -> Geometry:
+    """Geometry for a source of ``source`` stored pixels; ``transposed`` if its upright form swaps the sides.
 
     With ``keep_original``, ``shortest`` and ``longest`` never enlarge: an image that is small enough stays as it is.
     """
@@ -42,14 +42,14 @@ def plan(source: Size, transposed: bool, options: ImageOptions) -> Plan:
     mode = options.resize
     if mode in ("shortest", "longest"):
         content = _by_side(source, options)
-        return Plan(full, content, content[::-1] if transposed else content)
+        return Geometry(full, content, content[::-1] if transposed else content)
     output = (options.width, options.height)
     target = output[::-1] if transposed else output
     if mode == "squash":
-        return Plan(full, target, output)
+        return Geometry(full, target, output)
     if mode == "pad":
-        return Plan(full, _contained(source, target), output)
-    return Plan(_centred(source, target), target, output)
+        return Geometry(full, _contained(source, target), output)
+    return Geometry(_centred(source, target), target, output)
 
 
 def _by_side(source: Size, options: ImageOptions) -> Size:

@@ -20,7 +20,7 @@ from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels
 from shardfeed.transforms.images.encode import PixelStats as PixelStats
 from shardfeed.transforms.images.encode import encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
-from shardfeed.transforms.images.geometry import Plan, plan
+from shardfeed.transforms.images.geometry import Geometry, geometry_of
 from shardfeed.transforms.images.keep import stripped_jpeg
 from shardfeed.transforms.images.limits import check_output, check_source
 from shardfeed.transforms.images.limits import check_size as check_size
@@ -87,7 +87,7 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
     turn = upright_turn(image.info)
     if turn is not None:
         fixes.add("exif_orientation")
-    planned = plan(full, turn in SWAPS_SIDES, options)
+    planned = geometry_of(full, turn in SWAPS_SIDES, options)
     check_output(*planned.output)
     if options.keep_original and turn is None and planned.content == planned.output == full:
         kept = _kept(image, data, options, with_stats, reserve)
@@ -127,7 +127,7 @@ def _process_other(
 ) -> EncodedImage:
     full = header.width, header.height
     check_source(*full)
-    output = plan(full, False, options).output
+    output = geometry_of(full, False, options).output
     check_output(*output)
     fixes: set[str] = set()
     with reserve(decode.peak(header) + decode.result_bytes(output)):
@@ -137,14 +137,14 @@ def _process_other(
         turn = upright_turn(image.info)  # known only now: a PNG may say it behind its pixels
         if turn is not None:
             fixes.add("exif_orientation")
-        result = _render(image, raw_mode, plan(full, turn in SWAPS_SIDES, options), 1, turn, options, fixes)
+        result = _render(image, raw_mode, geometry_of(full, turn in SWAPS_SIDES, options), 1, turn, options, fixes)
     return _stored(result, options, fixes, with_stats)
 
 
 def _render(
     image: Image.Image,
     raw_mode: str,
-    planned: Plan,
+    planned: Geometry,
     factor: int,
     turn: Image.Transpose | None,
     options: ImageOptions,

@@ -17,7 +17,6 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 
-FOLDERS = "folders"
 _SPLIT_FOLDERS = {
     "train": "train",
     "validation": "validation",
@@ -34,6 +33,15 @@ class SplitRule:
 
     bounds: tuple[tuple[str, int], ...]
 
+    @property
+    def by_folders(self) -> bool:
+        """Whether the first folder is the split, and the second the class."""
+        return not self.bounds
+
+    def class_of(self, key: bytes) -> str:
+        """Class of a key that has been labelled before."""
+        return class_name(key.split(b"/", 2)[1 if self.by_folders else 0])
+
     def split_of(self, key: bytes) -> str:
         """Split of a key by name or ratio."""
         if len(self.bounds) == 1:
@@ -49,7 +57,7 @@ def parse_splits(text: str) -> SplitRule:
     Raises:
         UsageError: a name or ratio that cannot be, or ratios that do not add up to 1.
     """
-    if text == FOLDERS:
+    if text == "folders":
         return SplitRule(())
     shares: list[tuple[str, Fraction]] = []
     for item in text.split(","):
@@ -132,14 +140,14 @@ class Faulty:
         return cls.PREFIX + what
 
 
-def label_key(key: bytes, by_folders: bool, rule: SplitRule) -> tuple[str, str]:
+def label_key(key: bytes, rule: SplitRule) -> tuple[str, str]:
     """(split, class) of a key.
 
     Raises:
         UnlabelledError: the key has no such folder.
     """
     first, slash, rest = key.partition(b"/")
-    if by_folders:
+    if rule.by_folders:
         split = _SPLIT_FOLDERS.get(first.decode("utf-8", "replace"))
         first, slash, rest = rest.partition(b"/")
         if split is None or not slash or not first:
@@ -160,12 +168,7 @@ def class_name(folder: bytes) -> str:
         raise UnlabelledError("class_not_utf8") from None
 
 
-def class_of(key: bytes, by_folders: bool) -> str:
-    """Class of a key that has been labelled before."""
-    return class_name(key.split(b"/", 2)[1 if by_folders else 0])
-
-
-def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, splits: str) -> tuple[str, ...]:
+def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, rule: SplitRule) -> tuple[str, ...]:
     """The dataset's classes in label order: the locked list, or the folders sorted by their UTF-8 bytes.
 
     Raises:
@@ -173,7 +176,7 @@ def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, spl
     """
     names = sorted(found, key=str.encode)
     _refuse_lookalikes(names)
-    if splits != FOLDERS and names and "train" in names and set(names) <= _TRAINING_FOLDERS:
+    if not rule.by_folders and names and "train" in names and set(names) <= _TRAINING_FOLDERS:
         raise UsageError(
             f"the top folders are {', '.join(names)}: they look like splits, not classes. Give --splits folders to take the "
             "split from the first folder and the class from the second."

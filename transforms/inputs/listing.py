@@ -19,12 +19,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
-from shardfeed.storage.base import Listed, Stat
+from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, add_into, pack_ref
 from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES
 from shardfeed.transforms.inputs.labels import Faulty
 from shardfeed.transforms.inputs.roots import InputRoot, glob_regex
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import Listed
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 
@@ -68,7 +70,7 @@ def list_section(
     folders = None if globs else _ClassFolders(root)
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
-    for listed in storage.open_source(root.url).list(section):
+    for listed in open_source(root.url).list(section):
         if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
         reason = skip_reason(listed)
@@ -136,7 +138,7 @@ Section = tuple[int, bytes]
 def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
     """The sections of all roots."""
     for index, root in enumerate(roots):
-        yield from ((index, section) for section in storage.open_source(root.url).sections())
+        yield from ((index, section) for section in open_source(root.url).sections())
 
 
 def list_sections(

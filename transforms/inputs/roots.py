@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
-from shardfeed.storage.base import Source
+from shardfeed.transforms.sources.base import Source
 
 _WILDCARDS = re.compile(r"[*?\[]")
 _ESCAPED = re.compile(r"\[([*?\[\]{}])\]")

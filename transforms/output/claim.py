@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import Plan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
+from shardfeed.transforms.stores.base import WritableStore
 
+_MOST = 2**63 - 1  # images and parts, as in a manifest
 _TRIES = 5  # of losing the claim to a build that is gone when looked at
 
 DESKTOP_FILES = frozenset(
@@ -26,33 +29,101 @@ DESKTOP_FILES = frozenset(
 )  # a look at the folder makes them; nobody misses them
 # None where another flag, which differs then too, leaves them without a meaning.
 _DEPENDENT = frozenset({"quality", "shard_bytes"})
-DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
+_DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
     "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
 )
 REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
-_CLAIMED = "is claimed by another build"
+CLAIMED = "is claimed by another build"
 _INPUT = "the input's files (names, sizes or versions)"
 REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
 
 
-def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim says: which build works here, and what tells it apart from others.
+
+    ``versions``, ``listing``: None if not known. ``splits``: (images, parts) by name, for whoever asks how far the build is;
+    empty if an older release claimed.
+    """
+
+    fingerprint: str
+    config: Mapping[str, Any]
+    versions: Mapping[str, str] | None = None
+    listing: str | None = None
+    splits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def discarding(self) -> bool:
+        """Whether it only keeps others away while a build's files are deleted."""
+        return self.fingerprint == _DISCARDING
+
+    def to_bytes(self) -> bytes:
+        """Bytes of the claim's file."""
+        splits = {name: {"images": images, "parts": parts} for name, (images, parts) in self.splits.items()}
+        return canonical_json({**asdict(self), "splits": splits})
+
+
+def claim_of(plan: Plan, options: BuildOptions, digest: int) -> Claim:
+    """The claim of a build; ``digest``: the listing's."""
+    splits = {name: (split.images, split.parts) for name, split in plan.splits.items()}
+    return Claim(plan.fingerprint, options.config(), dict(plan.versions), f"{digest:032x}", splits)
+
+
+def read_claim(store: WritableStore) -> Claim:
+    """The claim of an output. It is a file that anybody can edit or put there, so every field is checked.
+
+    Raises:
+        NotFoundError: there is none.
+        ConflictError: it is damaged: to join it, or to build beside it, would be a guess.
+    """
+    try:
+        raw = json.loads(store.read(naming.CLAIM))
+        fingerprint, config, splits = raw["fingerprint"], raw["config"], raw.get("splits", {})
+        readable = isinstance(fingerprint, str) and isinstance(config, dict)
+    except (ValueError, RecursionError, KeyError, TypeError):  # no JSON, no object, or a field is absent
+        readable = False
+    if not readable:
+        raise ConflictError(
+            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
+        )
+    if fingerprint != _DISCARDING and not naming.FINGERPRINT.fullmatch(fingerprint):
+        raise _damaged(store, f"fingerprint {clip(fingerprint, 60)} where 32 hex digits are expected")
+    if not isinstance(splits, dict):
+        raise _damaged(store, f"splits {_value(splits)} where an object is expected")
+    counts = {
+        name: (_count(store, name, said, "images"), _count(store, name, said, "parts")) for name, said in splits.items()
+    }
+    return Claim(fingerprint, config, raw.get("versions"), raw.get("listing"), counts)
+
+
+def _count(store: WritableStore, split: str, said: object, what: str) -> int:
+    value = said.get(what) if isinstance(said, dict) else None
+    if type(value) is int and 1 <= value <= _MOST:  # JSON's true is an int in Python
+        return value
+    raise _damaged(store, f"split {clip(split, 60)} has {what} {_value(value)} where a number from 1 on is expected")
+
+
+def _value(value: object) -> str:
+    return clip(repr(value), 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
+
+
+def _damaged(store: WritableStore, what: str) -> ConflictError:
+    return ConflictError(
+        f"{store.url}/{naming.CLAIM} is damaged: {what}. Give another --output, or begin again with --discard_incomplete."
+    )
+
+
+def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:
     """Makes the output this build's, or joins the same build. True when this call made the claim.
 
     Raises:
         ConflictError: another build's claim or dataset, or files that are not ours.
         AlreadyBuiltError: this very dataset is complete.
     """
-    claim = {
-        "fingerprint": plan.fingerprint,
-        "config": options.config(),
-        "versions": dict(plan.versions),
-        "listing": f"{digest:032x}",
-        # For whoever asks how far the build is.
-        "splits": {name: {"images": split.images, "parts": split.parts} for name, split in plan.splits.items()},
-    }
+    claim = claim_of(plan, options, digest)
     refuse_foreign(store)
     created = _create_or_join(store, claim)
     if store.stat(naming.MANIFEST) is None:
@@ -64,12 +135,11 @@ def claim_output(store: Store, plan: Plan, options: BuildOptions, digest: int) -
             store.delete(naming.CLAIM)
     if built.fingerprint == plan.fingerprint:
         raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
-    raise ConflictError(
-        describe_conflict(store.url, "holds a dataset", _identity(built.config, built.listing.get("digest", "")), claim)
-    )
+    theirs = Claim(built.fingerprint, built.config, listing=built.listing.get("digest"))
+    raise ConflictError(describe_conflict(store.url, "holds a dataset", theirs, claim))
 
 
-def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
+def refuse_unclaimable(store: WritableStore, options: BuildOptions) -> None:
     """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
 
     Nothing is written, so a build that passes here may still be refused when it claims.
@@ -79,24 +149,24 @@ def refuse_unclaimable(store: Store, options: BuildOptions) -> None:
     """
     refuse_foreign(store)
     try:
-        theirs = parse_claim(store, store.read(naming.CLAIM))
+        theirs = read_claim(store)
     except NotFoundError:
         return
     _refuse_discarding(store, theirs)
-    if theirs["config"] != options.config():
-        ours = {**theirs, "config": options.config()}
-        raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
+    if theirs.config != options.config():
+        ours = replace(theirs, config=options.config())
+        raise ConflictError(describe_conflict(store.url, CLAIMED, theirs, ours, remedy=REMEDY_CLAIM))
 
 
-def _refuse_discarding(store: Store, theirs: Mapping[str, Any]) -> None:
-    if theirs["fingerprint"] == DISCARDING:
+def _refuse_discarding(store: WritableStore, theirs: Claim) -> None:
+    if theirs.discarding:
         raise ConflictError(
             f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
             "--discard_incomplete."
         )
 
 
-def read_manifest(store: Store) -> Manifest:
+def read_manifest(store: WritableStore) -> Manifest:
     """The manifest of the dataset that is in the output already.
 
     Raises:
@@ -110,61 +180,33 @@ def read_manifest(store: Store) -> Manifest:
         ) from None
 
 
-def _create_or_join(store: Store, claim: Mapping[str, Any]) -> bool:
+def _create_or_join(store: WritableStore, claim: Claim) -> bool:
     for _ in range(_TRIES):
-        if store.create(naming.CLAIM, canonical_json(claim)):
+        if store.create(naming.CLAIM, claim.to_bytes()):
             return True
         try:
-            theirs = parse_claim(store, store.read(naming.CLAIM))
+            theirs = read_claim(store)
         except NotFoundError:  # swept or discarded between create and read; nobody may build without a claim
             continue
         _refuse_discarding(store, theirs)
-        if theirs["fingerprint"] != claim["fingerprint"]:
-            raise ConflictError(describe_conflict(store.url, _CLAIMED, theirs, claim, remedy=REMEDY_CLAIM))
+        if theirs.fingerprint != claim.fingerprint:
+            raise ConflictError(describe_conflict(store.url, CLAIMED, theirs, claim, remedy=REMEDY_CLAIM))
         return False
     raise IncompleteError(
         f"{store.url}/{naming.CLAIM} appears and vanishes; is another build starting here? Rerun the same command."
     )
 
 
-def parse_claim(store: Store, data: bytes) -> dict[str, Any]:
-    """What a claim says; at least its ``fingerprint`` (or ``DISCARDING``) and ``config`` are there.
-
-    Raises:
-        ConflictError: it is not a claim.
-    """
-    try:
-        raw = json.loads(data)
-    except (ValueError, RecursionError):
-        raw = None
-    if (
-        not isinstance(raw, dict)
-        or not isinstance(raw.get("fingerprint"), str)
-        or not isinstance(raw.get("config"), dict)
-    ):
-        raise ConflictError(
-            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
-        )
-    return raw
-
-
-def _identity(config: Mapping[str, Any], digest: str) -> dict[str, Any]:
-    return {"config": config, "listing": digest}
-
-
-def describe_conflict(
-    url: str, what: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], *, remedy: str = REMEDY_DATASET
-) -> str:
+def describe_conflict(url: str, what: str, theirs: Claim, ours: Claim, *, remedy: str = REMEDY_DATASET) -> str:
     """A message that names what differs between two builds, and the ``remedy``."""
     differing = [
-        f"--{name} (there {_as_given(theirs['config'].get(name))}, here {_as_given(value)})"
-        for name, value in sorted(ours["config"].items())
-        if theirs["config"].get(name) != value
-        and not (name in _DEPENDENT and None in (value, theirs["config"].get(name)))
+        f"--{name} (there {_as_given(theirs.config.get(name))}, here {_as_given(value)})"
+        for name, value in sorted(ours.config.items())
+        if theirs.config.get(name) != value and not (name in _DEPENDENT and None in (value, theirs.config.get(name)))
     ]
-    if theirs.get("listing") != ours.get("listing"):
+    if theirs.listing != ours.listing:
         differing.append(_INPUT)
-    if theirs.get("versions", ours.get("versions")) != ours.get("versions"):
+    if theirs.versions is not None and theirs.versions != ours.versions:
         differing.append("codec versions")
     if differing == [_INPUT] and remedy == REMEDY_CLAIM:
         remedy = REMEDY_CHANGED
@@ -184,7 +226,7 @@ def _as_given(value: Any) -> str:
     return clip(value, 60)
 
 
-def refuse_foreign(store: Store) -> None:
+def refuse_foreign(store: WritableStore) -> None:
     """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
 
     A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
@@ -205,7 +247,7 @@ def _shown(names: list[str]) -> str:
     return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def own_files(store: Store) -> Iterator[str]:
+def own_files(store: WritableStore) -> Iterator[str]:
     """Every file below the output that our format makes, the claim last."""
     for name, _ in store.list():
         if naming.is_ours(name) and name != naming.CLAIM:
@@ -213,14 +255,14 @@ def own_files(store: Store) -> Iterator[str]:
     yield naming.CLAIM
 
 
-def hold_claim(store: Store, fingerprint: str) -> None:
+def hold_claim(store: WritableStore, fingerprint: str) -> None:
     """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
 
     Raises:
         IncompleteError: another command has discarded the build while it ran.
     """
     try:
-        if parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint:
+        if read_claim(store).fingerprint == fingerprint:
             return
     except NotFoundError:
         pass
@@ -236,20 +278,7 @@ def discarded(url: str) -> IncompleteError:
     )
 
 
-def take_back_claim(store: Store, fingerprint: str) -> None:
-    """Deletes the claim that this build made for a listing which has changed since; whoever has it by now keeps it."""
-    stat = store.stat(naming.CLAIM)
-    if stat is None:
-        return
-    try:
-        held = parse_claim(store, store.read(naming.CLAIM))["fingerprint"] == fingerprint
-    except (NotFoundError, ConflictError):  # a claim that is none is the next look's to report
-        return
-    if held:
-        store.delete(naming.CLAIM, stat.version)
-
-
-def discard_incomplete(store: Store) -> int:
+def discard_incomplete(store: WritableStore) -> int:
     """Deletes a broken build's files; returns how many. Refused when there is a manifest.
 
     The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
@@ -267,10 +296,9 @@ def discard_incomplete(store: Store) -> int:
             )
         if next(own_files(store)) == naming.CLAIM:
             return 0
-    discarding = canonical_json({"fingerprint": DISCARDING, "config": {}})
     for _ in range(_TRIES):
         store.delete(naming.CLAIM)
-        if store.create(naming.CLAIM, discarding):
+        if store.create(naming.CLAIM, Claim(_DISCARDING, {}).to_bytes()):
             break
     else:
         raise ConflictError(
@@ -289,7 +317,7 @@ def discard_incomplete(store: Store) -> int:
     return len(names)
 
 
-def _refuse_complete(store: Store) -> None:
+def _refuse_complete(store: WritableStore) -> None:
     if store.stat(naming.MANIFEST) is not None:
         raise ConflictError(
             f"--discard_incomplete: {store.url} is a complete dataset, not an incomplete build. Remove it yourself if it is not "

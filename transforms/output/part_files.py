@@ -17,8 +17,9 @@ from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import canonical_json
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import PartFile, PartResult
+from shardfeed.transforms.stores.base import WritableStore
 
 _TRIES = 5  # of losing a race for a file that is gone when looked at; each needs another writer or sweeper just then
 
@@ -61,7 +62,7 @@ def file_of(fingerprint: str, split: str, part: PartResult | PartFile) -> str:
     return naming.part_name(fingerprint, split, part.part, part.crc32c, part.bytes)
 
 
-def find_part(store: Store, fingerprint: str, split: str, part: int) -> Sidecar | None:
+def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
     """A part that was finished before, checked; what is torn is deleted. One request where there is none."""
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
@@ -76,7 +77,7 @@ def find_part(store: Store, fingerprint: str, split: str, part: int) -> Sidecar 
     return None
 
 
-def read_sidecar(store: Store, fingerprint: str, split: str, part: int) -> Sidecar | None:
+def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
     """A part's sidecar, None when there is none; a torn one is deleted."""
     name = naming.sidecar_name(fingerprint, split, part)
     try:
@@ -89,7 +90,7 @@ def read_sidecar(store: Store, fingerprint: str, split: str, part: int) -> Sidec
     return sidecar
 
 
-def commit_part(store: Store, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
+def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
     """Writes a part and its sidecar; the result is the winner's when another attempt was first.
 
     ``records`` is seekable, at any position.
@@ -109,7 +110,7 @@ def commit_part(store: Store, fingerprint: str, sidecar: Sidecar, records: Binar
     )
 
 
-def _put_records(store: Store, name: str, result: PartResult, records: BinaryIO) -> None:
+def _put_records(store: WritableStore, name: str, result: PartResult, records: BinaryIO) -> None:
     for _ in range(_TRIES):
         records.seek(0)
         if store.create(name, records):
@@ -121,7 +122,7 @@ def _put_records(store: Store, name: str, result: PartResult, records: BinaryIO)
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
 
 
-def _heal(store: Store, name: str) -> None:
+def _heal(store: WritableStore, name: str) -> None:
     stat = store.stat(name)
     if stat is not None:
         store.delete(name, stat.version)

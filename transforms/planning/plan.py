@@ -43,7 +43,7 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     _refuse_faults(totals, FOLDER_FAULTS)
     _refuse_empty_splits(totals, options)
     found = {name for split in totals.splits.values() for name in split.by_class}
-    classes = choose_classes(found, options.class_list, options.splits)
+    classes = choose_classes(found, options.class_list, parse_splits(options.splits))
     fixed = _fixed_shards(totals, options)
     splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
     return Plan(

@@ -12,7 +12,7 @@ from typing import Any
 from shardfeed.errors import clip
 from shardfeed.format.hashing import MASK128, hash128, key_hash
 from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_into, pack_ref, unpack_refs
-from shardfeed.transforms.inputs.labels import FOLDERS, Faulty, UnlabelledError, class_of, label_key, parse_splits
+from shardfeed.transforms.inputs.labels import Faulty, UnlabelledError, label_key, parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
 
@@ -24,11 +24,11 @@ def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
     """The batch cut by split; one of faulty folders as it is."""
     if batch.split.startswith(Faulty.PREFIX):
         return [batch]
-    rule, by_folders = parse_splits(options.splits), options.splits == FOLDERS
+    rule = parse_splits(options.splits)
     pieces: dict[str, list[bytes]] = {}
     for ref in unpack_refs(batch.refs):
         try:
-            split, _ = label_key(ref.key, by_folders, rule)
+            split, _ = label_key(ref.key, rule)
         except UnlabelledError as error:
             split = Faulty.split(error.what)
         pieces.setdefault(split, []).append(pack_ref(ref))
@@ -43,7 +43,7 @@ def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:
         return Totals(skipped=batch.skipped, faults={batch.split[1:]: (len(keys), tuple(sorted(keys)[:_EXAMPLES]))})
     if not batch.refs:
         return Totals(skipped=batch.skipped)
-    by_folders = options.splits == FOLDERS
+    rule = parse_splits(options.splits)
     images = size = estimate = work = keys_sum = digest = 0
     by_class: dict[str, list[int]] = {}
     for ref in unpack_refs(batch.refs):
@@ -53,7 +53,7 @@ def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:
         work += estimate_work(ref.key, ref.stat.size)
         keys_sum += key_hash(ref.key)
         digest += _listing_hash(ref)
-        cell = by_class.setdefault(class_of(ref.key, by_folders), [0, 0])
+        cell = by_class.setdefault(rule.class_of(ref.key), [0, 0])
         cell[0] += 1
         cell[1] += ref.stat.size
     cells = {name: (n, b) for name, (n, b) in by_class.items()}

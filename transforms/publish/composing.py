@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shardfeed import storage
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format import naming
-from shardfeed.format.checksums import combine_all, crc32c
+from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import PartFile, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, file_of, read_sidecar
+from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
 from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.stores.base import WritableStore
 
 AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
 
 
-def compose_shard(store: Store, fingerprint: str, plan: ShardPlan) -> ShardResult:
+def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
     """Publishes one shard and its index.
 
     Raises:
@@ -31,7 +32,7 @@ def compose_shard(store: Store, fingerprint: str, plan: ShardPlan) -> ShardResul
     """
     name = naming.shard_name(plan.split, plan.index, plan.count)
     size = sum(part.bytes for part in plan.parts)
-    crc = combine_all((part.crc32c, part.bytes) for part in plan.parts)
+    crc = crc32c_of_concatenation((part.crc32c, part.bytes) for part in plan.parts)
     if not _is_there(store, name, size, crc):
         sources = [file_of(fingerprint, plan.split, part) for part in plan.parts]
         try:
@@ -71,7 +72,7 @@ def blocks_of(parts: Iterable[PartFile]) -> tuple[tuple[int, int], ...]:
     return tuple(blocks)
 
 
-def _is_there(store: Store, name: str, size: int, crc: int) -> bool:
+def _is_there(store: WritableStore, name: str, size: int, crc: int) -> bool:
     try:
         found = store.checksum(name)
     except NotFoundError:
@@ -84,7 +85,7 @@ def _is_there(store: Store, name: str, size: int, crc: int) -> bool:
     )
 
 
-def _index(store: Store, fingerprint: str, plan: ShardPlan, name: str) -> bytes:
+def _index(store: WritableStore, fingerprint: str, plan: ShardPlan, name: str) -> bytes:
     def read(part: PartFile) -> Sidecar | None:
         return read_sidecar(store, fingerprint, plan.split, part.part)
 
@@ -98,5 +99,5 @@ def _index(store: Store, fingerprint: str, plan: ShardPlan, name: str) -> bytes:
             lines.append(f"{offset} {size}\n")
             offset += size
     data = "".join(lines).encode()
-    storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
+    store.publish(name, data)
     return data

@@ -17,18 +17,17 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from shardfeed import storage
 from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
-from shardfeed.storage.base import Store
 from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import discarded
 from shardfeed.transforms.planning.totals import listing_of
 from shardfeed.transforms.publish.tfds_files import tfds_files
 from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.stores.base import WritableStore
 
 _SWEEP_BATCH = 200  # names a deletion task; a task a file would cost more in the engine than in the store
 _LOG = logging.getLogger("shardfeed")
@@ -59,7 +58,7 @@ class RunRecord:
 
 
 def commit(
-    store: Store,
+    store: WritableStore,
     *,
     plan: Plan,
     totals: Totals,
@@ -102,9 +101,9 @@ def commit(
     )
     _compare_with_store(store, {shard.file for shard in results} | {file.file for file in files}, set(texts))
     for name, data in sorted(texts.items()):
-        storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=True)
+        store.publish(name, data)
     data = manifest.to_json()
-    storage.publish(store, naming.MANIFEST, data, crc32c=crc32c(data), size=len(data), durable=True)
+    store.publish(naming.MANIFEST, data)
     store.create(naming.RUN, record.to_json(data))
     return manifest
 
@@ -151,7 +150,7 @@ def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
     )
 
 
-def _compare_with_store(store: Store, named: Set[str], still_to_come: Set[str]) -> None:
+def _compare_with_store(store: WritableStore, named: Set[str], still_to_come: Set[str]) -> None:
     """One listing, for what no claim can tell: the same command may have discarded this build, and claimed anew."""
     there = {name for name, _ in store.list() if naming.is_published_name(name)}
     stray = sorted(name for name in there - named if naming.is_shard(name))
@@ -164,7 +163,7 @@ def _compare_with_store(store: Store, named: Set[str], still_to_come: Set[str]) 
         raise discarded(store.url)
 
 
-def leftovers(store: Store, *keep: str, keep_parts: bool) -> Iterator[tuple[str, ...]]:
+def leftovers(store: WritableStore, *keep: str, keep_parts: bool) -> Iterator[tuple[str, ...]]:
     """Batches of names below ``_parts/`` that a finished build does not need: neither ``keep`` nor the claim is among them.
 
     There are none with ``keep_parts``.
@@ -177,7 +176,7 @@ def leftovers(store: Store, *keep: str, keep_parts: bool) -> Iterator[tuple[str,
         yield batch
 
 
-def sweep(store: Store, names: Iterable[str]) -> int:
+def sweep(store: WritableStore, names: Iterable[str]) -> int:
     """Deletes names; returns how many could not be. That is one warning: the dataset is complete all the same."""
 
     def delete(name: str) -> tuple[str, ShardfeedError] | None:
@@ -195,14 +194,14 @@ def sweep(store: Store, names: Iterable[str]) -> int:
     return len(failed)
 
 
-def drop_claim(store: Store) -> int:
+def drop_claim(store: WritableStore) -> int:
     """Gives the output up, after everything else below ``_parts/`` is swept; returns 1 if the claim could not be deleted."""
     failed = sweep(store, [naming.CLAIM])
     store.prune(naming.PARTS)
     return failed
 
 
-def finish(store: Store, record: RunRecord, *, keep_parts: bool) -> None:
+def finish(store: WritableStore, record: RunRecord, *, keep_parts: bool) -> None:
     """What a build that was stopped after its manifest left undone: ``run.json``, and the sweep.
 
     Where this user may not write or delete, a warning says so: the dataset is complete all the same.

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from shardfeed import storage
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
-from shardfeed.storage.base import Store
 from shardfeed.transforms.elements import FileResult, RejectsPlan, Verdict
 from shardfeed.transforms.output.part_files import read_sidecar
+from shardfeed.transforms.stores.base import WritableStore
 
 LINES_A_FILE = 100_000  # about 10 MB
 
@@ -43,7 +42,7 @@ def cut_files(by_part: Iterable[tuple[str, int, int]], lines: int) -> list[Rejec
     return [RejectsPlan(naming.rejects_name(i, len(files)), tuple(slices)) for i, slices in enumerate(files)]
 
 
-def write_rejects(store: Store, fingerprint: str, plan: RejectsPlan, verdict: Verdict) -> FileResult:
+def write_rejects(store: WritableStore, fingerprint: str, plan: RejectsPlan, verdict: Verdict) -> FileResult:
     """Publishes one rejects file: in the output itself, or below ``_parts/`` if the verdict ends the build.
 
     Create-only, so a rerun confirms it.
@@ -61,5 +60,5 @@ def write_rejects(store: Store, fingerprint: str, plan: RejectsPlan, verdict: Ve
             line = json.dumps({"key": key, "reason": reason, "detail": detail}, ensure_ascii=False)
             lines.append(line + "\n")
     data = "".join(lines).encode()
-    storage.publish(store, name, data, crc32c=crc32c(data), size=len(data), durable=not verdict.code)
+    store.publish(name, data, durable=not verdict.code)
     return FileResult(name, len(data), crc32c(data))

@@ -7,7 +7,7 @@ composed, and the limit is in no fingerprint: after a run with too many rejects,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,6 +15,7 @@ from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, c
 from shardfeed.format.hashing import MASK128
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
+from shardfeed.words import by_count
 
 DEFAULT_SHARE = Fraction(1, 100)
 DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
@@ -145,7 +146,7 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
             "The input was changed while it was read: rerun with --discard_incomplete, to begin with what is there now."
         )
     return (
-        f"{rejected:,} of {plan.candidates:,} images cannot be used ({_by_count(counts.rejected)}); --max_rejected allows "
+        f"{rejected:,} of {plan.candidates:,} images cannot be used ({by_count(counts.rejected)}); --max_rejected allows "
         f"{allowed:,}. Nothing was published. {remedy}"
     )
 
@@ -156,20 +157,14 @@ def _emptied(counts: Counts, plan: Plan) -> str:
     if lost:
         shown = ", ".join(clip(name, 60) for name in lost[:10])
         return (
-            f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {_by_count(counts.rejected)}. Nothing was "
+            f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {by_count(counts.rejected)}. Nothing was "
             "published. Mend those images, or take the folder(s) out of --input, then rerun with --discard_incomplete."
         )
     for split in plan.splits:
         if not sum(counts.class_counts.get(split, {}).values()):
-            reasons = _by_count(counts.rejected)
+            reasons = by_count(counts.rejected)
             return (
                 f"no image of split {split} can be used ({reasons}). Nothing was published. Mend them, then rerun with "
                 "--discard_incomplete."
             )
     return ""
-
-
-def _by_count(rejected: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{reason} {count:,}" for reason, count in sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
-    )

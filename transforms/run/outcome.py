@@ -11,9 +11,9 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 
-from shardfeed import storage
 from shardfeed.errors import ShardfeedError
 from shardfeed.format import naming
+from shardfeed.transforms import stores
 from shardfeed.transforms.run.state import Outcome, Run
 
 
@@ -39,12 +39,12 @@ def reported(run: Run, files: Sequence[str] = ()) -> Iterator[None]:
 def write_outcome(run: Run, outcome: Outcome) -> None:
     """Create-only: the first failure of a run is the one reported."""
     raw = {"code": outcome.code, "message": outcome.message, "files": list(outcome.files)}
-    storage.open_store(run.output).create(naming.outcome_name(run.run_id), json.dumps(raw).encode())
+    stores.open_output(run.output).create(naming.outcome_name(run.run_id), json.dumps(raw).encode())
 
 
 def read_outcome(run: Run) -> Outcome | None:
     """The reason that a step of the run left in the output, if there is one."""
-    store = storage.open_store(run.output)
+    store = stores.open_output(run.output)
     name = naming.outcome_name(run.run_id)
     if store.stat(name) is None:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from shardfeed import storage
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, Totals
 from shardfeed.transforms.images.process import codec_versions
 from shardfeed.transforms.options import BuildOptions
@@ -39,6 +39,6 @@ class _Claim(beam.DoFn):
         with reported(self._run):
             self._run.check()
             plan = make_plan(totals, self._options, self._codecs)
-            claim_output(storage.open_store(self._run.output), plan, self._options, totals.digest)
+            claim_output(stores.open_output(self._run.output), plan, self._options, totals.digest)
         self._run.total = totals.candidates
         return [plan]

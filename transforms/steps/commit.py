@@ -7,8 +7,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
-from shardfeed import storage
 from shardfeed.format import naming
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import hold_claim
@@ -77,7 +77,7 @@ class _Publish(beam.DoFn):
     ) -> Iterable[str]:
         with reported(self._run):
             self._run.check()
-            store = storage.open_store(self._run.output)
+            store = stores.open_output(self._run.output)
             hold_claim(store, plan.fingerprint)
             manifest = commit(
                 store,
@@ -98,7 +98,7 @@ class _FindLeftovers(beam.DoFn):
 
     def process(self, _fingerprint: str) -> Iterable[list[str]]:
         self._run.enter("sweeping")
-        store, own = storage.open_store(self._run.output), naming.outcome_name(self._run.run_id)
+        store, own = stores.open_output(self._run.output), naming.outcome_name(self._run.run_id)
         return [list(names) for names in leftovers(store, own, keep_parts=self._keep_parts)]
 
 
@@ -107,7 +107,7 @@ class _Delete(beam.DoFn):
         self._run = run
 
     def process(self, names: list[str]) -> Iterable[int]:
-        return [sweep(storage.open_store(self._run.output), names)]
+        return [sweep(stores.open_output(self._run.output), names)]
 
 
 class _DropClaim(beam.DoFn):
@@ -115,4 +115,4 @@ class _DropClaim(beam.DoFn):
         self._run = run
 
     def process(self, _fingerprint: str, failed: Iterable[int]) -> Iterable[int]:
-        return [sum(failed) + drop_claim(storage.open_store(self._run.output))]
+        return [sum(failed) + drop_claim(stores.open_output(self._run.output))]

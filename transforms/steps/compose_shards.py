@@ -11,8 +11,8 @@ from apache_beam.pvalue import AsSingleton, PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed import storage
 from shardfeed.storage import retry
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, ShardPlan, ShardResult
 from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
 from shardfeed.transforms.run.concurrent_requests import side_by_side
@@ -66,5 +66,5 @@ class _Compose(beam.DoFn):
     def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
         self._run.check()
         began = time.perf_counter()
-        result = compose_shard(storage.open_store(self._run.output), self._fingerprint, shard)
+        result = compose_shard(stores.open_output(self._run.output), self._fingerprint, shard)
         return result, time.perf_counter() - began

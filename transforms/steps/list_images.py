@@ -9,7 +9,6 @@ from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed import storage
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.images.options import ImageOptions
@@ -18,6 +17,7 @@ from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
+from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 _SHOWN = 10  # inputs; the graph must not grow with them
@@ -52,7 +52,7 @@ class _FindFolders(beam.DoFn):
         retry.take_retries()  # of an earlier run in this process
         with reported(self._run):
             require_same(self._launcher)
-            return [(index, section) for section in storage.open_source(self._roots[index].url).sections()]
+            return [(index, section) for section in open_source(self._roots[index].url).sections()]
 
 
 class _ListFolders(beam.DoFn):

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
-from shardfeed import storage
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import FileResult, Plan, RejectsPlan, Verdict
 from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejects
 from shardfeed.transforms.publish.verdict import require_good
@@ -59,7 +59,7 @@ class _Write(beam.DoFn):
 
     def process(self, rejects: RejectsPlan, plan: Plan, verdict: Verdict) -> Iterable[FileResult]:
         with reported(self._run):
-            return [write_rejects(storage.open_store(self._run.output), plan.fingerprint, rejects, verdict)]
+            return [write_rejects(stores.open_output(self._run.output), plan.fingerprint, rejects, verdict)]
 
 
 class _Proceed(beam.DoFn):

@@ -13,7 +13,7 @@ from PIL import Image, ImageChops, ImageCms
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, to_srgb
 from shardfeed.transforms.images.encode import PixelStats
-from shardfeed.transforms.images.geometry import plan
+from shardfeed.transforms.images.geometry import geometry_of
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
 from shardfeed.transforms.images.process import EncodedImage, process_image
 from tests.kit import makers as m
@@ -239,7 +239,7 @@ def test_scaling_while_decoding_never_goes_below_the_target(mode: ResizeMode) ->
     ):
         width = target[0]
         options = ImageOptions(width=width, height=width if mode in ("shortest", "longest") else target[1], resize=mode)
-        planned = plan(size, False, options)
+        planned = geometry_of(size, False, options)
         image = decode.open_jpeg(m.saved(Image.new("RGB", size), "JPEG"))
         factor = decode.scale_jpeg(image, planned.content)
         if factor > 1:

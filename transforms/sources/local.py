@@ -13,8 +13,8 @@ import stat as stat_module
 from collections.abc import Iterator
 
 from shardfeed.errors import clip
-from shardfeed.storage import retry
-from shardfeed.storage.base import ChangedError, Listed, Source, Stat, StorageError, UnreadableError
+from shardfeed.storage import Stat, StorageError, UnreadableError, retry
+from shardfeed.transforms.sources.base import ChangedError, Listed, Source
 
 # O_NONBLOCK: a pipe that took a file's place after the listing must not hang the build; regular files ignore it.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

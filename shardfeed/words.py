@@ -1,0 +1,29 @@
+"""Bytes, durations and counts as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def human_bytes(size: float) -> str:
+    """``12.3 MB``, decimal units."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def duration(seconds: float) -> str:
+    """``42 s``, ``3 min 20 s`` or ``2 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def by_count(counts: Mapping[str, int]) -> str:
+    """``TRUNCATED 12, FORMAT 3``: counts by name, the largest first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count:,}" for name, count in ordered)

@@ -1,0 +1,70 @@
+"""What a build asks of an input root. Nothing here writes: the input is never touched."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from shardfeed.storage import Stat
+
+
+class ChangedError(Exception):
+    """The listed version of an object is gone: overwritten or deleted since the listing."""
+
+
+class ChecksumError(Exception):
+    """The bytes read are not the bytes listed, after retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One entry of an input listing. ``key``: bytes of the path below the root, ``/``-separated.
+
+    ``kind``: a ``file``; a ``symlink`` that is not followed (its target is a folder, is missing or
+    lies outside the root); a ``special`` file (device, socket, pipe); a GCS ``folder_marker`` (a
+    zero-byte object whose name ends in ``/``).
+    """
+
+    key: bytes
+    stat: Stat
+    kind: Literal["file", "symlink", "special", "folder_marker"] = "file"
+
+
+class Source(abc.ABC):
+    """An input root (a folder or a bucket prefix)."""
+
+    url: str
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Finds out with one request whether there is something to list, before anything is started.
+
+        Raises:
+            UnreadableError: the root is absent or may not be listed.
+        """
+
+    @abc.abstractmethod
+    def sections(self) -> list[bytes]:
+        """Disjoint pieces of the root that can be listed side by side; opaque, a few dozen bytes each.
+
+        Raises:
+            UnreadableError: the root is absent or may not be listed.
+        """
+
+    @abc.abstractmethod
+    def list(self, section: bytes) -> Iterator[Listed]:
+        """Everything in one section, recursively, in any order, nothing left out.
+
+        Raises:
+            UnreadableError: a folder may not be listed; the message names it.
+        """
+
+    @abc.abstractmethod
+    def read(self, key: bytes, stat: Stat) -> bytes:
+        """The bytes of the listed version.
+
+        Raises:
+            ChangedError, ChecksumError, StorageError.
+        """
