@@ -26,7 +26,9 @@ OUTSIDE = {  # file outside of docs/ -> its page
 COMMANDS = ("build", "plan", "status", "verify", "inspect", "benchmark")
 _PLACE = "<!-- commands -->"
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#]*)(#[^)]*)?\)")
-_LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["'](?:https?:)?//|<link\b[^>]*\bhref=["'](?:https?:)?//""")
+_LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["'](?:https?:)?//|<link\b[^>]*\bhref=["'](?:https?:)?//"""
+)
 
 
 def commands_page() -> str:
@@ -61,7 +63,9 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 
 def _heading(action: argparse.Action) -> str:
     name = ", ".join(action.option_strings)
-    value = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper())
+    value = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
     if not name:
         return f"`{value}`"
     return f"`{name}`" if action.nargs == 0 else f"`{name} {value}`"
