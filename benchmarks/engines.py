@@ -65,7 +65,9 @@ def _on(name: str, program: Path, worker: Worker, photos: Path, work: Path) -> f
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work)))
             pool = stack.enter_context(servers.worker_pool(worker, home))
             start = (
-                servers.prism(program, pool, home, nice=19)  # as docs/engines.md says, and as the launcher starts it
+                servers.prism(
+                    program, pool, home, nice=19
+                )  # as docs/how-to/engines.md says, and as the launcher starts it
                 if name == "Prism, worker"
                 else servers.job_service(worker, pool, home, workers=2)
             )

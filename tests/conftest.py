@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from shardfeed.pipeline.report import progress
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
+
+# Properties are not timed: a busy machine must not fail a test. CI tries the same examples each time.
+settings.register_profile("shardfeed", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("shardfeed")
 
 # A script's background jobs ignore Ctrl-C, and so would all programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

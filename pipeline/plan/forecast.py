@@ -1,4 +1,4 @@
-"""What a build would give and take: a screen of text, or the same facts as JSON."""
+"""What a build would give and cost: a screen of text, or the same facts as JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 
 from shardfeed.errors import clip
 from shardfeed.pipeline.plan.cost import PRICES_IN, PRICES_OF, CloudCost
+from shardfeed.pipeline.plan.notes import Note
+from shardfeed.pipeline.plan.sample import Calibration
+from shardfeed.transforms.elements import Totals
 from shardfeed.words import by_count, duration, human_bytes
 
 _CLASS_ROWS = 20
@@ -16,7 +19,10 @@ _SPLIT_COLUMNS = 5
 
 @dataclass(frozen=True, slots=True)
 class SplitForecast:
-    """A split. ``error``: share that ``bytes`` may be off by (two standard errors); ``by_class``: images listed."""
+    """A split.
+
+    ``error``: share that ``bytes`` may be off by, two standard errors. ``by_class``: images listed.
+    """
 
     images: int
     records: int
@@ -29,35 +35,36 @@ class SplitForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A build that was not made. ``rejected``: of the ``sampled`` images by reason; ``rate``: images a second here.
-
-    ``code``: that it would end with by a reason among the ``notes``, where that is sure; else 0.
-    """
+    """A build that was not made. ``threads``, ``seconds``: of a build on this machine."""
 
     inputs: Sequence[str]
     output: str
-    listed: int
-    skipped: Mapping[str, int]
-    splits: Mapping[str, SplitForecast]
+    totals: Totals
     classes: Sequence[str]
-    sampled: int
-    rejected: Mapping[str, int]
+    splits: Mapping[str, SplitForecast]
+    sample: Calibration
     threads: int
-    rate: float
     seconds: float
     cloud: CloudCost
-    notes: Sequence[str]
-    code: int
+    notes: Sequence[Note]
 
     @property
-    def images(self) -> int:
-        """Candidates: listed and not skipped."""
-        return sum(split.images for split in self.splits.values())
+    def listed(self) -> int:
+        """Files listed: candidates and skipped ones."""
+        return self.totals.candidates + sum(self.totals.skipped.values())
 
     @property
     def bytes(self) -> int:
         """Predicted bytes of all shards."""
         return sum(split.bytes for split in self.splits.values())
+
+    @property
+    def code(self) -> int:
+        """The exit code that the build would surely end with, else 0.
+
+        The largest counts: that is a conflict's, which a build meets first.
+        """
+        return max((note.code for note in self.notes), default=0)
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -68,18 +75,15 @@ class Forecast:
             "inputs": [clip(url, 1_000) for url in self.inputs],
             "output": self.output,
             "listed": self.listed,
-            "images": self.images,
-            "skipped": dict(self.skipped),
-            "classes": list(self.classes),
-            "splits": {
-                name: asdict(split) | {"error": round(split.error, 4), "by_class": dict(split.by_class)}
-                for name, split in self.splits.items()
-            },
+            "images": self.totals.candidates,
+            "skipped": self.totals.skipped,
+            "classes": self.classes,
+            "splits": {name: asdict(split) | {"error": round(split.error, 4)} for name, split in self.splits.items()},
             "bytes": self.bytes,
-            "sample": {"images": self.sampled, "rejected": dict(self.rejected)},
-            "here": {"threads": self.threads, "rate": round(self.rate, 1), "seconds": round(self.seconds, 1)},
+            "sample": {"images": len(self.sample.trials), "rejected": self.sample.rejected},
+            "here": {"threads": self.threads, "rate": round(self.sample.rate, 1), "seconds": round(self.seconds, 1)},
             "dataflow": cloud,
-            "notes": list(self.notes),
+            "notes": [note.text for note in self.notes],
             "exit_code": self.code,
         }
         return json.dumps(raw, ensure_ascii=False, sort_keys=True)
@@ -87,59 +91,63 @@ class Forecast:
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
         where = ", ".join(clip(url, 200) for url in self.inputs)
-        skipped = f" ({by_count(self.skipped)})" if self.skipped else ""
+        skipped = self.totals.skipped
+        why_skipped = f" ({by_count(skipped)})" if skipped else ""
+        next_step = "the same flags with `shardfeed build`"
+        if self.code:
+            next_step = f"see the notes; the build would end with exit code {self.code}"
+        return "\n".join(
+            [
+                f"Plan: {where} -> {clip(self.output, 1_000)} (nothing was written)",
+                f"  images     {self.listed:,} listed = {self.totals.candidates:,} candidates + "
+                f"{sum(skipped.values()):,} skipped{why_skipped}",
+                *(self._split_line(name, split) for name, split in self.splits.items()),
+                *self._class_table(),
+                *self._costs(),
+                *(f"  note       {clip(note.text, 2_000)}" for note in self.notes),
+                f"Next: {next_step}",
+            ]
+        )
+
+    @staticmethod
+    def _split_line(name: str, split: SplitForecast) -> str:
+        error = f" ±{100 * split.error:.1f} %" if split.error else ""
+        shards = "in no shard"
+        if split.records:
+            each = human_bytes(split.bytes / split.shards)
+            shards = f"in {split.shards:,} shard{'s' * (split.shards != 1)} of about {each}, {split.parts:,} parts"
+        return (
+            f"  {name:<10} {split.images:,} images, about {split.records:,} records, "
+            f"{human_bytes(split.bytes)}{error}, {shards}"
+        )
+
+    def _class_table(self) -> list[str]:
+        splits = dict(list(self.splits.items())[:_SPLIT_COLUMNS])
+        rows = {
+            clip(label, 40): [f"{split.by_class.get(label, 0):,}" for split in splits.values()]
+            for label in self.classes[:_CLASS_ROWS]
+        }
+        width = max(len("classes"), *map(len, rows))
         lines = [
-            f"Plan: {where} -> {clip(self.output, 1_000)} (nothing was written)",
-            f"  images     {self.listed:,} listed = {self.images:,} candidates + {sum(self.skipped.values()):,} skipped{skipped}",
-            *self._splits(),
-            *self._classes(),
-            *self._costs(),
+            f"  {title:<{width}}"
+            + "".join(f"  {cell:>{max(len(name), 9)}}" for name, cell in zip(splits, cells, strict=True))
+            for title, cells in [("classes", list(splits)), *rows.items()]
         ]
-        lines += [f"  note       {clip(note, 2_000)}" for note in self.notes]
-        stops = f"see the notes; the build would end with exit code {self.code}"
-        lines.append(f"Next: {stops if self.code else 'the same flags with `shardfeed build`'}")
-        return "\n".join(lines)
-
-    def _splits(self) -> list[str]:
-        lines = []
-        for name, split in self.splits.items():
-            error = f" ±{100 * split.error:.1f} %" if split.error else ""
-            made = f"{human_bytes(split.bytes)}{error}, in no shard"
-            if split.records:
-                each = human_bytes(split.bytes / split.shards)
-                shards = f"{split.shards:,} shard{'s' * (split.shards != 1)} of about {each}"
-                made = f"{human_bytes(split.bytes)}{error}, in {shards}, {split.parts:,} parts"
-            lines.append(f"  {name:<10} {split.images:,} images, about {split.records:,} records, {made}")
-        return lines
-
-    def _classes(self) -> list[str]:
-        shown = list(self.splits)[:_SPLIT_COLUMNS]
-        width = max([len("classes"), *(len(clip(name, 40)) for name in self.classes[:_CLASS_ROWS])])
-        columns = [max(len(name), 9) for name in shown]
-        titles = "  ".join(f"{name:>{column}}" for name, column in zip(shown, columns, strict=True))
-        lines = [f"  {'classes':<{width}}  {titles}"]
-        for label in self.classes[:_CLASS_ROWS]:
-            counts = (self.splits[name].by_class.get(label, 0) for name in shown)
-            cells = "  ".join(f"{count:>{column},}" for count, column in zip(counts, columns, strict=True))
-            lines.append(f"  {clip(label, 40):<{width}}  {cells}")
         more = len(self.classes) - _CLASS_ROWS
         return [*lines, f"  … and {more:,} more classes"] if more > 0 else lines
 
     def _costs(self) -> list[str]:
-        cloud, rejects = self.cloud, sum(self.rejected.values())
-        share = f"{rejects:,} of {self.sampled:,} images read ({by_count(self.rejected)})" if rejects else "none"
+        cloud, sample = self.cloud, self.sample
+        read, rejects = len(sample.trials), sum(sample.rejected.values())
+        rejected = f"{rejects:,} of {read:,} images read ({by_count(sample.rejected)})" if rejects else "none"
         workers = f"{cloud.vcpus:,} vCPUs ({cloud.workers:,} worker{'s' * (cloud.workers != 1)})"
+        hours = f"{cloud.vcpu_hours:,.0f}" if cloud.vcpu_hours >= 10 else f"{cloud.vcpu_hours:.2f}"
         return [
-            f"  sample     {self.sampled:,} images read and encoded; rejects: {share}",
-            f"  here       about {duration(self.seconds)} ({self.rate:,.0f} img/s with {self.threads} threads), "
+            f"  sample     {read:,} images read and encoded; rejects: {rejected}",
+            f"  here       about {duration(self.seconds)} ({sample.rate:,.0f} img/s with {self.threads} threads), "
             f"{human_bytes(2 * self.bytes)} of disk until the commit",
-            f"  Dataflow   about {_rounded(cloud.vcpu_hours)} vCPU-hours, {duration(3600 * cloud.hours)} on {workers}; "
+            f"  Dataflow   about {hours} vCPU-hours, {duration(3600 * cloud.hours)} on {workers}; "
             f"{cloud.reads:,} GETs, {cloud.writes:,} lists and writes; about ${cloud.dollars:,.2f}",
-            f"             list prices of {PRICES_IN}, {PRICES_OF}; a vCPU is taken to be as fast as a core here; storage and "
-            "traffic",
-            "             between regions are not counted",
+            f"             list prices of {PRICES_IN}, {PRICES_OF}; a vCPU is assumed to be as fast as a core here; storage and",
+            "             traffic between regions are not counted",
         ]
-
-
-def _rounded(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"

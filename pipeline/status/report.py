@@ -1,45 +1,64 @@
-"""What ``shardfeed status`` says: a screen of text, or the same facts as JSON; and the exit code that goes with it."""
+"""What ``shardfeed status`` says, as text for a screen or as JSON, and its exit code."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
 from shardfeed.words import by_count, duration, human_bytes
 
 State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
 
-_CODES: Mapping[str, int] = {
-    "complete": 0,
-    "rejected": TooManyRejectsError.code,
-    "discarding": ConflictError.code,
-    "foreign": ConflictError.code,
+
+class _Meaning(NamedTuple):
+    """What a state means. In a text ``{dir}`` is the output, ``{files}`` the number of files left."""
+
+    code: int
+    headline: str
+    next: str
+
+
+_WAIT_OR_RERUN = (
+    "if the build still runs, wait, then shardfeed status {dir}; if it has ended, rerun the same `shardfeed build`: it "
+    "carries on from the finished parts"
+)
+_MEANINGS: Mapping[State, _Meaning] = {
+    "complete": _Meaning(0, "a complete dataset", "shardfeed verify {dir}"),
+    "encoding": _Meaning(IncompleteError.code, "a build, encoding", _WAIT_OR_RERUN),
+    "publishing": _Meaning(IncompleteError.code, "a build, publishing", _WAIT_OR_RERUN),
+    "rejected": _Meaning(
+        TooManyRejectsError.code,
+        "images that cannot be used stopped it; nothing was published",
+        "look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it takes (a higher "
+        "--max_rejected, or mended images and --discard_incomplete)",
+    ),
+    "discarding": _Meaning(
+        ConflictError.code,
+        "an unfinished build is being discarded, {files:,} files to go",
+        "wait, then shardfeed status {dir}; if nothing changes, rerun the build with --discard_incomplete",
+    ),
+    "foreign": _Meaning(
+        ConflictError.code,
+        "no dataset and no build of shardfeed's, but other files",
+        "give another --output, or remove these files yourself",
+    ),
+    "empty": _Meaning(IncompleteError.code, "no dataset and no build", "shardfeed build --input PHOTOS --output {dir}"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Sums over finished parts; ``images`` were written. ``exact`` is False where a sample was scaled up."""
-
-    finished: int = 0
-    images: int = 0
-    bytes: int = 0
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    exact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
-    """What an output holds. Fields that a state does not have are left at their defaults.
+    """What an output holds. Fields that a state does not have keep their defaults.
 
-    ``total``: images to write or reject. ``rate``: images a second. ``quiet``: seconds since anything was written; ``silent``:
-    longer than a build that runs usually is (both None: the store tells no times). Whether one runs, files cannot tell.
-    ``shards``: (published, all). ``left``: files below ``_parts/``. ``said``: why the latest run failed. ``files``: some that
-    are not ours.
+    ``total``: images to write or reject. ``images``, ``bytes``: written, by the finished ``parts``;
+    ``exact`` is False if a sample of these was scaled up. ``rate``: images per second. ``idle``:
+    seconds since a file was written. ``silent``: whether that is longer than usual for a build that
+    runs (both None: the store gives no times). ``shards``: (published, all). ``work_files``: files
+    of ours below ``_parts/``. ``foreign``: some files that are not ours.
     """
 
     state: State
@@ -47,29 +66,33 @@ class Status:
     fingerprint: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     total: int | None = None
-    parts: Parts = field(default_factory=Parts)
+    images: int = 0
+    bytes: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    parts: int = 0
+    exact: bool = True
     rate: float | None = None
-    quiet: float | None = None
+    idle: float | None = None
     silent: bool | None = None
     shards: tuple[int, int] = (0, 0)
-    left: int = 0
-    rejects: tuple[str, ...] = ()
-    said: str = ""
-    files: tuple[str, ...] = ()
+    work_files: int = 0
+    rejects: Sequence[str] = ()
+    last_failure: str = ""
+    foreign: Sequence[str] = ()
 
     @property
     def code(self) -> int:
-        """0 complete, 3 too many rejects, 4 not complete or nothing there, 5 somebody else's files or being discarded."""
-        return _CODES.get(self.state, IncompleteError.code)
+        """0 complete, 3 too many rejects, 4 incomplete or nothing, 5 conflict or discarding."""
+        return _MEANINGS[self.state].code
 
     @property
     def done(self) -> int:
         """Images written or rejected."""
-        return self.parts.images + sum(self.parts.rejected.values())
+        return self.images + sum(self.rejected.values())
 
     @property
     def seconds_left(self) -> float | None:
-        """Of encoding, at the rate of the latest parts."""
+        """Time left of encoding, at the rate of the latest parts."""
         if self.state != "encoding" or self.silent or not self.rate or self.total is None:
             return None
         return max(self.total - self.done, 0) / self.rate
@@ -77,19 +100,7 @@ class Status:
     @property
     def next(self) -> str:
         """What to do now."""
-        place = shlex.quote(self.url)
-        again = f"shardfeed status {place}"
-        return {
-            "complete": f"shardfeed verify {place}",
-            "empty": f"shardfeed build --input PHOTOS --output {place}",
-            "foreign": "give another --output, or remove these files yourself",
-            "discarding": f"wait, then {again}; if nothing changes, rerun the build with --discard_incomplete",
-            "rejected": "look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it "
-            "takes (a higher --max_rejected, or mended images and --discard_incomplete)",
-        }.get(self.state) or (
-            f"if the build still runs, wait, then {again}; if it has ended, rerun the same `shardfeed build`: it carries on from "
-            "the finished parts"
-        )
+        return _MEANINGS[self.state].next.format(dir=shlex.quote(self.url))
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -98,19 +109,19 @@ class Status:
             "url": self.url,
             "fingerprint": self.fingerprint or None,
             "config": dict(self.config) or None,
-            "images": {"done": self.done, "total": self.total, "exact": self.parts.exact},
-            "rejected": dict(self.parts.rejected),
-            "bytes": self.parts.bytes,
-            "parts": self.parts.finished,
+            "images": {"done": self.done, "total": self.total, "exact": self.exact},
+            "rejected": dict(self.rejected),
+            "bytes": self.bytes,
+            "parts": self.parts,
             "shards": {"published": self.shards[0], "all": self.shards[1] or None},
-            "rate": None if self.rate is None else round(self.rate, 1),
-            "seconds_since_last_write": None if self.quiet is None else round(self.quiet, 1),
+            "rate": _rounded(self.rate),
+            "seconds_since_last_write": _rounded(self.idle),
             "silent": self.silent,
-            "seconds_left": None if self.seconds_left is None else round(self.seconds_left, 1),
-            "files_in_parts": self.left,
-            "rejects": list(self.rejects),
-            "last_failure": self.said or None,
-            "foreign_files": [clip(name) for name in self.files],
+            "seconds_left": _rounded(self.seconds_left),
+            "files_in_parts": self.work_files,
+            "rejects": self.rejects,
+            "last_failure": self.last_failure or None,
+            "foreign_files": [clip(name) for name in self.foreign],
             "next": self.next,
         }
         return json.dumps(raw, ensure_ascii=False, sort_keys=True)
@@ -119,43 +130,36 @@ class Status:
         """Lines for a person, without control characters."""
         lines = [f"{clip(self.url, 1_000)}: {self._headline()}"]
         if self.state == "complete":
-            lines.append(
-                f"  dataset    {self.parts.images:,} records in {self.shards[0]:,} shard{'s' * (self.shards[0] != 1)}, "
-                f"{human_bytes(self.parts.bytes)}"
-            )
-            if self.left:
-                lines.append(f"  leftovers  {self.left:,} files under _parts/; the same build command sweeps them")
+            shards = f"{self.shards[0]:,} shard{'s' * (self.shards[0] != 1)}"
+            lines.append(f"  dataset    {self.images:,} records in {shards}, {human_bytes(self.bytes)}")
+            if self.work_files:
+                lines.append(
+                    f"  leftovers  {self.work_files:,} files under _parts/; the same build command sweeps them"
+                )
         elif self.state in ("encoding", "publishing", "rejected"):
             lines += self._progress()
-        if self.files:
-            lines.append(f"  files      {', '.join(clip(name, 80) for name in self.files)}")
-        if self.said:
-            lines.append(f"  last run   {clip(self.said, 600)}")
+        if self.foreign:
+            lines.append(f"  files      {', '.join(clip(name, 80) for name in self.foreign)}")
+        if self.last_failure:
+            lines.append(f"  last run   {clip(self.last_failure, 600)}")
         return "\n".join([*lines, f"Next: {self.next}"])
 
     def _headline(self) -> str:
-        text = {
-            "complete": "a complete dataset",
-            "empty": "no dataset and no build",
-            "foreign": "no dataset and no build of shardfeed's, but other files",
-            "discarding": f"an unfinished build is being discarded, {self.left:,} files to go",
-            "rejected": "images that cannot be used stopped it; nothing was published",
-            "encoding": "a build, encoding",
-            "publishing": "a build, publishing",
-        }[self.state]
-        if self.state not in ("encoding", "publishing", "discarding") or self.quiet is None:
+        text = _MEANINGS[self.state].headline.format(files=self.work_files)
+        if self.state not in ("encoding", "publishing", "discarding") or self.idle is None:
             return text
-        since = f"last file written {duration(self.quiet)} ago"
-        return f"{text}, {since}{': it has probably ended' if self.silent else ''}"
+        ended = ": it has probably ended" if self.silent else ""
+        return f"{text}, last file written {duration(self.idle)} ago{ended}"
 
     def _progress(self) -> list[str]:
-        parts, about = self.parts, "" if self.parts.exact else "about "
+        about = "" if self.exact else "about "
         whole = f" of {self.total:,} ({100 * self.done // self.total} %)" if self.total else ""
-        rejected = sum(parts.rejected.values())
-        reasons = f", {about}{rejected:,} rejected ({by_count(parts.rejected)})" if rejected else ""
+        rejected = ""
+        if self.done > self.images:
+            rejected = f", {about}{self.done - self.images:,} rejected ({by_count(self.rejected)})"
         lines = [
-            f"  images     {about}{self.done:,}{whole}{reasons}",
-            f"  parts      {parts.finished:,} finished, {about}{human_bytes(parts.bytes)}",
+            f"  images     {about}{self.done:,}{whole}{rejected}",
+            f"  parts      {self.parts:,} finished, {about}{human_bytes(self.bytes)}",
         ]
         if self.shards[1]:
             lines.append(f"  shards     {self.shards[0]:,} of {self.shards[1]:,} published")
@@ -163,9 +167,13 @@ class Status:
             left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} of encoding left"
             lines.append(f"  rate       {self.rate:,.0f} img/s over the latest parts{left}")
         lines += [f"  rejects    {clip(name, 1_000)}" for name in self.rejects[:3]]
-        shown = ", ".join(
+        options = [
             f"{clip(name, 40)} {clip(value, 40)}"
             for name, value in sorted(self.config.items())
             if value is not None and value is not False
-        )
-        return [*lines, f"  build      {self.fingerprint}: {shown}"]
+        ]
+        return [*lines, f"  build      {self.fingerprint}: {', '.join(options)}"]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

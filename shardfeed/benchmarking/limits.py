@@ -11,9 +11,9 @@ from contextlib import closing
 import numpy as np
 
 from shardfeed import storage
-from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.decode import image_decoder
-from shardfeed.arrays.pipeline import Decoder, chunk_size
+from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
 from shardfeed.benchmarking.result import Arrivals, rate_of
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.format.manifest import ImageInfo
@@ -42,14 +42,14 @@ def measured(
     """
     image = found.manifest.image
     reader = BlockReader(found.url)
-    sample: list[Records] = []
+    sample: list[LoadedBlock] = []
     read = _rate(_reading(reader, found, split, sample), seconds)
     if tensorflow and (image_size or (image.height and image.width)):
         return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
     if image.height is None or image.width is None:
         return read, None
     shape = (image.height, image.width, image.channels)
-    decoder = Decoder(reader, image_decoder(image), shape, len(found.classes))
+    decoder = RecordDecoder(reader, image_decoder(image), shape, len(found.classes))
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 
@@ -65,7 +65,7 @@ def _rate(counts: Generator[int, None, None], seconds: float) -> float:
 
 
 def _reading(
-    reader: BlockReader, found: DatasetInfo, split: SplitInfo, sample: list[Records]
+    reader: BlockReader, found: DatasetInfo, split: SplitInfo, sample: list[LoadedBlock]
 ) -> Generator[int, None, None]:
     """Numbers of records in blocks that are read in an order of their own. The first blocks are put into ``sample``."""
     readers = _READERS[storage.is_remote(found.url)]
@@ -75,16 +75,16 @@ def _reading(
     with ThreadPoolExecutor(readers) as pool:
         while True:
             ahead = [blocks[number] for number in itertools.islice(endless, 4 * readers)]
-            for records in pool.map(reader.read, ahead):
+            for block in pool.map(reader.read, ahead):
                 if held < _SAMPLE_BYTES:
-                    sample.append(records)
-                    held += len(records.data)
-                yield len(records)
+                    sample.append(block)
+                    held += len(block.data)
+                yield len(block)
 
 
-def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, None, None]:
+def _array_decoding(decoder: RecordDecoder, sample: list[LoadedBlock]) -> Generator[int, None, None]:
     examples, threads = decoder.examples(sample), cores()
-    chunk = chunk_size(decoder.shape, threads)
+    chunk = records_per_task(decoder.shape, threads)
     every = range(len(examples.images))
     endless = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
 
@@ -98,17 +98,17 @@ def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, N
 
 
 def _tensorflow_decoding(
-    image: ImageInfo, size: tuple[int, int] | None, crop: str | None, sample: list[Records]
+    image: ImageInfo, size: tuple[int, int] | None, crop: str | None, sample: list[LoadedBlock]
 ) -> Generator[int, None, None]:
     import tensorflow as tf
 
-    from shardfeed.tfdata.batching import chunk_size, threads, with_options
-    from shardfeed.tfdata.decode import Wanted, chunk_decoder
+    from shardfeed.tfdata.batching import records_per_call, threads, with_options
+    from shardfeed.tfdata.decode import ImageOptions, chunk_decoder
 
-    wanted = Wanted(size=size, crop=crop)
-    decode = chunk_decoder(image, wanted)
-    data = [bytes(record.data) for records in sample for record in records]
-    chunks = tf.data.Dataset.from_tensor_slices(data).batch(chunk_size(wanted.output(image))).cache().repeat()
+    options = ImageOptions(size=size, crop=crop)
+    decode = chunk_decoder(image, options)
+    data = [bytes(record.data) for block in sample for record in block]
+    chunks = tf.data.Dataset.from_tensor_slices(data).batch(records_per_call(options.output(image))).cache().repeat()
     decoded = chunks.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
         num_parallel_calls=threads(),

@@ -16,9 +16,9 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.verification.record import RecordCheck, RecordProblem
-from tests.arrays.test_damage import records_of
 from tests.kit import datasets
 from tests.kit.datasets import write_dataset
+from tests.reader.damage import records_of
 
 PHOTO = next(Path(__file__).parents[2].glob("examples/sample_photos/*/*.jpg"))
 END = b"\xff\xd9"

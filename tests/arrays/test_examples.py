@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import shardfeed
-from tests.arrays.streams import numbers
 from tests.kit.datasets import write_dataset
+from tests.reader.streams import numbers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -116,7 +116,7 @@ def test_the_torch_dataset_gives_each_process_its_share_in_torchs_layout(
         found = list(batches)
         assert len(batches) == len(found) == 6
         assert found[0][0].shape == (6 // world, 3, 8, 12) and found[0][1].dtype == np.int64
-        seen += numbers([(np.asarray(x).transpose(0, 2, 3, 1), np.asarray(y)) for x, y in found], written)
+        seen += numbers([(np.asarray(x).transpose(0, 2, 3, 1), np.asarray(y)) for x, y in found], written, "train")
 
     assert sorted(seen) == list(range(36))
 

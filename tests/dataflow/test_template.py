@@ -15,7 +15,8 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from shardfeed.errors import UsageError
-from shardfeed.pipeline.cli.flags import add_build_flags, build_config
+from shardfeed.pipeline.cli.config_from_flags import build_config
+from shardfeed.pipeline.cli.flags import add_build_flags
 from shardfeed.pipeline.dataflow.flex_template import SWITCHES, build_arguments
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.execution import execute, graph, staged

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.refusals import Case
 from tests.kit.cloud import IN, OUT, Cloud, few_parts, photo_server, published
-from tests.kit.commands import write_photos
 from tests.kit.images import make_photos, write
 from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -52,9 +50,3 @@ def undisturbed(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Undis
     with photo_server(photos) as server:
         Cloud(server.url, tmp_path_factory.mktemp("home")).built(IN, OUT, hooks=[few_parts])
         return Undisturbed(published(server), tuple(server.log))
-
-
-@pytest.fixture
-def case(tmp_path: Path) -> Case:
-    """Twelve good photos of two classes."""
-    return Case(write_photos(tmp_path / "in", cat=6, dog=6), tmp_path / "out")

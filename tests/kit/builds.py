@@ -41,8 +41,8 @@ def start_builder() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert process.stdin is not None and process.stdout is not None
-    atexit.register(process.stdin.close)
+    atexit.register(process.communicate)  # closes its standard input, which ends it
+    assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n", "the builder did not start; its traceback is above"
 
 

@@ -38,26 +38,6 @@ def command(*args: str | os.PathLike[str]) -> list[str]:
     return [sys.executable, "-m", "shardfeed", *map(os.fspath, args)]
 
 
-# Becomes the command that it is given. Permissions bind root too, once CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH are gone
-# (linux/prctl.h, linux/capability.h); nobody else has them to begin with. It is a program of its own, not `preexec_fn`: a fork
-# of the tests' process has gRPC's threads, dead, and gRPC aborts it now and then.
-_OBEY_PERMISSIONS = """
-import ctypes, os, sys
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
-if os.geteuid() == 0:
-    libc = ctypes.CDLL(None, use_errno=True)
-    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "prctl")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
-def obeying_permissions(*command: str) -> list[str]:
-    """``command`` as a process that permissions bind, even if the tests run as root."""
-    return [sys.executable, "-ISc", _OBEY_PERMISSIONS, *command]
-
-
 def environment(**changes: str) -> dict[str, str]:
     """This process's environment for a child that is started anywhere."""
     return {**os.environ, "PYTHONPATH": str(REPOSITORY), **changes}

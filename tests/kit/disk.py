@@ -65,4 +65,5 @@ def keys(out: Path) -> list[bytes]:
 
 def rejects(folder: Path) -> list[dict[str, str]]:
     """Lines of all rejects files in ``folder``, in their order."""
-    return [json.loads(line) for path in sorted(folder.glob("rejects-*.jsonl")) for line in path.open(encoding="utf-8")]
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("rejects-*.jsonl")))
+    return [json.loads(line) for line in text.split("\n")[:-1]]

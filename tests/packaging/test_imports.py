@@ -9,14 +9,15 @@ import pytest
 
 from tests.kit import sources
 
-# A room is a folder of files, or a file beside the folders. It imports from itself and from the levels before its own.
+# A room is a folder of files, or a file beside the folders. It imports from itself and from the
+# levels before its own.
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
     {"storage"},
     {"dataset", "sampling"},
-    {"testing", "inspection", "verification", "accelerator"},
-    {"arrays"},
+    {"inspection", "verification", "accelerator"},
+    {"arrays", "testing"},
     {"tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
@@ -86,7 +87,7 @@ def test_a_room_imports_only_rooms_of_the_levels_before_its_own() -> None:
 
 
 def test_the_reader_imports_nothing_of_the_job() -> None:
-    """But for the commands of the job: ``verify``, ``inspect`` and ``benchmark`` work where only the reader is."""
+    """Only ``build``, ``plan`` and ``status`` do, when they are called."""
     wrong = {
         f"{module} -> {other}"
         for module, path in MODULES.items()
@@ -129,7 +130,7 @@ def test_importing_a_package_runs_nothing(package: str) -> None:
 
 
 def test_files_with_dofns_keep_their_annotations_as_types() -> None:
-    """Beam reads annotations; as strings they all become Any, arrows become pickles and GroupByKey warns."""
+    """As strings, Beam takes all for Any: arrows become pickles and GroupByKey warns."""
     beam_files = [p for package in ("transforms", "pipeline") for p in sources.files(package) if beam_classes(p)]
     assert [sources.relative(p) for p in beam_files if "__future__" in sources.all_imports(p)] == []
 

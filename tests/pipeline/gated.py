@@ -1,7 +1,7 @@
-"""``shardfeed`` whose encoder stops at a gate: a build that is certainly in the middle of encoding.
+"""``shardfeed`` whose encoder stops at a gate: a build that is surely in the middle of encoding.
 
-Run as a program: ``python tests/pipeline/gated.py build …``. After five images it prints a line, and goes on when a line comes on
-standard input.
+Run as a program: ``python tests/pipeline/gated.py build ...``. After five images it prints a line,
+and it goes on when a line comes on standard input.
 """
 
 from __future__ import annotations

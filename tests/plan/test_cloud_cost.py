@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.pipeline.plan.cost import about_machine, about_threads, cloud_cost
+from shardfeed.pipeline.plan.cost import cloud_cost
+from shardfeed.pipeline.plan.notes import Note, about_machine, about_threads
 
-DOCS = Path(__file__).parents[2] / "docs" / "dataflow.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "dataflow.md"
 
 
 def test_a_hundred_million_images() -> None:
     """10 ms an image: 278 hours and 15 % for the engine; 360,000 parts in 20,000 shards of 18.
 
-    The bucket gives 5,000 images a second for 20 minutes, 10,000 for the next 20, then 20,000, then 40,000: 90 million in 80
-    minutes, and the last 10 million at 80,000 a second.
+    The bucket gives 5,000 images a second for 20 minutes, 10,000 for the next 20, then 20,000, then
+    40,000: 90 million in 80 minutes, and the last 10 million at 80,000 a second.
     """
-    cost = cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, parts=360_000, shards=[18] * 20_000)
+    cost = cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, splits=[(360_000, 20_000)])
 
     work = 10**8 * 0.01 * 1.15 / 3600  # 319.4
     assert pytest.approx(82.083, abs=0.001) == 80 + 125 / 60  # minutes; 319.4 hours in them: 233.5 vCPUs
@@ -34,7 +35,7 @@ def test_a_hundred_million_images() -> None:
 
 def test_a_million_large_images_are_read_in_a_quarter_of_an_hour() -> None:
     """The bucket would give them in 200 seconds."""
-    cost = cloud_cost(images=10**6, listed=10**6, cpu_seconds=0.04, parts=3_600, shards=[17] * 212)
+    cost = cloud_cost(images=10**6, listed=10**6, cpu_seconds=0.04, splits=[(3_600, 212)])
 
     assert cost.vcpus == 52  # 12.8 hours in a quarter of one: 51.1 vCPUs
     assert cost.hours == pytest.approx(10**6 * 0.04 * 1.15 / 3600 / 52 + 4 / 60)
@@ -44,7 +45,7 @@ def test_a_million_large_images_are_read_in_a_quarter_of_an_hour() -> None:
 def test_a_vcpu_waits_for_small_images(threads: int, milliseconds: float) -> None:
     """50 ms a read, shared by its threads; 3 ms and 15 % of work."""
     cost = cloud_cost(
-        images=10**6, listed=10**6, cpu_seconds=0.003, parts=3_600, shards=[17] * 212, threads=threads, max_workers="1"
+        images=10**6, listed=10**6, cpu_seconds=0.003, splits=[(3_600, 212)], threads=threads, max_workers="1"
     )
 
     assert cost.vcpu_hours == pytest.approx(10**6 * milliseconds / 1e3 / 3600 + 4 * 4 / 60)
@@ -53,8 +54,10 @@ def test_a_vcpu_waits_for_small_images(threads: int, milliseconds: float) -> Non
 @pytest.mark.parametrize(("cpu_seconds", "threads", "enough"), [(0.004, 8, 11), (0.004, 10, 11), (0.0, 8, 64)])
 def test_threads_that_are_too_few_are_told(cpu_seconds: float, threads: int, enough: int) -> None:
     assert list(about_threads(cpu_seconds, threads)) == [
-        f"on Dataflow {threads} threads a vCPU wait {50 / threads:.1f} ms for an image on which it works "
-        f"{cpu_seconds * 1_150:.1f} ms; --threads {enough} takes fewer vCPU-hours"
+        Note(
+            f"on Dataflow {threads} threads per vCPU wait {50 / threads:.1f} ms for an image on which it works "
+            f"{cpu_seconds * 1_150:.1f} ms; --threads {enough} takes fewer vCPU-hours"
+        )
     ]
 
 
@@ -73,10 +76,9 @@ def test_nothing_is_told_of_threads_that_are_enough(cpu_seconds: float, threads:
     ],
 )
 def test_the_documented_table_is_this_arithmetic(name: str, images: int, milliseconds: int) -> None:
-    """Parts of 278 images of 22 kB, in shards of 100 MB (docs/scale.md)."""
+    """Parts of 278 images of 22 kB, in shards of 100 MB (docs/explanation/scale.md)."""
     parts, shards = round(images / 278), max(round(images * 22e3 / 100e6), 1)
-    each = [-(-parts // shards)] * shards
-    cost = cloud_cost(images=images, listed=images, cpu_seconds=milliseconds / 1e3, parts=parts, shards=each)
+    cost = cloud_cost(images=images, listed=images, cpu_seconds=milliseconds / 1e3, splits=[(parts, shards)])
 
     row = (
         f"| {name} | {milliseconds} ms | {cost.vcpu_hours:.1f} | {cost.workers} × n2-standard-4 | {cost.hours:.1f} | "
@@ -86,7 +88,7 @@ def test_the_documented_table_is_this_arithmetic(name: str, images: int, millise
 
 
 def test_a_few_images_cost_a_worker_that_starts() -> None:
-    cost = cloud_cost(images=10, listed=12, cpu_seconds=0.01, parts=10, shards=[5, 5])
+    cost = cloud_cost(images=10, listed=12, cpu_seconds=0.01, splits=[(10, 2)])
 
     assert (cost.workers, cost.vcpus, cost.reads, cost.writes) == (1, 4, 34, 1 + 20 + 2 + 2 + 12)
     assert cost.hours == pytest.approx(4 / 60, rel=0.01)
@@ -97,8 +99,7 @@ def test_machine_type_and_number_of_workers_are_taken() -> None:
         images=10**8,
         listed=10**8,
         cpu_seconds=0.01,
-        parts=1,
-        shards=[1],
+        splits=[(1, 1)],
         machine_type="n2-highmem-16",
         max_workers="3",
     )
@@ -108,13 +109,17 @@ def test_machine_type_and_number_of_workers_are_taken() -> None:
 
 def test_a_machine_of_unknown_size_is_counted_as_the_default_and_that_is_said() -> None:
     costs = [
-        cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, parts=1, shards=[1], machine_type=name)
+        cloud_cost(images=10**8, listed=10**8, cpu_seconds=0.01, splits=[(1, 1)], machine_type=name)
         for name in ("e2-micro", "n2-standard-4", None)
     ]
 
     assert costs[0] == costs[1] == costs[2]
     assert [list(about_machine(name)) for name in ("e2-micro", "n2-standard-4", None)] == [
-        ["machine type e2-micro: its size is not known here; hours and dollars are those of n2-standard-4 (4 vCPUs)"],
+        [
+            Note(
+                "machine type e2-micro: its size is not known here; hours and dollars are those of n2-standard-4 (4 vCPUs)"
+            )
+        ],
         [],
         [],
     ]
@@ -122,6 +127,6 @@ def test_a_machine_of_unknown_size_is_counted_as_the_default_and_that_is_said() 
 
 @pytest.mark.parametrize(("parts", "calls"), [(1, 1), (32, 1), (33, 1 + 2), (1_024, 1 + 32), (1_025, 1 + 2 + 33)])
 def test_shards_of_many_parts_are_composed_in_a_tree(parts: int, calls: int) -> None:
-    one = cloud_cost(images=1, listed=1, cpu_seconds=0.01, parts=parts, shards=[parts])
+    one = cloud_cost(images=1, listed=1, cpu_seconds=0.01, splits=[(parts, 1)])
 
     assert one.writes == 1 + 2 * parts + calls + 1 + 12

@@ -1,4 +1,4 @@
-"""``plan`` and ``status`` of buckets: read-only, and the requests that a plan foretells are those that the build makes."""
+"""``plan`` of buckets only reads, and the build makes as many requests as it forecasts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.plan.command import plan_build
 from shardfeed.pipeline.run_build import run_build
-from shardfeed.pipeline.status.command import status_of
 from shardfeed.storage import retry
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
@@ -41,7 +40,7 @@ def test_a_plan_only_lists_and_reads(server: StrictGCS) -> None:
     assert set(server.counts()) == {"list", "get", "stat"}
     assert server.counts()["get"] == IMAGES + 1  # the first one twice: once before the clock starts
     assert server.objects.buckets["data"] == {}
-    assert (forecast.images, forecast.sampled) == (IMAGES, IMAGES)
+    assert (forecast.totals.candidates, len(forecast.sample.trials)) == (IMAGES, IMAGES)
 
 
 def test_requests_are_foretold(server: StrictGCS) -> None:
@@ -57,20 +56,8 @@ def test_requests_are_foretold(server: StrictGCS) -> None:
 def test_threads_that_are_too_few_for_dataflow_are_noted(server: StrictGCS) -> None:
     cloud = ("--project=my-project", "--region=us-central1", "--temp_location=gs://data/tmp")
     there = replace(CONFIG, engine=Engine("DataflowRunner", cloud))
-    (note,) = plan_build(there).notes
-    assert note.startswith("on Dataflow 2 threads a vCPU wait 25.0 ms for an image on which it works ")
-    assert (plan_build(CONFIG).notes, plan_build(replace(there, threads=64)).notes) == ([], [])
-    assert plan_build(CONFIG).cloud.vcpu_hours > plan_build(replace(there, threads=64)).cloud.vcpu_hours
-
-
-def test_a_status_only_lists_and_reads(server: StrictGCS) -> None:
-    assert status_of("gs://data/out/").to_text().splitlines() == [
-        "gs://data/out: no dataset and no build",
-        "Next: shardfeed build --input PHOTOS --output gs://data/out",
-    ]
-    run_build(CONFIG)
-    asked = len(server.log)
-
-    status = status_of("gs://data/out")
-    assert (status.state, status.code, status.left) == ("complete", 0, 0)
-    assert {request.kind for request in server.log[asked:]} == {"list", "get"}
+    few, many, elsewhere = plan_build(there), plan_build(replace(there, threads=64)), plan_build(CONFIG)
+    (note,) = few.notes
+    assert note.text.startswith("on Dataflow 2 threads per vCPU wait 25.0 ms for an image on which it works ")
+    assert (many.notes, elsewhere.notes) == ([], [])
+    assert few.cloud.vcpu_hours > many.cloud.vcpu_hours

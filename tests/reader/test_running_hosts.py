@@ -22,7 +22,7 @@ import shardfeed
 from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
 from tests.kit.datasets import Written
-from tests.reader.streams import lossless
+from tests.reader.streams import READERS, lossless
 
 ROOT = Path(shardfeed.__file__).parents[1]
 
@@ -105,7 +105,7 @@ def test_keras_on_jax_shares_a_batch_over_all_devices(
     assert find_host() == Host(1, 2, 8)
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_every_reader_takes_its_share_on_a_pod_by_default(
     written: Written, pod: Callable[[int, int], None], reader: Any
 ) -> None:
@@ -179,7 +179,7 @@ def test_pytorch_without_a_process_group_is_one_process(torch: Callable[..., Non
 @pytest.mark.parametrize(
     ("variables", "pair"), [({"RANK": "1"}, "(1, 4)"), ({}, "(index, 4)")], ids=["rank", "no rank"]
 )
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_a_process_of_torchrun_without_its_process_group_must_name_its_host(
     written: Written,
     monkeypatch: pytest.MonkeyPatch,
@@ -230,7 +230,7 @@ def test_what_runs_is_believed_before_the_environment(
         assert find_host() == Host(0, 1, 1)
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_worker_processes_of_a_dataloader_are_refused(
     written: Written, torch: Callable[..., None], reader: Any
 ) -> None:
@@ -300,7 +300,7 @@ def test_frameworks_that_disagree_are_named(
     )
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_a_machine_with_tpu_chips_must_be_named_if_nothing_runs_on_them(written: Written, reader: Any) -> None:
     insert_tpu()
 

@@ -1,19 +1,20 @@
-"""``shardfeed status`` of folders that no build of ours left so: a line that says what is odd, an exit code, no traceback."""
+"""``shardfeed status`` of folders that no build of ours left: what is odd, and an exit code."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from shardfeed.cli.main import main
+from shardfeed.errors import UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.status.command import READ, status_of
 from shardfeed.transforms import stores
-from tests.status.test_status import FINGERPRINT, _under_way
+from tests.status.outputs import FINGERPRINT, under_way
 
 CLAIM = {"fingerprint": FINGERPRINT, "config": {"seed": 0}}
 DEEP = 100_000  # more than any parser that calls itself goes down
@@ -28,6 +29,58 @@ def _claimed(out: Path, claim: Mapping[str, object] | str) -> Path:
 
 def _of_train(split: object) -> dict[str, object]:
     return {**CLAIM, "splits": {"train": split}}
+
+
+def _nothing(_out: Path) -> None:
+    pass
+
+
+def _empty_folder(out: Path) -> None:
+    out.mkdir()
+
+
+def _others(out: Path) -> None:
+    (out / "holiday").mkdir(parents=True)
+    (out / "holiday" / "1.jpg").write_bytes(b"x")
+    (out / ".DS_Store").write_bytes(b"x")
+
+
+def _only_a_desktop_file(out: Path) -> None:
+    out.mkdir()
+    (out / ".DS_Store").write_bytes(b"x")
+
+
+def _shards_without_manifest(out: Path) -> None:
+    out.mkdir()
+    (out / "train-00000-of-00001.tfrecord").write_bytes(b"x")
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "code"),
+    [
+        (_nothing, "empty", 4),
+        (_empty_folder, "empty", 4),
+        (_only_a_desktop_file, "empty", 4),
+        (_others, "foreign", 5),
+        (_shards_without_manifest, "foreign", 5),
+    ],
+    ids=["no folder", "an empty folder", "a desktop's file", "somebody's photos", "shards without a manifest"],
+)
+def test_what_is_no_build_is_recognised(made: Callable[[Path], None], state: str, code: int, tmp_path: Path) -> None:
+    made(tmp_path / "out")
+
+    status = status_of(str(tmp_path / "out"))
+    assert (status.state, status.code) == (state, code)
+
+
+def test_somebodys_files_are_named(tmp_path: Path) -> None:
+    _others(tmp_path / "out")
+
+    assert status_of(str(tmp_path / "out")).to_text().splitlines() == [
+        f"{tmp_path}/out: no dataset and no build of shardfeed's, but other files",
+        "  files      holiday/1.jpg",
+        "Next: give another --output, or remove these files yourself",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +128,7 @@ def test_a_claim_without_splits_is_an_older_shardfeeds(tmp_path: Path) -> None:
 
 def test_more_parts_than_a_fraction_can_tell_apart_are_counted_all_the_same(tmp_path: Path) -> None:
     """1 - 1/parts is 1 then, and no part would be expected to have an image."""
-    store = _under_way(tmp_path / "out", images=1, parts=2**62, finished=READ + 2)
+    store = under_way(tmp_path / "out", images=1, parts=2**62, finished=READ + 2)
 
     assert status_of(store.url).total == 1
 
@@ -88,18 +141,18 @@ def test_options_of_a_claim_are_shown_without_control_characters(tmp_path: Path)
 
 @pytest.mark.parametrize("number", ["1" * 30, "٠٠٠٠٣"], ids=["of 30 digits", "of another script"])
 def test_a_sidecar_that_no_part_can_have_is_no_finished_part(number: str, tmp_path: Path) -> None:
-    store = _under_way(tmp_path / "out", images=200, parts=20, finished=3)
+    store = under_way(tmp_path / "out", images=200, parts=20, finished=3)
     store.create(f"_parts/{FINGERPRINT}/train/{number}.json", b"{}")
 
     status = status_of(store.url)
-    assert (status.parts.finished, status.parts.exact, status.left) == (3, True, 5)
+    assert (status.parts, status.exact, status.work_files) == (3, True, 5)
 
 
 def test_a_reason_that_is_none_is_not_told(tmp_path: Path) -> None:
-    store = _under_way(tmp_path / "out", images=200, parts=20, finished=3)
+    store = under_way(tmp_path / "out", images=200, parts=20, finished=3)
     store.create(naming.outcome_name("run"), b"[" * DEEP)
 
-    assert status_of(store.url).said == ""
+    assert status_of(store.url).last_failure == ""
 
 
 @pytest.mark.parametrize("name", ["_parts/CLAIM", "manifest.json", "train-00000-of-00001.tfrecord"])
@@ -117,19 +170,29 @@ def test_a_folder_where_a_build_writes_a_file_is_named(
     )
 
 
-def test_a_device_is_no_place_for_a_build(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", os.devnull]) == 2
-    assert capsys.readouterr().err == "shardfeed: /dev/null is not a folder. Name the folder that a build writes to.\n"
-
-
-def test_below_a_file_is_no_place_for_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("", "DIR is an empty string. Name a build's output: a folder (. for the current one) or gs://bucket/folder."),
+        ("/dev/null", "/dev/null is not a folder. Name the folder that a build writes to."),
+        ("notes.txt", "{here}/notes.txt is a file. Name the folder that a build writes to."),
+        (
+            "notes.txt/out",
+            "cannot use {here}/notes.txt/out (Not a directory). Something that is not a folder stands in the way: remove it or "
+            "choose another --output.",
+        ),
+    ],
+    ids=["an empty name", "a device", "a file", "below a file"],
+)
+def test_what_can_be_no_place_for_a_build_is_refused(
+    place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text("…")
 
-    assert main(["status", str(tmp_path / "notes.txt" / "out")]) == 2
-    assert capsys.readouterr().err == (
-        f"shardfeed: cannot use {tmp_path}/notes.txt/out (Not a directory). Something that is not a folder stands in the way: "
-        "remove it or choose another --output.\n"
-    )
+    with pytest.raises(UsageError) as refused:
+        status_of(place)
+    assert str(refused.value) == message.format(here=tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_not_made_by_a_look(tmp_path: Path) -> None:
@@ -146,7 +209,7 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
         (tmp_path / "out" / name).symlink_to(target)
 
     status = status_of(str(tmp_path / "out"))
-    assert (status.state, status.files) == ("foreign", ("below", "gone", "loop"))
+    assert (status.state, status.foreign) == ("foreign", ["below", "gone", "loop"])
     assert {name: stat.size for name, stat in stores.open_output(str(tmp_path / "out")).list()} == {
         "loop": 4,
         "gone": 7,

@@ -1,4 +1,4 @@
-"""``shardfeed status`` of a build whose output is a bucket: times come from generations, where those are times."""
+"""``shardfeed status`` of an output in a bucket: generations are times there, if they can be."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardfeed.format import naming
 from shardfeed.pipeline.status.command import status_of
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import PartResult, Plan, SplitPlan
-from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import claim_output
-from shardfeed.transforms.output.part_files import Sidecar
 from tests.kit.servers.strict_gcs import StrictGCS
+from tests.status.outputs import NOW, claim, write_sidecar
 
-FINGERPRINT = "a" * 32
-NOW = 1_800_000_000.0
 URL = "gs://data/out"
 
 
@@ -31,13 +25,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 
 def _five_parts_of_twenty() -> None:
-    plan = Plan(FINGERPRINT, ("cat",), {}, 200, {"train": SplitPlan(20, 2, 200)})
     store = stores.open_output(URL)
-    claim_output(store, plan, BuildOptions(), 7)
+    claim(store, images=200, parts=20)
     for number in range(5):
-        result = PartResult("train", number, 1000, 10, 0, 0, {}, {}, {"cat": 10}, None)
-        name = naming.sidecar_name(FINGERPRINT, "train", number)
-        store.create(name, Sidecar(result, (100,) * 10, (), {}).to_bytes())
+        write_sidecar(store, number)
 
 
 def test_generations_that_are_microseconds_give_rate_and_time_left(server: StrictGCS) -> None:
@@ -57,7 +48,7 @@ def test_generations_that_are_no_times_are_not_taken_for_any(server: StrictGCS) 
     _five_parts_of_twenty()
 
     status = status_of(URL, now=NOW)
-    assert (status.rate, status.quiet, status.silent) == (None, None, None)
+    assert (status.rate, status.idle, status.silent) == (None, None, None)
     assert status.to_text().splitlines()[0] == f"{URL}: a build, encoding"
     assert status.next.endswith(
         "if it has ended, rerun the same `shardfeed build`: it carries on from the finished parts"

@@ -96,17 +96,7 @@ class WithoutHardLinks(WritableLocalStore):
         raise OSError(self.refusal, os.strerror(self.refusal))
 
 
-STEPS = [
-    "_mkdir",
-    "_write_temp",
-    "_concatenate_temp",
-    "_link",
-    "_mark",
-    "_replace",
-    "_sync_folder",
-    "_unlink",
-    "_rmdir",
-]
+STEPS = "_mkdir _write_temp _concatenate_temp _link _mark _replace _sync_folder _unlink _rmdir".split()
 
 
 def build(store: WritableLocalStore) -> None:
@@ -135,7 +125,7 @@ def die_before(steps: int, kind: type[WritableLocalStore]) -> type[WritableLocal
 
 
 def kill_at_every_step(root: str, kind: type[WritableLocalStore]) -> None:
-    """Runs ``build`` in children that are killed before their first, second, … step, each in a folder of its own."""
+    """Runs ``build`` in children that are killed before their first, second, ... step."""
     for steps in itertools.count():
         child = os.fork()
         if not child:
@@ -303,7 +293,7 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of what is synced to the disk, in order: temporary files by what they hold, folders with a slash."""
+    """What is synced to the disk, in order: contents of files, names of folders with a slash."""
     names: list[str] = []
     sync = os.fsync
 

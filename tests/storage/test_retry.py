@@ -1,4 +1,7 @@
-"""When a request is tried again, for how long, and what is said of it. Neither clock nor pauses are real."""
+"""When a request is tried again, for how long, and what is said of it.
+
+Neither clock nor pauses are real.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class Store:
         self._failures, self._seconds = failures, seconds
         monkeypatch.setattr(retry, "clock", lambda: self.now)
         monkeypatch.setattr(retry, "sleep", self._pass)
-        monkeypatch.setattr(retry, "_last_said", -math.inf)
+        monkeypatch.setattr(retry, "_last_logged", -math.inf)
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds

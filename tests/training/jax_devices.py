@@ -76,7 +76,7 @@ def repeated(info: shardfeed.DatasetInfo, epochs: int) -> list[str]:
 def watched_model(shapes: list[object], **compile_args: Any) -> keras.Model:
     """A model that notes in ``shapes`` how its batch lies on the devices, whenever a step is compiled."""
 
-    class Watch(keras.layers.Layer):
+    class Watch(keras.layers.Layer):  # type: ignore[misc]
         def call(self, inputs: jax.Array) -> jax.Array:
             def note(sharding: jax.sharding.Sharding) -> None:
                 shapes.append([sharding.shard_shape(inputs.shape), len(sharding.device_set)])

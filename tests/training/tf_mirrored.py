@@ -32,7 +32,8 @@ def main(dataset: str) -> dict[str, Any]:
     def weights_after_fit(batches: Any) -> list[float]:
         model = new_model()
         model.fit(batches, verbose=0, shuffle=False, **shardfeed.fit_args(info, BATCH, accelerator))
-        return np.concatenate([weight.ravel() for weight in model.get_weights()]).tolist()
+        weights: list[float] = np.concatenate([weight.ravel() for weight in model.get_weights()]).tolist()
+        return weights
 
     model = new_model()
     evaluations = {f"{hosts} hosts": of_all_hosts(dataset, "validation", BATCH, hosts) for hosts in (8,)}

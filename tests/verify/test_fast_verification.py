@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
-from tests.kit.commands import command, environment, obeying_permissions
+from tests.kit import builder, builds, hooks
 from tests.verify.damage import INDEX, REJECTS, SHARD, append, change_manifest, cut, dataset, records
 
 
@@ -261,11 +260,10 @@ def test_read_only_rights_suffice(out: Path) -> None:
     for file in out.iterdir():
         file.chmod(0o444)
     out.chmod(0o555)
-    ended = subprocess.run(
-        obeying_permissions(*command("verify", out, "--deep")), capture_output=True, text=True, env=environment()
-    )
+    builds.start_builder()
+    ended = builder.ask(builder.Request(("verify", str(out), "--deep"), (hooks.obey_permissions,)))
     out.chmod(0o755)
-    assert (ended.returncode, ended.stdout.split(":")[0], ended.stderr) == (0, "in order", "")
+    assert (ended.code, ended.out.split(":")[0], ended.err) == (0, "in order", "")
     assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()} == before
 
 

@@ -17,19 +17,15 @@ from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
-from shardfeed.transforms.images.encode import PixelStats as PixelStats
-from shardfeed.transforms.images.encode import encode, pixel_stats
+from shardfeed.transforms.images.encode import PixelStats, encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.geometry import Geometry, geometry_of
 from shardfeed.transforms.images.keep import stripped_jpeg
-from shardfeed.transforms.images.limits import check_output, check_source
-from shardfeed.transforms.images.limits import check_size as check_size
+from shardfeed.transforms.images.limits import check_output, check_size, check_source
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.orientation import SWAPS_SIDES, upright_turn
 from shardfeed.transforms.images.resize import resize
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
-from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES as IMAGE_SUFFIXES
-from shardfeed.transforms.images.versions import codec_versions as codec_versions
 
 Reserve = Callable[[int], AbstractContextManager[None]]
 

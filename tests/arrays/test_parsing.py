@@ -10,10 +10,10 @@ import pytest
 
 import shardfeed
 from shardfeed.arrays import parsing
-from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.framing import split
 from shardfeed.arrays.parsing import image_and_class, images_and_classes
-from shardfeed.format.example import decode_example, encode_example, encode_feature, join_features
+from shardfeed.format.example import Value, decode_example, encode_example, encode_feature, join_features
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import OVERHEAD, frame
 from shardfeed.sampling.blocks import Block, blocks_in
@@ -21,10 +21,10 @@ from tests.kit.builds import build
 from tests.kit.images import make_photos
 
 
-def block_of(*data: bytes) -> Records:
+def block_of(*data: bytes) -> LoadedBlock:
     framed = b"".join(map(frame, data))
     shard = Shard("train-00000-of-00001.tfrecord", len(data), len(framed), "00000000", ((len(data), len(framed)),))
-    return Records(Block(shard, 0, 0, len(data), len(framed)), framed, *split(framed))
+    return LoadedBlock(Block(shard, 0, 0, len(data), len(framed)), framed, *split(framed))
 
 
 def found_in(data: bytes) -> tuple[bytes, int]:
@@ -97,7 +97,7 @@ def test_all_records_of_a_build_are_found_the_quick_way(
     ],
     ids=["plain", "empty image, large class", "columns around them", "negative class"],
 )
-def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, bytes | int]) -> None:
+def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, Value]) -> None:
     data = encode_example(columns)
     careful = decode_example(data)
 
@@ -194,9 +194,9 @@ def test_another_encoders_example_is_read_too() -> None:
     ],
     ids=["no class", "two images", "two classes", "class of bytes"],
 )
-def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, object], message: str) -> None:
+def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, Value], message: str) -> None:
     with pytest.raises(ValueError) as found:
-        found_in(encode_example(columns))  # type: ignore[arg-type]
+        found_in(encode_example(columns))
 
     assert str(found.value) == message
 
