@@ -1,4 +1,4 @@
-"""A part's files: the sidecar commits, torn files heal, a race's loser gives the winner's result."""
+"""A part's files: the sidecar commits, torn files heal, a race is won by one."""
 
 from __future__ import annotations
 

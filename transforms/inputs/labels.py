@@ -129,18 +129,6 @@ FOLDER_FAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Faulty:
-    """Images without a label travel on as a batch of this split, so that all are reported."""
-
-    PREFIX = "?"
-
-    @classmethod
-    def split(cls, what: str) -> str:
-        """Name of the batch for a key of ``FAULTS`` or ``FOLDER_FAULTS``; no split's name."""
-        return cls.PREFIX + what
-
-
 def label_key(key: bytes, rule: SplitRule) -> tuple[str, str]:
     """(split, class) of a key.
 
