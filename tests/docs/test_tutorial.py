@@ -1,4 +1,4 @@
-"""docs/tutorial: a newcomer's folder becomes a dataset and a model by the commands of the page, in its order."""
+"""The commands and programs of docs/tutorial run, in the order of the page."""
 
 from __future__ import annotations
 
