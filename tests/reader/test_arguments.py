@@ -1,4 +1,6 @@
-"""Arguments of the trainer's functions that cannot be: the error names the argument and what is expected."""
+"""Arguments of the trainer's functions that cannot be: the error names the argument and what is
+expected.
+"""
 
 from __future__ import annotations
 
