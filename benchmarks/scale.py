@@ -46,7 +46,7 @@ from shardfeed.transforms.elements import (
     pack_ref,
     unpack_refs,
 )
-from shardfeed.transforms.inputs.labels import class_of
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import BATCH_REFS
 from shardfeed.transforms.publish.composing import blocks_of
 from shardfeed.transforms.publish.manifest_commit import RunRecord
@@ -120,7 +120,7 @@ class _MakeUpPart(beam.DoFn):
             for ref in unpack_refs(batch):
                 records, key_sum = records + 1, key_sum + key_hash(ref.key)
                 size += RECORD_BYTES * 7 // 10 + ref.stat.size % (RECORD_BYTES * 6 // 10)
-                label = class_of(ref.key, False)
+                label = parse_splits("train").class_of(ref.key)
                 counts[label] = counts.get(label, 0) + 1
         crc = hash64("scale", part, split.encode()) & 0xFFFFFFFF
         return [
@@ -162,7 +162,7 @@ def _forget_peak() -> None:
 @contextmanager
 def _measured() -> Iterator[None]:
     """Notes each stage's time and peak memory, and each coded element's size."""
-    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode
+    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode
 
     def stage(self: Any, context: Any, bundle: Any, *more: Any) -> Any:
         _forget_peak()
@@ -178,11 +178,11 @@ def _measured() -> Iterator[None]:
         LARGEST[type(value).__name__] = max(most, len(data)), count + 1, total + len(data)
         return data
 
-    fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = stage, sized  # type: ignore[method-assign]
+    fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = stage, sized  # type: ignore[method-assign]
     try:
         yield
     finally:
-        fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = execute, encode  # type: ignore[method-assign]
+        fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = execute, encode  # type: ignore[method-assign]
 
 
 def _stage_name(stage: Any) -> str:
