@@ -1,4 +1,4 @@
-"""Processes that make parts beside a build: whatever happens to them, the build ends as it would without them."""
+"""Whatever happens to the processes beside a build, it ends as it would without them."""
 
 from __future__ import annotations
 
