@@ -7,15 +7,16 @@ import os
 from typing import Any, TextIO
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import SetupOptions
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.pvalue import PCollection
 
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
+from shardfeed.pipeline.dataflow.preflight import check_job
 from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
+from shardfeed.pipeline.dataflow.submission import DataflowRunner
 from shardfeed.pipeline.dataflow.workers import encode_threads
-from shardfeed.pipeline.engines.options import EngineOptions
 from shardfeed.pipeline.engines.prism import OwnPrismRunner
 from shardfeed.pipeline.engines.quiet import Said, kept
 from shardfeed.pipeline.engines.run import run_and_wait
@@ -85,21 +86,23 @@ def run_graph(
     """
     engine = config.engine
     with kept(said):
-        options = EngineOptions(list(engine.args), save_main_session=False)
+        options = PipelineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
         if setup.setup_file:  # Beam changes to its folder, and "setup.py" has none
             setup.setup_file = os.path.abspath(setup.setup_file)
         if engine.is_dataflow:
-            threads = encode_threads(engine, config.threads)
-            anywhere = config.cross_region
-            prepare(engine, options, run, progress, roots=config.roots, threads=threads, anywhere=anywhere)
+            check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
+            prepare(options, run, progress, threads=encode_threads(engine, config.threads))
         runner: Any = engine.name
         if engine.kind == "prism":
             runner = OwnPrismRunner()
+        if engine.is_dataflow:
+            runner = DataflowRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
             raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
+        os.rmdir(pipeline.local_tempdir)  # Beam's, for transforms of other languages; a killed build would leave it
         build(pipeline, config, record, run)
         with codecs_pinned(engine):
             if engine.is_dataflow:
