@@ -1,4 +1,7 @@
-"""The graph, on one screen: list, label, count, claim, assign, encode, reconcile, pack, compose, commit; and its run."""
+"""The graph on one screen, and its run.
+
+List, label, count, claim, assign, encode, reconcile, pack, compose, commit.
+"""
 
 import os
 from typing import Any, TextIO
@@ -34,7 +37,10 @@ from shardfeed.transforms.steps.write_rejects import Proceed, WriteRejects
 
 
 def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: Run) -> PCollection[int]:
-    """Adds the whole job to ``pipeline``; gives the number of leftovers that could not be swept, after everything else."""
+    """Adds the whole job to ``pipeline``.
+
+    Gives, after everything else, the number of leftovers that could not be swept.
+    """
     options = config.options
     sources = tuple(root.url for root in config.roots)
     threads = encode_threads(config.engine, config.threads)
@@ -71,7 +77,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
 def run_graph(
     config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
 ) -> Submitted | None:
-    """Runs the graph on the engine, to its end where that is waited for; else gives the job that was submitted.
+    """Runs the graph on the engine: to its end, or, if nobody waits, gives the submitted job.
 
     Raises:
         UsageError: Beam refuses the runner or the options.
@@ -82,7 +88,7 @@ def run_graph(
     with kept(said):
         options = PipelineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
-        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+        if setup.setup_file:  # Beam changes to its folder, and "setup.py" has none
             setup.setup_file = os.path.abspath(setup.setup_file)
         if engine.is_dataflow:
             check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)

@@ -48,8 +48,13 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     out = [f"## `shardfeed {name}`", "", _one_line(parser.description), ""]
+    described: set[str] = set()
+    if name == "plan":
+        described = {flag for action in parser_of("build")._actions for flag in action.option_strings}
+        out += ["It takes all flags of [`shardfeed build`](#shardfeed-build), and:", ""]
     for group in parser._action_groups:
         actions = [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
+        actions = [action for action in actions if not described.intersection(action.option_strings)]
         if not actions:
             continue
         if group.title not in ("positional arguments", "options"):
@@ -74,7 +79,12 @@ def _heading(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     if not action.help:
         raise ValueError(f"{action.option_strings or action.dest} has no help text")
-    return _one_line(action.help.replace("%%", "%")).replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
+    return (
+        _one_line(argparse.HelpFormatter("")._expand_help(action))
+        .replace("<", "&lt;")
+        .replace("*", r"\*")
+        .replace("_", r"\_")
+    )
 
 
 def _one_line(text: str | None) -> str:

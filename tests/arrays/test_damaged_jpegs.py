@@ -1,4 +1,5 @@
-"""JPEGs of another encoder that are damaged, with right checksums: what ``array_batches`` and ``verify`` refuse.
+"""JPEGs of another encoder that are damaged, with right checksums: what ``array_batches`` and
+``verify`` refuse.
 
 They refuse everything that ``load`` refuses, and the damage that TensorFlow's libjpeg hides.
 """
@@ -33,7 +34,9 @@ def jpeg(kind: str) -> bytes:
 
 
 def damaged(data: bytes) -> dict[str, tuple[bytes, str]]:
-    """Variants of a whole JPEG by name, and who refuses them: nobody, we (TensorFlow does not), or all."""
+    """Variants of a whole JPEG by name, and who refuses them: nobody, we (TensorFlow does not), or
+    all.
+    """
     half, scan = len(data) // 2, data.rfind(b"\xff\xda")
     return {
         "whole": (data, "nobody"),

@@ -1,4 +1,7 @@
-"""The examples without TensorFlow. JAX trains for real; of PyTorch's only the reading half runs, on a stand-in for torch."""
+"""The examples without TensorFlow.
+
+JAX trains for real; of PyTorch's only the reading half runs, on a stand-in for torch.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,9 @@ class StandInTensor(np.ndarray):
 
 @pytest.fixture
 def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in ``found``."""
+    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in
+    ``found``.
+    """
     names = ("torch", "torch.nn", "torch.utils", "torch.utils.data", "torch.distributed")
     torch, nn, utils, data, distributed = map(ModuleType, names)
     found: dict[str, Any] = {"worker": None, "rank": 0, "world": 1}

@@ -1,4 +1,6 @@
-"""TensorFlow's own reads from gs://, on a server that counts them: what ``tune_gcs`` changes, in requests and bytes."""
+"""TensorFlow's own reads from gs://, on a server that counts them: what ``tune_gcs`` changes, in
+requests and bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Image and class of records: found for all of a window at once, and one by one where another encoder wrote them."""
+"""Image and class of records: found for all of a window at once, and one by one where another
+encoder wrote them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
         )
         for number in [0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 5, 2**63 - 1, 77, 300, 1] * 3
     ]
-    # Every fifth as another encoder may write it: the image first, which only the careful parser reads.
+    # Every fifth as another encoder may write it: the image first, which only the careful parser
+    # reads.
     records = [join_features(pair if number % 5 else pair[::-1]) for number, pair in enumerate(features)]
     blocks = [
         block_of(*records[:7]),
@@ -70,7 +73,8 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
 def test_all_records_of_a_build_are_found_the_quick_way(
     tmp_path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classes = [f"class {number:03d}" for number in range(130)]  # the last two have indices of two bytes
+    # the last two have indices of two bytes
+    classes = [f"class {number:03d}" for number in range(130)]
     ended = build(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", *flags)
     assert ended.code == 0, ended
     reader = BlockReader(str(tmp_path / "out"))

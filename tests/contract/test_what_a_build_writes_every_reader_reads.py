@@ -1,6 +1,8 @@
-"""One real build per image format, read by every kind of reader: every key once, with its label and its picture.
+"""One real build per image format, read by every kind of reader: every key once, with its label
+and its picture.
 
-Each image has one colour of its own, so that a picture tells which image it is, also after lossy compression.
+Each image has one colour of its own, so that a picture tells which image it is, also after lossy
+compression.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from tests.tfds.environment import run_with_tfds
 
 CLASSES = ("a b", "daisy", "größe")
 SPLITS = ("train", "validation")
-COLOURS = list(itertools.product((20, 70, 120, 170), repeat=3))  # as far apart as no compression here moves them
+# as far apart as no compression here moves them
+COLOURS = list(itertools.product((20, 70, 120, 170), repeat=3))
 Seen = list[tuple[str, int, int]]
 """Key, label and number of the image by its colour."""
 
@@ -126,7 +129,9 @@ def in_order(built: Built, split: str) -> Seen:
 
 
 def stored(built: Built, split: str) -> list[tuple[str, int, bytes]]:
-    """Key, label and stored image of each record, by TensorFlow's own parser and the columns of the tutorials."""
+    """Key, label and stored image of each record, by TensorFlow's own parser and the columns of
+    the tutorials.
+    """
     columns = {
         "image": tf.io.FixedLenFeature([], tf.string),
         "class": tf.io.FixedLenFeature([], tf.int64),

@@ -26,7 +26,11 @@ CLASSES = ("daisy", "rose", "tulip")
 
 @dataclass(frozen=True)
 class Record:
-    """One written record. ``pixels``: uint8 [height, width, channels] as drawn, before a lossy codec; ``image``: as stored."""
+    """One written record.
+
+    ``pixels``: uint8 [height, width, channels] as drawn, before a lossy codec; ``image``: as
+    stored.
+    """
 
     key: bytes
     label: int
@@ -55,7 +59,10 @@ def write_dataset(
     block_records: int = 4,
     seed: int = 0,
 ) -> Written:
-    """Write a dataset into ``path``. ``splits``: records by name; ``size``: (height, width), None = it varies by record."""
+    """Write a dataset into ``path``.
+
+    ``splits``: records by name; ``size``: (height, width), None = it varies by record.
+    """
     records = {
         name: [_record(name, i, image_format, size, channels, classes, seed) for i in range(count)]
         for name, count in (splits or {"train": 37, "validation": 10}).items()
@@ -75,7 +82,9 @@ def write_dataset(
 
 
 def encode(pixels: Pixels, image_format: str) -> bytes:
-    """Image bytes as a build stores them (jpeg and webp at quality 95; raw = the pixels in C order)."""
+    """Image bytes as a build stores them (jpeg and webp at quality 95; raw = the pixels in C
+    order).
+    """
     if image_format == "raw":
         return pixels.tobytes()
     out = io.BytesIO()
@@ -100,7 +109,8 @@ def _record(
     y, x = np.linspace(0, 1, height)[:, None, None], np.linspace(0, 1, width)[None, :, None]
     top, bottom = ((1 - x) * row[0] + x * row[1] for row in corners)
     pixels = ((1 - y) * top + y * bottom).round().astype(np.uint8)
-    label = int(random.integers(len(classes))) if index >= len(classes) else index  # no class without a record
+    # no class without a record
+    label = int(random.integers(len(classes))) if index >= len(classes) else index
     key = f"{split}/{classes[label]}/{index:05d}.jpg".encode()
     return Record(key, label, encode(pixels, image_format), pixels)
 

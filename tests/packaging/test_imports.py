@@ -40,10 +40,9 @@ LEVELS = (
     {"pipeline.cli"},
     {"pipeline.__main__"},
 )
-# Two arrows go upward, from inside a function. The program loads the job's commands when one of
-# them is called; and the benchmark asks for a reader by its public name, because the error then
-# names the extra to install.
-UPWARD = {("shardfeed.cli.main", "pipeline.cli"), ("shardfeed.benchmarking.stream", "shardfeed")}
+# One arrow goes upward, from inside a function: the program loads the job's commands when they are
+# called.
+UPWARD = {("shardfeed.cli.main", "pipeline.cli")}
 BEAM = ("transforms/steps/", "pipeline/engines/", "pipeline/dataflow/", "pipeline/graph.py")
 
 ALL_FILES = [path for package in sources.PACKAGES for path in sources.files(package)]

@@ -202,15 +202,6 @@ def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: 
     assert info(tmp_path / "out").splits["train"].num_records == 6
 
 
-def test_a_build_needs_no_extra(worker: Path, tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3, dog=3)
-    flags = ["--input", str(photos), "--output", "out", "--image_size", "8"]
-    command = [str(worker.with_name("shardfeed")), "build", *flags]
-    done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert info(tmp_path / "out").splits["train"].num_records == 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -16,17 +16,22 @@ from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Blocks
 from tests.kit.datasets import Pixels, Written, write_dataset
 
-THREE_BLOCKS = 5_000  # bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
+# bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
+THREE_BLOCKS = 5_000
 READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
 
 
 def lossless(path: Path, **options: Any) -> Written:
-    """A dataset of raw pixels: 37 training records in 3 shards and 10 blocks, the last of 1 record."""
+    """A dataset of raw pixels: 37 training records in 3 shards and 10 blocks, the last of 1
+    record.
+    """
     return write_dataset(path, image_format="raw", **options)
 
 
 def numbers(batches: Any, written: Written, split: str, count: int | None = None) -> list[int]:
-    """Number of each record in ``count`` batches (all without), each label checked; -1 for a padding row."""
+    """Number of each record in ``count`` batches (all without), each label checked; -1 for a
+    padding row.
+    """
     by_pixels = {record.pixels.tobytes(): i for i, record in enumerate(written.records[split])}
     assert len(by_pixels) == len(written.records[split])
     arrays = batches.as_numpy_iterator() if isinstance(batches, tf.data.Dataset) else iter(batches)
@@ -44,7 +49,9 @@ def numbers(batches: Any, written: Written, split: str, count: int | None = None
 
 
 def train(reader: Any, written: Written, batch_size: int, count: int | None = None, **options: Any) -> list[int]:
-    """Numbers of the records in ``count`` training batches of ``reader``, with windows of three blocks."""
+    """Numbers of the records in ``count`` training batches of ``reader``, with windows of three
+    blocks.
+    """
     options = {"shuffle_buffer": THREE_BLOCKS, **options}
     return numbers(reader(written.path, "train", batch_size, **options), written, "train", count)
 

@@ -1,4 +1,6 @@
-"""Arguments of the trainer's functions that cannot be: the error names the argument and what is expected."""
+"""Arguments of the trainer's functions that cannot be: the error names the argument and what is
+expected.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.accelerator.detect import Accelerator
 from shardfeed.arguments import byte_count, choice, integer
-from shardfeed.benchmarking.stream import benchmark_reader
 from tests.kit.datasets import write_dataset
 from tests.reader.streams import READERS
 
@@ -77,9 +78,7 @@ CALLS: dict[str, Callable[[Path, Any], object]] = {
     "distribute batch_size": lambda path, value: shardfeed.distribute(STRATEGY, path, "train", value),
     'input_fn params["batch_size"]': lambda path, value: shardfeed.input_fn(path, "train")({"batch_size": value}),
     "steps_per_epoch batch_size": lambda path, value: shardfeed.info(path).steps_per_epoch("train", value),
-    "benchmark batch_size": lambda path, value: benchmark_reader(
-        str(path), "train", value, reader="arrays", seconds=1, step_ms=None
-    ),
+    "benchmark image_size": lambda path, value: shardfeed.benchmark([], path, image_size=value),
 }
 
 

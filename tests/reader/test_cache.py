@@ -239,20 +239,12 @@ def unfinished(tmp_path: Path) -> list[str]:
     return sorted(name for name in copies(tmp_path / "copies") if "tmp" in name)
 
 
-def test_what_a_killed_process_was_copying_is_deleted(tmp_path: Path, stopped: subprocess.Popen[bytes]) -> None:
-    stopped.kill()
-    stopped.wait()
-    assert len(unfinished(tmp_path)) == 2
-
-    copy(tmp_path)
-
-    assert not unfinished(tmp_path) and len(copies(tmp_path / "copies")) == 2
-
-
-def test_what_a_killed_process_was_copying_is_deleted_where_all_copies_are_there(
-    tmp_path: Path, stopped: subprocess.Popen[bytes]
+@pytest.mark.parametrize("others_are_there", [False, True])
+def test_what_a_killed_process_was_copying_is_deleted(
+    tmp_path: Path, stopped: subprocess.Popen[bytes], others_are_there: bool
 ) -> None:
-    copy(tmp_path)
+    if others_are_there:
+        copy(tmp_path)
     assert len(unfinished(tmp_path)) == 2
     stopped.kill()
     stopped.wait()

@@ -1,4 +1,6 @@
-"""Crops and sizes, against a statement of them in NumPy and Pillow that shares no code with the reader."""
+"""Crops and sizes, against a statement of them in NumPy and Pillow that shares no code with the
+reader.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def decoded(record: Record, image_format: str) -> Pixels:
 
 
 def resized(pixels: Pixels, height: int, width: int) -> Floats:
-    """Triangles as wide as a source or target pixel, whichever is wider, around each target pixel's centre."""
+    """Triangles as wide as a source or target pixel, whichever is wider, around each target
+    pixel's centre.
+    """
 
     def weights(source: int, target: int) -> Floats:
         scale = source / target
@@ -47,7 +51,9 @@ def resized(pixels: Pixels, height: int, width: int) -> Floats:
 
 
 def assert_rounded(found: Pixels, exact: Floats) -> None:
-    """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing more."""
+    """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing
+    more.
+    """
     assert found.dtype == np.uint8 and found.shape == exact.shape
     assert np.abs(found - exact).max() <= 0.5 + 1e-4
 
@@ -134,7 +140,8 @@ def test_a_crop_fills_the_stored_size_without_image_size(tmp_path: Path, crop: s
 def test_random_crops_are_those_of_seed_host_and_position(
     tmp_path: Path, image_format: str, size: tuple[int, int] | None, cache: str | None
 ) -> None:
-    # Images of one colour channel pattern cannot be told apart after a crop, so the order comes from the keys.
+    # Images of one colour channel pattern cannot be told apart after a crop, so the order comes
+    # from the keys.
     written = write_dataset(tmp_path, image_format=image_format, size=size, splits={"train": 9})
     by_key = {record.key: record for record in written.records["train"]}
     dataset = shardfeed.load(

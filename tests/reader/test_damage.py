@@ -1,4 +1,6 @@
-"""What is wrong with a dataset is said before the first step, with file, expected, found and remedy."""
+"""What is wrong with a dataset is said before the first step, with file, expected, found and
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -153,6 +155,7 @@ def test_what_is_no_dataset(dataset: Any) -> None:
 
 def test_a_dataset_that_was_moved_opens_where_it_is_now(tmp_path: Path) -> None:
     write_dataset(tmp_path / "old")
-    shutil.move(tmp_path / "old", tmp_path / "new [1] *")  # no file name is ever taken for a pattern
+    # no file name is ever taken for a pattern
+    shutil.move(tmp_path / "old", tmp_path / "new [1] *")
 
     assert len(list(shardfeed.load(tmp_path / "new [1] *", "train", 37, epochs=1))) == 1

@@ -1,4 +1,6 @@
-"""Damage met while reading: ``array_batches``, and ``explain_errors`` around ``load``, name file, record, key and remedy."""
+"""Damage met while reading: ``array_batches``, and ``explain_errors`` around ``load``, name file,
+record, key and remedy.
+"""
 
 from __future__ import annotations
 

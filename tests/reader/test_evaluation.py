@@ -1,4 +1,6 @@
-"""Evaluation by both readers: every record once, in shard order, with weights that make means exact."""
+"""Evaluation by both readers: every record once, in shard order, with weights that make means
+exact.
+"""
 
 from __future__ import annotations
 

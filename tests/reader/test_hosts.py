@@ -1,4 +1,7 @@
-"""Several hosts: how the caller names this one, and what is refused. What they read is in ``test_training.py``."""
+"""Several hosts: how the caller names this one, and what is refused.
+
+What they read is in ``test_training.py``.
+"""
 
 from __future__ import annotations
 

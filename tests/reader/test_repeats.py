@@ -164,5 +164,5 @@ def test_the_iterator_of_a_watched_stream_can_be_saved_in_a_checkpoint(folder: P
 def test_benchmark_neither_warns_nor_counts_as_a_reading(folder: Path, reader: Any) -> None:
     batches = reader(folder, "train", 8, epochs=1)
 
-    assert warned(lambda: shardfeed.benchmark(batches, seconds=0.2)) == []
+    assert warned(lambda: shardfeed.benchmark(batches, folder, seconds=0.2)) == []
     assert warned(lambda: read(batches, 1)) == []

@@ -1,4 +1,6 @@
-"""Which host this is if the caller does not say: what the frameworks that run answer, and what is refused as unknown."""
+"""Which host this is if the caller does not say: what the frameworks that run answer, and what is
+refused as unknown.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Stands in for JAX on a TPU pod: ``pod(1, 2)`` is process 1 of 2, and jax.distributed was not initialised."""
+    """Stands in for JAX on a TPU pod: ``pod(1, 2)`` is process 1 of 2, and jax.distributed was not
+    initialised.
+    """
 
     def start(index: int, count: int) -> None:
         monkeypatch.setattr(xla_bridge, "backends_are_initialized", lambda: True)
@@ -56,7 +60,9 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Stands in for PyTorch: ``torch(1, 4)`` is rank 1 of 4, ``torch()`` has no process group, worker= is a DataLoader's."""
+    """Stands in for PyTorch: ``torch(1, 4)`` is rank 1 of 4, ``torch()`` has no process group,
+    worker= is a DataLoader's.
+    """
 
     def start(rank: int = -1, world: int = -1, *, available: bool = True, worker: Any = None) -> None:
         distributed, data = ModuleType("torch.distributed"), ModuleType("torch.utils.data")

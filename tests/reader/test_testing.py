@@ -1,4 +1,6 @@
-"""``shardfeed.testing``: its dataset is one in every respect, and its checks notice what they are for."""
+"""``shardfeed.testing``: its dataset is one in every respect, and its checks notice what they are
+for.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def test_a_made_dataset_is_whole_and_is_read_as_it_was_made(tmp_path: Path, chan
     )
     ((images, labels, _),) = shardfeed.array_batches(info, "train", 50, training=False)
     assert labels.tolist() == [i % 3 for i in range(50)]
-    assert np.array_equal(images.min(axis=(1, 2, 3)) // 96, labels)  # how bright it is tells the class
+    # how bright it is tells the class
+    assert np.array_equal(images.min(axis=(1, 2, 3)) // 96, labels)
     ((again, _, _),) = shardfeed.load(info, "train", 50, training=False).as_numpy_iterator()
     assert np.array_equal(again, images)
 

@@ -1,4 +1,6 @@
-"""The training streams of both readers: every pass a permutation, the same whatever the machine or the batch size."""
+"""The training streams of both readers: every pass a permutation, the same whatever the machine or
+the batch size.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,8 @@ def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
         (window,) = windows(blocks, 0, epoch, len(blocks), range(36))
         places.add(window.index(one[0]))
 
-    # In the order of the files; a shuffle buffer shorter than the window never gives the end first.
+    # In the order of the files; a shuffle buffer shorter than the window never gives the end
+    # first.
     assert min(places) <= 3 and max(places) >= 32
 
 

@@ -1,4 +1,7 @@
-"""Test program: one of several processes of JAX. ``python jax_process.py DATASET PORTS COUNT NUMBER`` prints JSON."""
+"""Test program: one of several processes of JAX.
+
+``python jax_process.py DATASET PORTS COUNT NUMBER`` prints JSON.
+"""
 
 from __future__ import annotations
 

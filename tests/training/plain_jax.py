@@ -1,4 +1,7 @@
-"""Test program: one of several processes of JAX without Keras. Arguments and output as ``jax_process.py``."""
+"""Test program: one of several processes of JAX without Keras.
+
+Arguments and output as ``jax_process.py``.
+"""
 
 from __future__ import annotations
 

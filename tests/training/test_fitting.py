@@ -23,7 +23,9 @@ EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 device
 
 
 def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfeed.DatasetInfo:
-    """The description of a dataset whose train split has so many records, and images of ``size`` × ``size``."""
+    """The description of a dataset whose train split has so many records, and images of ``size`` ×
+    ``size``.
+    """
     info = shardfeed.info(path)
     split = dataclasses.replace(info.manifest.splits["train"], records=records)
     image = dataclasses.replace(info.manifest.image, height=size, width=size)

@@ -1,4 +1,7 @@
-"""Test program: TensorFlow with eight logical CPUs. ``python tf_mirrored.py DATASET`` prints what it saw as JSON."""
+"""Test program: TensorFlow with eight logical CPUs.
+
+``python tf_mirrored.py DATASET`` prints what it saw as JSON.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,9 @@ def repeated(strategy: Any, info: shardfeed.DatasetInfo) -> list[str]:
 
 
 def steps_of(strategy: Any, info: shardfeed.DatasetInfo) -> list[Any]:
-    """20 steps of ``distribute``: shapes on the replicas, and whether they hold the records of a step of ``load``."""
+    """20 steps of ``distribute``: shapes on the replicas, and whether they hold the records of a
+    step of ``load``.
+    """
     shared, whole = (
         shardfeed.distribute(strategy, info, "train", BATCH, seed=5),
         shardfeed.load(info, "train", BATCH, seed=5),

@@ -30,10 +30,19 @@ from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
 Effect = Literal["status", "drop", "short", "corrupt", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]
 
-_KNOWN = set(
-    "project userProject projection prettyPrint fields prefix delimiter pageToken maxResults startOffset endOffset alt "
-    "generation ifGenerationMatch ifGenerationNotMatch uploadType upload_id name".split()
-)
+_KNOWN = {
+    "project",
+    "userProject",
+    "projection",
+    "prettyPrint",
+    "fields",
+    "prefix",
+    "delimiter",
+    "pageToken",
+    "maxResults",
+}
+_KNOWN |= {"startOffset", "endOffset", "alt", "generation", "ifGenerationMatch", "ifGenerationNotMatch"}
+_KNOWN |= {"uploadType", "upload_id", "name"}
 
 
 @dataclass
