@@ -74,7 +74,7 @@ def _heading(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     if not action.help:
         raise ValueError(f"{action.option_strings or action.dest} has no help text")
-    return _one_line(action.help.replace("%%", "%")).replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
+    return _one_line(action.help % vars(action)).replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
 
 
 def _one_line(text: str | None) -> str:

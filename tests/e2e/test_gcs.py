@@ -108,20 +108,13 @@ def test_a_build_by_way_of_buckets_has_the_bytes_of_a_build_on_one_disk(ways: Wa
     made: dict[str, bytes] = getattr(ways, way)
     assert sorted(made) == sorted(ways.local) == NAMES
     theirs, ours = digests(made), digests(ways.local)
-    assert {name for name in ours if theirs[name] != ours[name]} <= {MANIFEST}
-
-
-def test_the_manifest_of_a_build_into_a_bucket_is_the_same_too(ways: Ways) -> None:
-    assert ways.into_bucket[MANIFEST] == ways.local[MANIFEST]
+    changed = set() if way == "into_bucket" else {MANIFEST}  # it names the versions of the input's files
+    assert {name for name in ours if theirs[name] != ours[name]} == changed
+    assert comparable(made[MANIFEST]) == comparable(ways.local[MANIFEST])
 
 
 def test_the_manifest_of_a_build_out_of_a_bucket_is_the_same_wherever_it_goes(ways: Ways) -> None:
     assert ways.out_of_bucket[MANIFEST] == ways.between_buckets[MANIFEST]
-
-
-def test_the_manifest_of_a_build_out_of_a_bucket_differs_in_the_versions_of_its_input_only(ways: Ways) -> None:
-    assert ways.between_buckets[MANIFEST] != ways.local[MANIFEST]
-    assert comparable(ways.between_buckets[MANIFEST]) == comparable(ways.local[MANIFEST])
 
 
 def test_verify_reads_the_whole_dataset_in_a_bucket(cloud: Cloud, ways: Ways) -> None:
@@ -207,15 +200,6 @@ def test_a_glob_chooses_among_a_bucket_s_objects(cloud: Cloud, bucket: str, glob
     out = f"{new_bucket()}/out"
     cloud.built(f"{bucket}/{glob}", out)
     assert sorted(records(objects(out))) == [name.encode() for name in taken]
-
-
-def test_an_output_inside_the_input_bucket_is_refused(cloud: Cloud, bucket: str) -> None:
-    put(bucket, {"cat/1.jpg": photo(1)})
-    ended = cloud.build(bucket, f"{bucket}/out")
-    assert (ended.code, ended.err.startswith(f"shardfeed: --output {bucket}/out lies inside --input {bucket}:")) == (
-        2,
-        True,
-    )
 
 
 ODD = [

@@ -8,9 +8,10 @@ from functools import partial
 
 import pytest
 
+from shardfeed.format.naming import MANIFEST
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from tests.kit import hooks
-from tests.kit.cloud import IN, OUT, Cloud, one_part
+from tests.kit.cloud import IN, OUT, Cloud, one_part, output
 from tests.kit.images import photo
 from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -92,18 +93,24 @@ def test_every_image_is_read_in_the_version_that_was_listed(log: tuple[list[Requ
 
 
 def test_a_large_part_is_uploaded_in_pieces_and_create_only_too(server: StrictGCS, cloud: Cloud) -> None:
-    large = (
-        "--image_format",
-        "raw",
-        "--image_size",
-        "640",
-        "--num_shards",
-        "1",
-    )  # 12 MB; Google's client sends 8 MiB at once
-    cloud.built(IN, OUT, *large, hooks=[one_part])
+    large = "--image_format raw --image_size 640 --num_shards 1"  # 12 MB; Google's client sends 8 MiB at once
+    cloud.built(IN, OUT, *large.split(), hooks=[one_part])
     pieces = [request for request in server.log if request.kind == "resume"]
     starts = [
         request.query for request in server.log if request.query.get("uploadType") == "resumable" and request.name
     ]
     assert [query["ifGenerationMatch"] for query in starts] == ["0"]
     assert sum(len(request.body) for request in pieces) > 12_000_000
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+def test_with_processes_beside_it_a_build_lists_once_and_reads_each_image_once(
+    processes: int, server: StrictGCS, cloud: Cloud
+) -> None:
+    ended = cloud.built(IN, OUT, "--threads", "3", hooks=[partial(hooks.processes, processes)])
+    of_input = [request for request in server.log if request.bucket == "photos"]
+    lists = Counter(request.query["prefix"] for request in of_input if request.kind == "list")
+    reads = Counter(request.name for request in of_input if request.kind == "get")
+    assert (ended.err, MANIFEST in output(server)) == ("", True)
+    assert lists == {"in/": 2, "in/cat/": 3, "in/dog/": 3}  # the root: a look, its folders; three names a page
+    assert set(reads.values()) == {1}
