@@ -119,7 +119,7 @@ python=${PYTHON:-$here/.venv/bin/python}
 [[ ${CHECKS:-} == no ]] || { check_login; check_workers; check_image; }
 if [[ ${PLAN:-} != no ]]; then
   code=0
-  # A million files of one folder are listed in five minutes (docs/scale.md); more are left to the workers.
+  # A million files of one folder are listed in five minutes (docs/explanation/scale.md); more are left to the workers.
   plan=$("$python" -m shardfeed plan --list_at_most 1000000 "${arguments[@]}" "$@") || code=$?
   [[ -z $plan ]] || printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
   [[ $code -eq 0 || -z $plan ]] ||

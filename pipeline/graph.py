@@ -40,27 +40,31 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
 
     labelled = (
         pipeline
-        | "ListImages" >> ListImages(config.roots, image=options.image, run=run)
-        | "LabelImages" >> LabelImages(options)
+        | "ListImages" >> ListImages(roots=config.roots, image=options.image, run=run)
+        | "LabelImages" >> LabelImages(options=options)
     )
-    totals = labelled | "CountImages" >> CountImages(options)
-    plan = totals | "ClaimOutput" >> ClaimOutput(options, run=run)
+    totals = labelled | "CountImages" >> CountImages(options=options)
+    plan = totals | "ClaimOutput" >> ClaimOutput(options=options, run=run)
 
-    grouped = labelled | "AssignParts" >> AssignParts(plan, seed=options.seed)
+    grouped = labelled | "AssignParts" >> AssignParts(plan=plan, seed=options.seed)
     encoders = 1 if config.engine.is_dataflow else 0
-    parts = grouped | "EncodeParts" >> EncodeParts(plan, sources, options, threads, encoders, run)
+    parts = grouped | "EncodeParts" >> EncodeParts(
+        plan=plan, sources=sources, options=options, threads=threads, encoders=encoders, run=run
+    )
 
-    verdict = parts | "Reconcile" >> Reconcile(totals, plan, config.max_rejected, run)
-    rejects = verdict | "WriteRejects" >> WriteRejects(plan, run)
-    good = verdict | "Proceed" >> Proceed(rejects, run)
+    verdict = parts | "Reconcile" >> Reconcile(totals=totals, plan=plan, limit=config.max_rejected, run=run)
+    rejects = verdict | "WriteRejects" >> WriteRejects(plan=plan, run=run)
+    good = verdict | "Proceed" >> Proceed(rejects=rejects, run=run)
 
     shards = (
         parts
-        | "PackShards" >> PackShards(good, plan, options.shard_bytes)
-        | "ComposeShards" >> ComposeShards(plan, run)
+        | "PackShards" >> PackShards(verdict=good, plan=plan, shard_bytes=options.shard_bytes)
+        | "ComposeShards" >> ComposeShards(plan=plan, run=run)
     )
-    published = good | "Commit" >> Commit(totals, plan, shards, rejects, options, record, run)
-    return published | "Sweep" >> Sweep(run, config.keep_parts)
+    published = good | "Commit" >> Commit(
+        totals=totals, plan=plan, shards=shards, rejects=rejects, options=options, record=record, run=run
+    )
+    return published | "Sweep" >> Sweep(run=run, keep_parts=config.keep_parts)
 
 
 def run_graph(

@@ -23,7 +23,7 @@ from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import claim_output, hold_claim
+from shardfeed.transforms.output.claim import claim_output, require_unpublished
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
@@ -77,7 +77,6 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     with reported(run):
         shards = _composed(plan, files, options.shard_bytes, run)
         run.check()
-        hold_claim(store, plan.fingerprint)
         commit(
             store,
             plan=plan,
@@ -147,7 +146,7 @@ def _encoded(
     plan: Plan, settings: EncoderSettings, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool
 ) -> Iterator[Counts]:
     """Makes the parts and counts each; ``files`` gets the size of each, by split. All processes share the threads."""
-    run, threads = settings.run, settings.threads
+    run, threads, store = settings.run, settings.threads, stores.open_output(settings.run.output)
     others = pool_size(threads, plan.candidates)
     each = threads // (others + 1)
     pool.open(plan, replace(settings, threads=each, processes=others + 1))
@@ -155,6 +154,8 @@ def _encoded(
         try:
             for result, spent in make_parts(parts, here, pool, run):
                 run.add(result, kept=spent.kept)
+                if not spent.kept:
+                    require_unpublished(store, plan.fingerprint)
                 files.setdefault(result.split, []).append(part_file(result))
                 yield counts_of(result)
         except BaseException:  # Ctrl-C too: nobody waits for what the threads have in hand

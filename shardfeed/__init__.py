@@ -4,7 +4,7 @@
     train = shardfeed.load(info, "train", batch_size=128)
     model.fit(train, steps_per_epoch=info.steps_per_epoch("train", 128), epochs=10)
 
-Importing this costs nothing: every name is loaded when it is first used, and TensorFlow only by ``load``.
+Importing this costs nothing: each name is loaded at its first use, and TensorFlow only by ``load``.
 """
 
 from __future__ import annotations

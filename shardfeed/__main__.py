@@ -1,7 +1,7 @@
-"""The program ``shardfeed``, also ``python -m pipeline``.
+"""The program ``shardfeed``, also ``python -m shardfeed``.
 
-The command line is imported inside ``main``, so that Ctrl-C during the import ends as it does later:
-with a line and exit code 4.
+The command line is imported inside ``main``, so that Ctrl-C during the import ends as it does
+later: with a line and exit code 4.
 """
 
 import gc
@@ -19,7 +19,8 @@ def main() -> int:
 
         return main.main(decided=signals.decided)
     finally:
-        # The interpreter's end looks at every object three times, for cycles. Of Beam's imports that took half a second.
+        # At its end the interpreter searches all objects for cycles three times; after Beam's
+        # imports that took half a second.
         gc.freeze()
 
 

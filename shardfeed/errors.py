@@ -1,15 +1,18 @@
-"""Errors a user can meet, each with the exit code that the command line gives it.
+"""Errors a user can meet, each with its exit code.
 
-One decision: an error carries its exit code from where it is found to where the process ends, because on a remote
-engine only the text survives the way back and the launcher has to map it again (see ``shardfeed.transforms.run.outcome``).
-Codes: 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command), 5 conflicting output.
+The class holds the code, because from a remote engine only the text of an error comes back and the
+launcher has to map it again (see ``shardfeed.transforms.run.outcome``). Codes: 2 bad arguments, 3
+too many rejects, 4 incomplete (rerun the same command), 5 conflicting output.
 """
 
 from __future__ import annotations
 
 
 class ShardfeedError(Exception):
-    """Base of every error whose message is meant for the user. The text says what, the value, what is allowed and the remedy."""
+    """Base of every error whose message is meant for the user.
+
+    The message says what is wrong, the value, what is allowed and the remedy.
+    """
 
     code = 1
 
@@ -21,25 +24,28 @@ class UsageError(ShardfeedError):
 
 
 class TooManyRejectsError(ShardfeedError):
-    """More images could not be used than ``--max_rejected`` allows, or a class or split lost all of its images."""
+    """More images are unusable than ``--max_rejected`` allows, or all of a class or split."""
 
     code = 3
 
 
 class IncompleteError(ShardfeedError):
-    """The run stopped before it published; the same command carries on from its finished parts."""
+    """The run stopped before it published; the same command continues from its finished parts."""
 
     code = 4
 
 
 class ConflictError(ShardfeedError):
-    """The output holds, or is being given, something else."""
+    """The output holds something else, or another build is writing something else there."""
 
     code = 5
 
 
 class DatasetError(ShardfeedError):
-    """A dataset that is absent, damaged or of an unknown version; names the file, expected, found and the remedy."""
+    """A dataset is absent, damaged or of an unknown version.
+
+    Names the file, expected, found and the remedy.
+    """
 
     code = 4
 

@@ -9,9 +9,9 @@ import os
 def descendants(pid: int) -> list[int]:
     """Numbers of the processes below ``pid``, the youngest generation first.
 
-    Linux only; elsewhere the list is empty. Each process of the machine is asked for its parent (10 µs
-    each). The kernel also lists children, but per thread: while threads end, a child can move from a
-    list that was not read yet to one that was.
+    Linux only; elsewhere the list is empty. Each process of the machine is asked for its parent
+    (10 us each). The kernel also lists children, but per thread: while threads end, a child can
+    move from a list that was not read yet to one that was.
     """
     below: dict[int, list[int]] = {}
     with contextlib.suppress(OSError):

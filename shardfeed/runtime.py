@@ -1,7 +1,7 @@
-"""What this process may use of its machine, CPU cores and memory, and how much of it readers use for pixels.
+"""How many CPU cores and how much memory this process may use.
 
-A container's limits are those of its control groups (versions 1 and 2), which nest: the smallest on the way up counts. Where
-there is no /proc, as on macOS, only the machine itself is asked.
+A container's limits are those of its control groups (versions 1 and 2). Groups nest: the smallest
+limit on the way up counts. Without /proc, as on macOS, only the machine itself is asked.
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-DECODED_AHEAD = (
-    1 << 29
-)  # bytes of decoded pixels that a reader has in hand beside its batches, whatever cores and images
+# Bytes of decoded pixels that a reader holds besides its batches, for any number of cores and
+# images.
+DECODED_AHEAD = 1 << 29
 
 _ROOT = Path("/")
 
 
 def cores(root: Path = _ROOT) -> int:
-    """Number of CPU cores this process may use: its affinity, or its container's quota, rounded up, if that is less."""
+    """Number of CPU cores this process may use.
+
+    Its affinity or, if less, its container's quota, rounded up.
+    """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([allowed, *_quotas(root)]))
 
 
 def memory(root: Path = _ROOT) -> int | None:
-    """Bytes of memory this process may use: the machine's, or its container's limit if that is less. None: not known."""
+    """Bytes of memory this process may use: the machine's or, if less, its container's limit.
+
+    None: unknown.
+    """
     limits = [
         int(words[0])
         for group in _groups(root, "memory")
@@ -37,7 +43,7 @@ def memory(root: Path = _ROOT) -> int | None:
 
 
 def _quotas(root: Path) -> Iterator[int]:
-    """Cores by the CPU quota of each control group that has one."""
+    """Number of cores of each control group that has a CPU quota."""
     for group in _groups(root, "cpu"):
         words = _numbers(group / "cpu.max")
         words = words or _numbers(group / "cpu.cfs_quota_us") + _numbers(group / "cpu.cfs_period_us")
@@ -46,9 +52,10 @@ def _quotas(root: Path) -> Iterator[int]:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Folders of the control groups that may limit this process: its own, and all above it.
+    """Folders of the control groups that may limit this process: its own and all above it.
 
-    Inside a container the path may be the host's, of which only the uppermost folder, the container's own, is there.
+    Inside a container the path may be the host's. Then only the uppermost folder, which is the
+    container's own, exists.
     """
     try:
         lines = os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines()
@@ -67,7 +74,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _numbers(file: Path) -> list[int]:
-    """The numbers in ``file``; none where it says that there is no limit ("max", -1), or is not there."""
+    """The numbers in ``file``; empty if there is no limit ("max", -1) or no such file."""
     try:
         words = os.fsdecode(file.read_bytes()).split()
     except OSError:

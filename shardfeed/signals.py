@@ -1,13 +1,13 @@
 """SIGINT and SIGTERM in the command line: one thread hears them and acts.
 
-Python's own handler does nothing, so no exception of ours ever interrupts the main thread. The thread
-reads the numbers of the signals from a pipe that Python's C code writes (``signal.set_wakeup_fd``). It
-hears them even while the main thread waits inside a library; Python would call a handler after the
-wait only.
+Python's own handler does nothing, so no exception of ours ever interrupts the main thread. The
+thread reads the numbers of the signals from a pipe that Python's C code writes
+(``signal.set_wakeup_fd``). It hears them even while the main thread waits inside a library; Python
+would call a handler after the wait only.
 
-What the first signal does depends on the phase of the command (``on_stop``). A second signal leaves at
-once. Outside of all phases the first signal leaves: with a line and exit code 4, or with the exit code
-that the command has come to (``decided``).
+What the first signal does depends on the phase of the command (``on_stop``). A second signal leaves
+at once. Outside of all phases the first signal leaves: with a line and exit code 4, or with the
+command's own exit code if that is decided (``decided``).
 
 Only the command line calls ``install``. A program that calls the library keeps its own handlers and
 gets KeyboardInterrupt. This file imports almost nothing, because the import of anything else may be
@@ -96,7 +96,7 @@ _listener: _Listener | None = None  # None in a program that is not the command 
 
 
 def install(command: str) -> None:
-    """Makes either signal end this process, outside of phases: a line names ``command``, exit code 4.
+    """Makes either signal end this process outside of phases: a line on ``command``, exit code 4.
 
     A signal that this process was started to ignore stays ignored. Call it once.
     """
@@ -110,7 +110,8 @@ def install(command: str) -> None:
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=_forget)
     threading.Thread(target=_listener.listen, args=(reading,), name="signals", daemon=True).start()
-    # Runs after what others register: from there on the interpreter calls no handler, and a signal would kill the process.
+    # Runs after the functions that others register. From then on the interpreter calls no handler,
+    # and a signal would kill the process.
     atexit.register(_handle, signal.SIG_IGN)
 
 
@@ -122,7 +123,7 @@ def decided(code: int) -> None:
 
 @contextlib.contextmanager
 def on_stop(action: Callable[[], object], *, again: str = STOPPED) -> Iterator[None]:
-    """In the block the first signal calls ``action`` in a thread; a second leaves with ``again``, exit 4.
+    """In the block the first signal calls ``action`` in a thread; a second leaves with ``again``.
 
     The block does not end while ``action`` runs. If nothing is installed, this does nothing.
     """
@@ -131,7 +132,7 @@ def on_stop(action: Callable[[], object], *, again: str = STOPPED) -> Iterator[N
 
 
 def after_images_in_hand(stop: Callable[[], object]) -> Callable[[], None]:
-    """An action for ``on_stop`` in a build that encodes here; ``stop`` ends it after the images in hand."""
+    """An action for ``on_stop`` of a local build, which ``stop`` ends after the images in hand."""
 
     def action() -> None:
         stop()
@@ -164,7 +165,7 @@ def leave(message: str) -> NoReturn:
 
 
 def _earlier_processes() -> frozenset[int]:
-    """Processes below this one already: a shell that became this program may have started some."""
+    """Earlier child processes: a shell that became this program may have started some."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, AttributeError):  # none, as nearly always; or not Linux

@@ -180,7 +180,7 @@ class Engine:
             why = "with LOOPBACK workers are threads of this process"
         raise UsageError(
             f"{option}: {why}, so the build ends with this command and cannot be left running. Leave the option out (a build "
-            "that was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/engines.md)."
+            "that was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/how-to/engines.md)."
         )
 
 
@@ -268,7 +268,7 @@ def _check_job_service(engine: Engine) -> None:
     if engine.kind == "portable" and endpoint is None:
         raise UsageError(
             "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
-            "(docs/engines.md has examples)."
+            "(docs/how-to/engines.md has examples)."
         )
     if endpoint not in (None, "embed") and not re.search(r":\d+$", endpoint):
         raise UsageError(
@@ -283,15 +283,15 @@ def _check_environment(engine: Engine) -> None:
     if environment and environment not in _ENVIRONMENTS and not environment.startswith("beam:env:"):
         raise UsageError(
             f"--environment_type {clip(environment)}: allowed are {', '.join(_ENVIRONMENTS)}, in capitals, and Beam's own "
-            "identifiers (beam:env:…); docs/engines.md has examples."
+            "identifiers (beam:env:…); docs/how-to/engines.md has examples."
         )
     if engine.kind == "prism" and environment == "PROCESS":  # tried with 2.77
         raise UsageError(
             "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
-            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples)."
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/how-to/engines.md has examples)."
         )
     wanted = _ENVIRONMENTS.get(environment or "")
     if wanted and not (engine.arg("environment_config") or engine.arg("environment_options")):
         raise UsageError(
-            f"--environment_type {environment} also needs --environment_config {wanted} (docs/engines.md has examples)."
+            f"--environment_type {environment} also needs --environment_config {wanted} (docs/how-to/engines.md has examples)."
         )

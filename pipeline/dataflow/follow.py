@@ -59,7 +59,7 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
             raise _not_staged(error, _cloud(options).staging_location or _cloud(options).temp_location) from error
         except RuntimeError as error:  # Beam's for what is to be staged: a file that is absent, a setup.py that fails
             raise UsageError(
-                f"no job was submitted: {_unpackaged(error)} docs/dataflow.md has what workers need."
+                f"no job was submitted: {_unpackaged(error)} docs/how-to/dataflow.md has what workers need."
             ) from error
 
 

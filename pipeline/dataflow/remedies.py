@@ -131,7 +131,7 @@ _FAILURES = (  # of a job that was created, in the service's own words; the same
         r"roles/dataflow\.worker|as Dataflow worker service account|controller service account|"
         r"does not have '?`?storage\.objects\.\w+",
         "The workers' service account may not do what it must. Grant it roles/dataflow.worker, and storage roles on the buckets; "
-        "docs/dataflow.md lists them.",
+        "docs/how-to/dataflow.md lists them.",
     ),
 )
 

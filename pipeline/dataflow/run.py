@@ -62,7 +62,7 @@ def _require_package(options: Any) -> None:
     if not (image or setup.setup_file or setup.extra_packages or setup.requirements_file):
         raise UsageError(
             "--runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the workers "
-            "have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when."
+            "have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when."
         )
 
 

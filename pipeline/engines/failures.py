@@ -58,7 +58,9 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
         return _OURS[name](message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
-        return UsageError(f"{wrong} ({telling_line(text)}). {_install(engine)} docs/engines.md has what workers need.")
+        return UsageError(
+            f"{wrong} ({telling_line(text)}). {_install(engine)} docs/how-to/engines.md has what workers need."
+        )
     more = ""
     if traceback := step_traceback(text):
         more = f" What went wrong in the step:\n{traceback}"
@@ -66,7 +68,7 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
         more = "\nApache Beam said meanwhile:\n" + "\n".join(texts)
     return IncompleteError(
         f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
-        f"docs/engines.md.{more}"
+        f"docs/how-to/engines.md.{more}"
     )
 
 

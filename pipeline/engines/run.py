@@ -70,8 +70,8 @@ def _submitted(pipeline: Any, engine: Engine) -> Any:
                 f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
             ) from error
         raise UsageError(
-            f"--runner {engine.runner} does not start with these options: {_first_line(error)}. docs/engines.md has "
-            "what each engine needs."
+            f"--runner {engine.runner} does not start with these options: {_first_line(error)}. "
+            "docs/how-to/engines.md has what each engine needs."
         ) from error
 
 

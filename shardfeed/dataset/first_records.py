@@ -1,4 +1,4 @@
-"""The first records of a split, for a look at them: no TensorFlow, one request for a few megabytes."""
+"""The first records of a split, to look at: no TensorFlow, one request for a few megabytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from shardfeed.storage.seekable import open_file
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One record: where it lies (``file``, ``offset`` in bytes), its columns, and its ``image`` as stored (encoded)."""
+    """One record: its columns and its place (``file``, ``offset`` in bytes).
+
+    ``image``: as stored (encoded).
+    """
 
     file: str
     offset: int
@@ -35,10 +38,10 @@ class StoredRecord:
 def first_records(directory: str | os.PathLike[str], split: str, n: int) -> list[StoredRecord]:
     """The first ``n`` records of ``split``, or all of them if there are fewer.
 
-    Records lie on disk in the order of their keys' hashes, so the first ones are a fair sample of the split.
+    Records are stored in the order of their keys' hashes, so the first ones are a fair sample.
 
     Raises:
-        DatasetError: no dataset in ``directory``, or the first damage met.
+        DatasetError: no dataset in ``directory``, or the first damage found.
         UsageError: no such split, or ``n`` below 1.
     """
     return list(islice(_records(info(directory), split), positive("n", n)))

@@ -1,7 +1,7 @@
-"""What a dataset is, from its manifest alone: one file is read, nothing is listed, no shard is opened.
+"""What a dataset holds, from its manifest alone: nothing is listed, no shard is opened.
 
-A dataset exists if and only if ``manifest.json`` does. Where it is absent, work in progress beside it tells a build that
-stopped from a wrong path.
+A dataset exists if and only if ``manifest.json`` does. If it is absent, work in progress in the
+folder tells a build that stopped from a wrong path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from shardfeed.warning import warn
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """One split. ``class_counts``: records by class name, zeros included; ``shards``: in reading order."""
+    """One split.
+
+    ``class_counts``: records per class name, with zeros. ``shards``: in reading order.
+    """
 
     name: str
     num_records: int
@@ -30,32 +33,30 @@ class SplitInfo:
 
 
 class _Splits(dict[str, SplitInfo]):
-    """A dict whose missing key is an error that lists the splits."""
+    """A dict that answers a missing key with an error that lists the splits."""
 
     def __init__(self, url: str, splits: Mapping[str, SplitInfo]) -> None:
         super().__init__(splits)
         self._url = url
 
-    def __getitem__(self, name: object) -> SplitInfo:
-        return super().__getitem__(name) if isinstance(name, str) else self.__missing__(name)  # a list has no hash
-
-    def __missing__(self, name: object) -> SplitInfo:
-        raise UsageError(
-            f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
-            "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
-        )
-
-    def __reduce__(self) -> tuple[type[_Splits], tuple[str, dict[str, SplitInfo]]]:
-        return _Splits, (self._url, dict(self))
+    def __getitem__(self, name: str) -> SplitInfo:
+        try:
+            return super().__getitem__(name)
+        except (KeyError, TypeError):  # TypeError: a list, for example, has no hash
+            raise UsageError(
+                f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
+                "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
+            ) from None
 
 
 @dataclass(frozen=True, repr=False)
 class DatasetInfo:
-    """A dataset: ``url`` (an absolute path or ``gs://…``) and its ``manifest``, with the answers a trainer asks for."""
+    """A dataset: its ``url`` (an absolute path or ``gs://...``), its ``manifest``, and what follows."""
 
     url: str
     manifest: Manifest
-    # Batch sizes that load was given to train with, by split; fit_args is given them once more, and compares.
+    # By split: the batch sizes of load's training streams. fit_args is given a batch size too and
+    # compares.
     trained_with: dict[str, set[int]] = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -65,7 +66,7 @@ class DatasetInfo:
 
     @property
     def splits(self) -> Mapping[str, SplitInfo]:
-        """Splits by name. A name that is not there raises UsageError with the names that are."""
+        """Splits by name. An unknown name raises a UsageError that lists the known ones."""
         return _Splits(
             self.url,
             {
@@ -76,30 +77,34 @@ class DatasetInfo:
 
     @property
     def image_shape(self) -> tuple[int | None, int | None, int]:
-        """(height, width, channels) of stored images; height and width are None where sizes vary."""
+        """(height, width, channels) of stored images. Height and width are None if sizes vary."""
         image = self.manifest.image
         return image.height, image.width, image.channels
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """Mean of stored pixels by channel, 0 to 255, from a sample of the images."""
+        """Mean of stored pixels per channel, 0 to 255, from a sample of the images."""
         return self.manifest.image.mean
 
     @property
     def std(self) -> tuple[float, ...]:
-        """Standard deviation of stored pixels by channel, 0 to 255, from the same sample."""
+        """Standard deviation of stored pixels per channel, 0 to 255, from the same sample."""
         return self.manifest.image.std
 
     @property
     def fingerprint(self) -> str:
-        """Names input, configuration and codecs: datasets of one fingerprint hold the same records in the same order."""
+        """Stands for input, configuration and codecs.
+
+        Datasets of one fingerprint hold the same records in the same order.
+        """
         return self.manifest.fingerprint
 
     def steps_per_epoch(self, split: str, batch_size: int) -> int:
-        """Whole batches in one pass over ``split``, at least 1: ``steps_per_epoch`` of Keras' ``fit``.
+        """The ``steps_per_epoch`` of Keras' ``fit``: whole batches per pass, at least 1.
 
-        Training batches straddle passes, so the records of the last, incomplete batch open the next pass. For evaluation
-        that batch would be lost, and ``loss`` be wrong: a split whose name says that it is evaluated warns.
+        Training batches straddle passes: the records of the last, incomplete batch open the next
+        pass. Evaluation would lose that batch, and ``loss`` would be wrong. So this warns if the
+        name of the split says that it is evaluated.
         """
         records, batch_size = self.splits[split].num_records, positive("batch_size", batch_size)
         if split in EVALUATED:
@@ -110,18 +115,19 @@ class DatasetInfo:
         return max(1, records // batch_size)
 
     def evaluation_steps(self, split: str, batch_size: int) -> int:
-        """Batches that ``load`` and ``array_batches`` give of ``split`` in evaluation, on every host.
+        """Batches per host that ``load`` and ``array_batches`` make of ``split`` for evaluation.
 
-        ``steps`` of Keras' ``evaluate`` and ``validation_steps`` of ``fit``, where a distributed dataset needs them;
-        elsewhere leave both out.
+        A distributed dataset needs them as ``steps`` of Keras' ``evaluate`` and
+        ``validation_steps`` of ``fit``; without one, leave both out.
         """
         return -(-self.splits[split].num_records // positive("batch_size", batch_size))
 
     def class_weight(self, split: str) -> dict[int, float]:
-        """Balanced weights for ``fit(class_weight=…)``: records / (classes present × records of the class).
+        """Balanced weights for ``fit(class_weight=...)``.
 
-        Averaged over the records of ``split`` they are 1 (the formula of scikit-learn's "balanced"). A class without a
-        record in ``split`` gets 0.
+        A class's weight is records / (classes present * records of the class). This is the formula
+        of scikit-learn's "balanced": the mean over the records of ``split`` is 1. A class without
+        a record in ``split`` gets 0.
         """
         found = self.splits[split]
         counts = [found.class_counts[name] for name in self.classes]
@@ -148,10 +154,10 @@ class DatasetInfo:
 
 
 def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
-    """``dataset`` itself, or what ``info`` says of the one at that address.
+    """``dataset`` itself, or ``info(dataset)`` if it is an address.
 
     Raises:
-        UsageError: neither, and as ``info``.
+        UsageError: it is neither. Also what ``info`` raises.
     """
     if isinstance(dataset, DatasetInfo):
         return dataset
@@ -166,14 +172,15 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
     """The dataset in ``directory``: a local folder or ``gs://bucket/folder``.
 
     Raises:
-        DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or of an unknown version.
+        DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or
+            of an unknown version.
         UsageError: an empty string, an address of another kind, or no permission to read.
         StorageError: the store kept failing.
     """
     if not isinstance(directory, (str, os.PathLike)):
         raise UsageError(f"the dataset is {clip(repr(directory))}: expected its folder or gs://bucket/folder.")
     url = os.fspath(directory)
-    if not url:  # as from a variable that is not set; the current folder would be a guess
+    if not url:  # from a variable that is not set, perhaps; the current folder would be a guess
         raise UsageError(
             "the dataset is an empty string. Name its folder (. for the current one) or gs://bucket/folder."
         )

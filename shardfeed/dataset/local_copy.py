@@ -1,12 +1,14 @@
 """``cache=PATH``: whole shards copied to a local disk before the first step, and read from there.
 
-The one decision: a copy has its name only when it is complete, on disk and of the manifest's crc32c, and the name holds that
-crc. So a name is proof, several processes may fill one folder at once (the worst is that both copy), and datasets or
-versions of one never mix. Copies that are there are compared by size alone; in the stream TensorFlow checks every record, and
-``explain_errors`` knows which copies this process reads.
+A copy gets its name only when it is complete, on the disk and of the manifest's crc32c; the name
+contains that crc. So the name is proof, several processes may fill one folder at once (at worst
+both copy), and datasets or versions of one never mix. Of existing copies only the size is
+compared; later TensorFlow checks every record in the stream, and ``explain_errors`` knows which
+copies this process reads.
 
-A process that is killed leaves what it was copying. Writers hold a lock on that (``flock``), which ends with the process however
-it ends, so the next to come here knows what nobody writes and deletes it: no guess by age, no ids of processes.
+A killed process leaves the file that it was writing. A writer holds a lock (``flock``) on its
+file, and the lock ends with the process, however that ends. So the next process knows which files
+nobody writes and deletes them, without a guess by age or process id.
 """
 
 from __future__ import annotations
@@ -29,20 +31,20 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import StorageError
 
-_RANGE = 16_000_000  # bytes a request: one waits 50 ms for gs://, and 16 of them are in memory at most
+_REQUEST_BYTES = 16_000_000  # a request to gs:// waits 50 ms; each thread holds one in memory
 _THREADS = 8
 _TEMPORARY = re.compile(r"\.tfrecord\.tmp-\d+-[0-9a-f]{16}$")  # never the end of a copy's own name
 _LOG = logging.getLogger("shardfeed")
-_read_here: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
+_folders_read: dict[str, set[str]] = {}  # by fingerprint: folders of copies that this process reads
 
 
 def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]:
-    """Paths of copies of ``shards`` below ``folder``, made where they are not there yet.
+    """Paths of copies of ``shards`` below ``folder``; missing copies are made.
 
     Raises:
         UsageError: ``folder`` is not local, or lies in the dataset.
         DatasetError: a shard's bytes are not the manifest's.
-        StorageError: ``folder`` cannot be written or has too little space, or the store kept failing.
+        StorageError: ``folder`` cannot be written, has too little space, or the store kept failing.
     """
     if storage.is_remote(folder):
         raise UsageError(
@@ -59,7 +61,7 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     _sweep(top)
     paths = [os.path.join(top, _name(shard)) for shard in shards]
     absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
-    _read_here.setdefault(info.fingerprint, set()).add(top)
+    _folders_read.setdefault(info.fingerprint, set()).add(top)
     if absent:
         with _writing(folder, top):
             os.makedirs(top, exist_ok=True)
@@ -79,11 +81,11 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
 
 
 def copies_read(info: DatasetInfo, shards: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """Folders with copies that this process reads, and the ``shards`` that are copied there, by the names of the copies."""
+    """Folders of copies that this process reads, each with its ``shards`` by the copies' names."""
     copied = [replace(shard, file=_name(shard)) for shard in shards]
     return {
         folder: [shard for shard in copied if os.path.exists(os.path.join(folder, shard.file))]
-        for folder in sorted(_read_here.get(info.fingerprint, ()))
+        for folder in sorted(_folders_read.get(info.fingerprint, ()))
     }
 
 
@@ -95,7 +97,9 @@ def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
     store = storage.open_store(info.url)
     crc = size = 0
     with _writing(folder, path), _temporary(path) as file:
-        while size < shard.bytes and (data := store.read_range(shard.file, size, min(_RANGE, shard.bytes - size))):
+        while size < shard.bytes and (
+            data := store.read_range(shard.file, size, min(_REQUEST_BYTES, shard.bytes - size))
+        ):
             crc, size = crc32c(data, crc), size + len(data)
             file.write(data)
         file.flush()
@@ -111,7 +115,10 @@ def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary(path: str) -> Iterator[BinaryIO]:
-    """A new file beside ``path``, locked while it is open. It is deleted at the end, unless it has another name by then."""
+    """A new file beside ``path``, locked while it is open.
+
+    It is deleted at the end, unless it was renamed.
+    """
     while True:
         name = f"{path}.tmp-{os.getpid()}-{os.urandom(8).hex()}"
         with open(name, "xb") as file:
@@ -128,13 +135,14 @@ def _temporary(path: str) -> Iterator[BinaryIO]:
 
 
 def _sweep(top: str) -> None:
-    """Delete what killed processes have left in ``top``."""
+    """Deletes the files that killed processes have left in ``top``."""
     try:
         left = [name for name in os.listdir(top) if _TEMPORARY.search(name)]
     except OSError:  # no such folder yet, or one that writing will say something about
         return
     for name in left:
-        # Gone by now, in another process's hands, another user's, or on a file system without locks: not ours to delete.
+        # An OSError: the file is gone, another process writes it, it is another user's, or there
+        # are no locks here. Then it is not ours to delete.
         with contextlib.suppress(OSError), open(os.path.join(top, name), "rb+") as file:
             _lock(file, wait=False)
             os.unlink(file.name)

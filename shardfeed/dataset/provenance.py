@@ -1,7 +1,8 @@
-"""Which split a stream of batches comes from: ``load`` and ``array_batches`` leave it on what they hand out.
+"""Which split a stream of batches comes from: ``load`` and ``array_batches`` mark what they return.
 
-The one decision: a mark on the object and no registry. It is found again through what TensorFlow itself remembers, the inputs of
-a dataset, so that ``benchmark(train.map(f))`` needs no other argument, and knows that something was added.
+The mark is an attribute of the object; there is no registry. It is found again through the inputs
+that a TensorFlow dataset remembers. So ``benchmark(train.map(f))`` needs no other argument and
+knows that something was added.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """``wanted``: ``tfdata.decode.Wanted`` of ``load``, None without TensorFlow. ``cache``: as given to ``load``.
+    """The mark.
 
-    ``watch``: of a training stream that ends, what notices that it is read again.
+    ``wanted``: ``tfdata.decode.Wanted`` of ``load``; None without TensorFlow. ``cache``: as
+    ``load`` got it. ``watch``: notices that a training stream that ends is read again.
     """
 
     info: DatasetInfo
@@ -33,13 +35,16 @@ class Origin:
 
 
 def marked(batches: T, origin: Origin) -> T:
-    """``batches``, which remember where they come from."""
+    """``batches``, marked with where they come from."""
     setattr(batches, _MARK, origin)
     return batches
 
 
 def origin_of(batches: Any) -> tuple[Origin, bool] | None:
-    """Where ``batches`` come from, and whether work was added behind the reader. None: they do not say."""
+    """Where ``batches`` come from, and whether work was added after the reader.
+
+    None: not marked.
+    """
     added = False
     while batches is not None:
         found = vars(batches).get(_MARK) if hasattr(batches, "__dict__") else None

@@ -1,8 +1,9 @@
-"""Notices that a training stream that ends is read again, and warns: the second reading repeats the first.
+"""Warns if a finite training stream is read again: the second reading repeats the first.
 
-A stream is a function of its arguments, because resuming by ``start_step`` depends on it. So a stream of ``epochs=1`` that
-is read three times trains three times in one order, with the same random crops and without the same records. Other readers
-shuffle anew at each iteration, and a loop written for them goes wrong here without a sign.
+A stream is a function of its arguments, because resuming by ``start_step`` depends on it. So a
+stream of ``epochs=1`` that is read three times trains three times in one order, with the same
+random crops and without the same records. Other readers shuffle anew at each iteration, and a loop
+that was written for them goes wrong here without a sign.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from shardfeed.warning import users_line
 
 
 class Repeats:
-    """Told of the first and last batch of each reading; warns once, at the line that made the stream."""
+    """Called at the first and last batch of each reading.
+
+    Warns once, at the line that made the stream.
+    """
 
     def __init__(self, split: str, epochs: int) -> None:
         self._split, self._epochs = split, epochs
@@ -21,9 +25,11 @@ class Repeats:
         self._ends, self._warned = 0, False
 
     def __call__(self, first: bool, last: bool) -> None:
-        """A batch is handed out. Only readings to the end count: Keras on JAX takes one batch to build a model.
+        """A batch is handed out.
 
-        Where one batch is all there is, the first such reading may be that one, and the third is warned of.
+        Only readings to the end count: Keras on JAX takes one batch to build a model.
+
+        If the stream has one batch only, that look is a reading to the end, so the third one warns.
         """
         if first and self._ends > last and not self._warned:
             self._warned = True
@@ -38,5 +44,5 @@ class Repeats:
         self._ends += bool(last)
 
     def forget(self) -> None:
-        """Take what was read as not read: nobody was trained with it."""
+        """Forgets the readings so far: no model was trained with them."""
         self._ends = 0

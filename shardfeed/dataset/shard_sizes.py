@@ -1,6 +1,7 @@
-"""What can be known about a split before its first record is read: every shard is there, with the manifest's size.
+"""Checks before the first record is read that every shard is there and has the manifest's size.
 
-A TFRecord cut at a record's boundary reads as a shorter file without any error, so sizes are compared, not opened.
+A TFRecord file that is cut at a record's boundary reads as a shorter file without any error. So
+sizes are compared; no file is opened.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import Stat, Store, UnreadableError
 
 _THREADS = 16  # requests at a time; a stat on gs:// waits about 50 ms for the network
-_MOST_STATS = 100  # shards on gs:// that are always asked for one by one
-_LISTED = (
-    10  # times as many can be listed meanwhile: a request lists 500 shards with their indexes, one after the other
-)
+# Up to so many shards on gs:// are asked for one by one, and so are fewer than a tenth of a split's
+# shards: pages of a listing (500 shards with their indexes each) come one after the other.
+_MOST_STATS = 100
+_LISTED_PER_STAT = 10
 
 
 def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | None = None) -> None:
-    """Compare the sizes of ``shards`` of ``split`` (None: of all) with the manifest.
+    """Compares the sizes of ``shards`` of ``split`` (None: all of them) with the manifest.
 
     Raises:
-        DatasetError: the split has no records, or names the first shard that is absent or of another size.
+        DatasetError: the split has no records, or a shard is absent or of another size. The first
+            such shard is named.
     """
     shards = split.shards if shards is None else shards
     if not split.num_records:
@@ -56,9 +58,9 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
 
 
 def _stats(store: Store, split: SplitInfo, shards: Sequence[Shard], remote: bool) -> Mapping[str, Stat | None]:
-    """What the store says of ``shards`` by name, and perhaps of others."""
-    if remote and len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED):
-        with contextlib.suppress(UnreadableError):  # a role that reads objects need not list them
+    """The store's answers by file name, for ``shards`` and perhaps for more."""
+    if remote and len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED_PER_STAT):
+        with contextlib.suppress(UnreadableError):  # permission to read does not imply permission to list
             return dict(store.list(f"{split.name}-"))
     names = [shard.file for shard in shards]
     with ThreadPoolExecutor(_THREADS if remote else 1) as pool:

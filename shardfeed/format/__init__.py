@@ -1,1 +1,4 @@
-"""What is on disk? Manifest, names, TFRecord framing, Example codec, checksums, hashes. No input or output here."""
+"""What is on disk?
+
+Manifest, names, TFRecord framing, Example codec, checksums, hashes. No I/O here.
+"""

@@ -1,9 +1,12 @@
 """Canonical ``tf.train.Example`` bytes without TensorFlow, and their parser.
 
-Protobuf maps serialise in unspecified order, so the same example could have several encodings; here features are sorted
-by name and int64 lists are packed, which is byte for byte what TensorFlow writes with ``deterministic=True`` (but for
-protobuf's upb encoder, which puts a name after the longer ones that begin with it).
-Wire format: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList | 2: FloatList | 3: Int64List}.
+Protobuf maps serialise in unspecified order, so the same example could have several encodings. Here
+features are sorted by name and int64 lists are packed. That is byte for byte what TensorFlow writes
+with ``deterministic=True``, except with protobuf's upb encoder, which puts a name after the longer
+names that begin with it.
+
+Wire format: Example{1: Features{1: map<string, Feature>}},
+Feature{1: BytesList | 2: FloatList | 3: Int64List}.
 """
 
 from __future__ import annotations
@@ -16,15 +19,19 @@ Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
 
 def encode_example(features: Mapping[str, Value]) -> bytes:
-    """Serialised ``tf.train.Example``. Values: bytes, int (int64), float (float32) or a non-empty list of one of them."""
+    """Serialised ``tf.train.Example``.
+
+    A value: bytes, int (int64), float (float32) or a non-empty list of one.
+    """
     return join_features(encode_feature(name, features[name]) for name in sorted(features, key=str.encode))
 
 
 def encode_feature(name: str, value: Value) -> bytes:
-    """One feature as it lies in an Example; what a writer keeps of columns whose value recurs."""
+    """One feature as an Example contains it. A writer keeps it for columns whose value recurs."""
     if not isinstance(value, bytes):
         return _field(1, _name_field(name) + _field(2, _feature(value)))
-    # The same nesting with the lengths first, so that an image is copied once and not once a level.
+    # The same nesting with the lengths first, so that an image is copied once and not once per
+    # level.
     item = b"\n" + _varint(len(value))
     size = len(item) + len(value)
     feature = b"\n" + _varint(size)
@@ -34,7 +41,7 @@ def encode_feature(name: str, value: Value) -> bytes:
 
 
 def join_features(features: Iterable[bytes]) -> bytes:
-    """Serialised ``tf.train.Example`` of encoded features, which must come in the byte order of their names."""
+    """Serialised ``tf.train.Example`` of encoded features, in the byte order of their names."""
     return _field(1, b"".join(features))
 
 
@@ -44,7 +51,7 @@ def _name_field(name: str) -> bytes:
 
 
 def decode_example(data: bytes) -> dict[str, list[bytes] | list[int] | list[float]]:
-    """Features of a serialised ``tf.train.Example`` by name.
+    """The features of a serialised ``tf.train.Example``, by name.
 
     Raises:
         ValueError: the bytes are not an Example.

@@ -1,8 +1,9 @@
-"""``manifest.json``: a dataset exists if and only if this file exists, and it names everything that belongs to it.
+"""``manifest.json``: a dataset exists if and only if this file does; it names all others.
 
-Canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets have equal manifests. It is
-input from outside when a trainer opens it: every field is checked, file names must be names that our format makes, and an
-unknown ``schema_version`` is refused rather than half read. Damage of any kind ends in a ``DatasetError``.
+It is canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets
+have equal manifests. To a trainer it is input from outside: every field is checked, file names must
+be names that our format makes, and an unknown ``schema_version`` is refused rather than half read.
+Damage of any kind ends in a ``DatasetError``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, fields
+from typing import Any, NoReturn, TypeVar
 
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format import naming
@@ -25,14 +26,19 @@ MAX_BYTES = 256 << 20  # a manifest above this is not one of ours: 100 M images 
 BLOCK_BYTES = 1_000_000  # bytes at which a block closes: the reader's unit of shuffling and seeking
 FORMATS = ("jpeg", "png", "webp", "raw")
 
-_CRC32C = re.compile("[0-9a-f]{8}")
 _HEX = re.compile("[0-9a-f]+")
 _MAX_INT = (1 << 63) - 1  # sizes and offsets are int64 wherever they go next
+_KINDS: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard file: ``crc32c`` as 8 hex digits; ``blocks`` = (records, bytes) in file order, summing to the file."""
+    """One shard file.
+
+    ``crc32c``: 8 hex digits. ``blocks``: (records, bytes) in file order; they sum to the file.
+    """
 
     file: str
     records: int
@@ -43,7 +49,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: totals over its shards, and records by class name (every class, zeros included)."""
+    """One split: totals over its shards, and records per class name (zeros included)."""
 
     records: int
     bytes: int
@@ -62,7 +68,11 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """Stored images. ``height``/``width`` in pixels, None when they vary; ``mean``/``std`` a channel, of pixels 0-255."""
+    """Stored images.
+
+    ``height``, ``width``: pixels, None when they vary. ``mean``, ``std``: per channel, of pixels
+    0-255.
+    """
 
     height: int | None
     width: int | None
@@ -74,7 +84,7 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything ``manifest.json`` says. Reject, skip and fix counts are by name."""
+    """Everything ``manifest.json`` says. Rejects, skips and fixes are counts per name."""
 
     fingerprint: str
     config: Mapping[str, Any]
@@ -94,40 +104,27 @@ class Manifest:
         """Canonical bytes."""
         return canonical_json(
             {
+                **_fields(self),
                 "schema_version": SCHEMA_VERSION,
-                "fingerprint": self.fingerprint,
-                "config": self.config,
-                "versions": self.versions,
-                "classes": self.classes,
-                "listing": self.listing,
-                "listed": self.listed,
-                "written": self.written,
                 "rejected": {"total": sum(self.rejected.values()), "by_reason": self.rejected},
                 "skipped": {"total": sum(self.skipped.values()), "by_reason": self.skipped},
-                "fixes": self.fixes,
-                "image": _plain(self.image),
-                "splits": {
-                    name: {
-                        "records": split.records,
-                        "bytes": split.bytes,
-                        "class_counts": split.class_counts,
-                        "shards": [_plain(shard) for shard in split.shards],
-                    }
-                    for name, split in self.splits.items()
-                },
-                "files": [_plain(file) for file in self.files],
             }
         )
 
 
 def canonical_json(value: Any) -> bytes:
-    """UTF-8 JSON with sorted keys, no spaces, one newline at the end; NaN and infinity are refused."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """UTF-8 JSON with sorted keys, no spaces, one newline at the end; NaN and infinity are refused.
+
+    ``value`` may hold the dataclasses above.
+    """
+    text = json.dumps(
+        value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_fields
+    )
     return text.encode() + b"\n"
 
 
 def sealed_json(record: Mapping[str, Any]) -> bytes:
-    """Canonical JSON of ``record`` and, as its ``crc32c``, the checksum of the same without it."""
+    """Canonical JSON of ``record`` with its checksum added as ``crc32c``."""
     return canonical_json({**record, "crc32c": to_hex(crc32c(canonical_json(record)))})
 
 
@@ -135,7 +132,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     """The manifest in ``data``; ``where`` names it in errors.
 
     Raises:
-        DatasetError: not JSON, unknown version, or a field that cannot be.
+        DatasetError: not JSON, an unknown version, or an impossible field.
     """
     with no_gc():
         return _parse(data, where)
@@ -166,13 +163,13 @@ def _parse(data: bytes, where: str) -> Manifest:
     return manifest
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _from_raw(raw: dict[str, Any]) -> Manifest:
     return Manifest(
-        fingerprint=_fingerprint(raw["fingerprint"]),
+        fingerprint=_hex("fingerprint", raw["fingerprint"], 32),
         config=_object(raw["config"]),
         versions={name: _text(version) for name, version in _object(raw["versions"]).items()},
         classes=tuple(map(_text, _array(raw["classes"]))),
@@ -185,18 +182,18 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
         image=_image(raw["image"]),
         splits={_text(name): _split(split) for name, split in _object(raw["splits"]).items()},
         files=tuple(
-            SideFile(_text(file["file"]), _int(file["bytes"]), _crc32c(file["crc32c"])) for file in _array(raw["files"])
+            SideFile(_text(file["file"]), _int(file["bytes"]), _hex("crc32c", file["crc32c"], 8))
+            for file in _array(raw["files"])
         ),
     )
 
 
 def _listing(raw: Any) -> dict[str, Any]:
-    """``digest``, and (images, bytes) by class and by split and class: a later build tells by them what has changed.
+    """``digest``, and (images, bytes) per class and per split and class.
 
-    Empty where no listing stands behind a dataset.
+    A later build tells from them what changed. Empty for a dataset that was made without a listing.
     """
-    if not _HEX.fullmatch(_text(_object(raw).get("digest", "0"))):
-        raise ValueError(f"listing digest {clip(raw['digest'])} is not lower-case hex digits")
+    _hex("listing digest", _object(raw).get("digest", "0"))
     for cells in (raw.get("by_class", {}), *_object(raw.get("by_split", {})).values()):
         for cell in _object(cells).values():
             if len(_array(cell)) != 2:
@@ -227,7 +224,7 @@ def _split(raw: dict[str, Any]) -> Split:
                 file=_text(shard["file"]),
                 records=_int(shard["records"], least=1),
                 bytes=_int(shard["bytes"]),
-                crc32c=_crc32c(shard["crc32c"]),
+                crc32c=_hex("crc32c", shard["crc32c"], 8),
                 blocks=_blocks(shard["blocks"]),
             )
             for shard in _array(raw["shards"])
@@ -236,7 +233,7 @@ def _split(raw: dict[str, Any]) -> Split:
 
 
 def _blocks(raw: Any) -> tuple[tuple[int, int], ...]:
-    """Checked all at once: a large dataset has hundreds of thousands, and a call for each is half of the time of opening it."""
+    """Checks all blocks of a shard at once: a call per block was half of the time of ``info``."""
     blocks = tuple(map(tuple, _array(raw)))
     numbers = list(itertools.chain.from_iterable(blocks))
     if set(map(len, blocks)) - {2}:
@@ -251,23 +248,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{type(value).__name__} where an object is expected")
+def _kind(kind: type[T], value: Any) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(value).__name__} where {_KINDS[kind]} is expected")
     return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return _kind(dict, value)
 
 
 def _array(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{type(value).__name__} where an array is expected")
-    return value
+    return _kind(list, value)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} where a string is expected")
-    value.encode()  # a lone surrogate is a ValueError here, not a crash in whoever prints it
-    return value
+    _kind(str, value).encode()  # a lone surrogate is a ValueError here, not a crash in whoever prints it
+    return str(value)
 
 
 def _int(value: Any, *, least: int = 0) -> int:
@@ -284,15 +281,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _fingerprint(value: Any) -> str:
-    if not naming.FINGERPRINT.fullmatch(_text(value)):  # the folder of copies (``cache=PATH``) has this name
-        raise ValueError(f"fingerprint {clip(value)} is not 32 lower-case hex digits")
-    return str(value)
-
-
-def _crc32c(value: Any) -> str:
-    if not _CRC32C.fullmatch(_text(value)):
-        raise ValueError(f"crc32c {clip(value)} is not 8 lower-case hex digits")
+def _hex(what: str, value: Any, digits: int | None = None) -> str:
+    if not _HEX.fullmatch(_text(value)) or digits not in (None, len(value)):
+        raise ValueError(f"{what} {clip(value)} is not {f'{digits} ' if digits else ''}lower-case hex digits")
     return str(value)
 
 
@@ -307,12 +298,11 @@ def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
     for name, split in manifest.splits.items():
         _check_split(name, split, manifest.classes)
     names = [file.file for file in manifest.files]
-    for file in names:
-        if not naming.is_ours(file) or "/" in file or file in (naming.MANIFEST, naming.RUN):
-            raise ValueError(f"file name {clip(file)}")
-    if len({*names, *(shard.file for split in manifest.splits.values() for shard in split.shards)}) != len(names) + sum(
-        len(split.shards) for split in manifest.splits.values()
-    ):
+    for name in names:
+        if not naming.is_published_name(name) or name in (naming.MANIFEST, naming.RUN):
+            raise ValueError(f"file name {clip(name)}")
+    names += [shard.file for split in manifest.splits.values() for shard in split.shards]
+    if len(set(names)) != len(names):
         raise ValueError("a file is named twice")
     _check_totals(manifest, raw)
 

@@ -1,6 +1,6 @@
-"""Every name our format makes, in one place: nothing else builds an output path.
+"""Every file name of our format; no other code builds an output path.
 
-Output names come from split names, numbers and hashes only, never from keys: keys are data.
+Names are made of split names, numbers and hashes, never of keys: keys are data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ FINGERPRINT = re.compile("[0-9a-f]{32}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
-# The claim, outcomes, temporary files, and the folder of a fingerprint: nothing else below _parts/ is ever touched.
+# The claim, outcomes, temporary files and the folder of a fingerprint. Nothing else below _parts/
+# is ever touched.
 _WORK = re.compile(rf"_parts/(?:CLAIM|outcome-[^/]+\.json|tmp/[^/]+|{FINGERPRINT.pattern}/.+)")
 _FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS})
 
@@ -31,7 +32,7 @@ def shard_name(split: str, index: int, count: int) -> str:
 
 
 def index_name(shard: str) -> str:
-    """Name of a shard's index, one ``offset size`` line a record."""
+    """Name of a shard's index, which has one line ``offset size`` per record."""
     return shard + ".idx"
 
 
@@ -41,17 +42,20 @@ def rejects_name(index: int, count: int) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """True for a name below the output that our format makes (work in progress included)."""
+    """True for a name below an output that our format makes, work in progress included."""
     return is_published_name(name) or bool(_WORK.fullmatch(name))
 
 
 def is_published_name(name: str) -> bool:
-    """True for a name that a finished dataset's file can have; whose it is, a claim or a manifest beside it says."""
+    """True for a name that a file of a finished dataset can have.
+
+    Whether the file is ours, only a claim or a manifest in the same folder can tell.
+    """
     return name in _FIXED or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
 
 
 def is_shard(name: str) -> bool:
-    """True for a shard or the index of one."""
+    """True for a shard or its index."""
     return bool(_SHARD.fullmatch(name))
 
 
@@ -71,10 +75,10 @@ def sidecar_name(fingerprint: str, split: str, part: int) -> str:
 
 
 def part_name(fingerprint: str, split: str, part: int, crc32c: int, size: int) -> str:
-    """A part's records; the name says its content."""
+    """A part's records. The name contains their checksum and size."""
     return f"{work_folder(fingerprint)}/{split}/{part:05d}-{crc32c:08x}-{size}"
 
 
 def outcome_name(run_id: str) -> str:
-    """Where a run that the user made fail says why."""
+    """A run that failed for a reason that the user can change writes the reason here."""
     return f"{PARTS}/outcome-{run_id}.json"

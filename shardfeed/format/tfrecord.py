@@ -1,7 +1,8 @@
-"""TFRecord framing: ``uint64 length | masked crc of length | data | masked crc of data``, little-endian.
+"""TFRecord framing.
 
-TFRecord has no footer: a file cut at a record's boundary is a valid file. That is why sizes and counts live in the
-manifest, and why this scanner is given the size it must find.
+A record is ``uint64 length | masked crc of length | data | masked crc of data``, little-endian.
+TFRecord has no footer: a file that is cut at a record's boundary is a valid file. So the manifest
+holds sizes and counts, and whoever scans a file compares them.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from typing import BinaryIO
 
 from shardfeed.format.checksums import crc32c
 
-OVERHEAD = 16  # bytes of framing a record
-HEADER_BYTES = 12  # of them before its data
-CRC_BYTES = 4  # of them behind it
+HEADER_BYTES = 12  # before a record's data
+CRC_BYTES = 4  # after it
+OVERHEAD = HEADER_BYTES + CRC_BYTES  # per record
 MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allocated
+MASK_DELTA = 0xA282EAD8
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
-MASK_DELTA = 0xA282EAD8
 
 
 class RecordError(ValueError):
-    """A damaged record: ``offset`` (bytes) and ``index`` of the record, what was ``expected`` and what was ``found``.
+    """A damaged record: its ``offset`` (bytes) and ``index``, the ``expected`` and the ``found``.
 
-    ``end``: where the next record begins, if the length is in order and all of the record is there; else None.
+    ``end``: the offset of the next record, if the length is right and the record is not cut; else
+    None.
     """
 
     def __init__(
@@ -38,7 +40,10 @@ class RecordError(ValueError):
 
 
 def mask(crc: int) -> int:
-    """TFRecord's crc mask: rotate right by 15 bits and add a constant (tensorflow/core/lib/hash/crc32c.h)."""
+    """TFRecord's masked crc: rotated right by 15 bits, plus a constant.
+
+    Source: tensorflow/core/lib/hash/crc32c.h.
+    """
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -49,10 +54,10 @@ def frame(data: bytes) -> bytes:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, data) of each record, every crc checked.
+    """Yields (offset, data) of each record; every crc is checked.
 
     Raises:
-        RecordError: at the first damaged record, with its offset.
+        RecordError: the first damaged record.
     """
     offset = index = 0
     while (data := read_record(file, offset, index)) is not None:
@@ -62,12 +67,12 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:
-    """Data of the record at which ``file`` stands, every crc checked; None at the end of the file.
+    """The data of the next record of ``file``, its crcs checked; None at the end of the file.
 
-    ``offset`` and ``index`` say in errors which record it is.
+    ``offset`` and ``index`` tell in errors which record it is.
 
     Raises:
-        RecordError: the record is damaged; ``file`` stands at ``error.end``, where that is known.
+        RecordError: the record is damaged. ``file`` is at ``error.end`` then, if that is known.
     """
     header = file.read(_HEADER.size)
     if not header:

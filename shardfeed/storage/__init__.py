@@ -1,4 +1,6 @@
-"""Where are a dataset's bytes, and how are they read? A local folder or a ``gs://`` prefix behind one interface.
+"""Where are a dataset's bytes, and how are they read?
+
+A local folder or a ``gs://`` prefix behind one interface.
 
 Google's and obstore's clients are imported when the first ``gs://`` address is opened, so that
 ``import shardfeed`` and local datasets pay nothing for them. Nothing in here writes.

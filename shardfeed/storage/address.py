@@ -15,7 +15,7 @@ def is_remote(url: str) -> bool:
 
 
 def normal_url(url: str) -> str:
-    """A remote address with a lower-case scheme and no slash at its end: equal places have equal addresses."""
+    """A remote address with its scheme in lower case and no slash at its end."""
     scheme, _, place = url.partition("://")
     return f"{scheme.lower()}://{place.rstrip('/')}"
 
@@ -46,7 +46,10 @@ def split_gs_url(url: str) -> tuple[str, str]:
 
 
 def check_address(url: str, use: str) -> None:
-    """Raises UsageError if ``url`` is no address for this ``use`` ("input", "output"). Opens nothing."""
+    """Raises UsageError if ``url`` is no address for this ``use`` ("input", "output").
+
+    Opens nothing.
+    """
     if "\0" in url:
         raise UsageError(f"{use} {clip(url)}: no name holds a zero byte. Correct the path.")
     scheme = _SCHEME.match(url)

@@ -56,4 +56,7 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Every file whose name starts with ``prefix``, recursively. A missing folder lists as empty."""
+        """Every file whose name starts with ``prefix``, recursively.
+
+        A missing folder lists as empty.
+        """

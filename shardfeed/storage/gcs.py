@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing: objects and, where a delimiter was asked for, first-level "folders"."""
+    """One page of a listing: objects and, with a delimiter, first-level "folders"."""
 
     objects: list[tuple[str, Stat]]
     folders: list[str]
@@ -60,7 +60,7 @@ class GcsStore(Store):
         """All bytes of the live object, or of one generation, for a tenth of the CPU of ``read``.
 
         Raises:
-            NotFoundError: no such object, or not in this generation.
+            NotFoundError: no such object, or no such generation of it.
         """
         options: GetOptions = {} if generation is None else {"version": str(generation)}
         return self._fetch(

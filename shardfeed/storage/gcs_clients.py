@@ -1,11 +1,13 @@
-"""Two clients for Google Cloud Storage, one of each a process, shared by its threads.
+"""Two clients for Google Cloud Storage. A process has one of each, shared by its threads.
 
-obstore (Rust) reads: 0.17 ms of CPU a 28 kB image against 1.3 ms of google-cloud-storage, which the GIL caps near 750
-reads/s a process. google-cloud-storage does the rest: obstore's listing has no generations, and its writes no
-preconditions. Both get the same credentials: the application default ones, or none for an emulator.
+obstore (Rust) reads and deletes: 0.17 ms of CPU per 28 kB image against 1.3 ms of
+google-cloud-storage, which the GIL limits to about 750 reads/s per process. google-cloud-storage
+does the rest: obstore's listing has no generations, and obstore cannot compose. Both get the same
+credentials: the application default ones, or none for an emulator.
 
-Clients are made at the first call, never at import, and never survive a fork: their sockets would be shared, and
-obstore's threads are not there in the child, where a read would wait for ever. Such a child reads with Google's client.
+Clients are made at the first call, never at import. They do not survive a fork: the child would
+share their sockets, and obstore's threads do not exist there, so that a read would wait for ever.
+A child that was forked after obstore was used reads with Google's client.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-# Set before the import below: else the client asks for the bucket's metadata once, which needs a permission of its own.
+# Set before the import below: else the client asks for the bucket's metadata once, which needs a
+# permission of its own.
 os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
 
 import google.auth
@@ -35,7 +38,7 @@ from shardfeed.errors import UsageError, clip
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
-POOL_SIZE = 64  # connections kept open a process; more threads than that find no more bandwidth
+_CONNECTIONS = 64  # kept open per process; more threads than that find no more bandwidth
 # Seconds: to connect; without an answer (for obstore: for the whole request, 64 MB at 0.5 MB/s).
 TIMEOUT = (10, 120)
 
@@ -48,7 +51,7 @@ _forked_from_obstore = False
 
 
 def google_client() -> Client:
-    """This process's google-cloud-storage client for the present endpoint (Google, or ``STORAGE_EMULATOR_HOST``)."""
+    """This process's google-cloud-storage client, for Google or ``STORAGE_EMULATOR_HOST``."""
     endpoint = _emulator()
     with _lock:
         if endpoint not in _google:
@@ -57,7 +60,10 @@ def google_client() -> Client:
 
 
 def obstore_bucket(name: str) -> ObstoreBucket | None:
-    """This process's obstore client for one bucket; None in a process forked from one that had used obstore."""
+    """This process's obstore client for one bucket.
+
+    None in a process forked after obstore was used.
+    """
     if _forked_from_obstore:
         return None
     endpoint = _emulator()
@@ -71,10 +77,11 @@ def obstore_bucket(name: str) -> ObstoreBucket | None:
 
 
 def _start_obstore() -> None:
-    """Starts obstore's own threads: one, not one a core, since several take each other's connections over all the time.
+    """Starts obstore's own threads: one, because several take over each other's connections.
 
-    A read of 28 kB by four threads on two cores: 370-410 µs of CPU with two, 260-280 µs with one. Their number can only be given
-    in the environment, and is read at the first call of any kind; other libraries of this process read it too, so it goes again.
+    A read of 28 kB by four threads on two cores took 370-410 us of CPU with two, 260-280 us with
+    one. obstore takes the number from the environment only, at its first call of any kind. Other
+    libraries of this process read the variable too, so it is removed again.
     """
     given = os.environ.get(_TOKIO_THREADS)
     if given is None:
@@ -89,20 +96,19 @@ def _start_obstore() -> None:
 
 
 def _emulator() -> str:
-    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Google's client for Go."""
+    """Address of ``STORAGE_EMULATOR_HOST``; ``host:port`` alone means http, as in Go's client."""
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return host if not host or "://" in host else f"http://{host}"
 
 
 def _new_google_client(endpoint: str) -> Client:
-    # Without credentials the client goes anonymous when an emulator is set; it wants no project for what we do.
+    # With an emulator the client is anonymous. Our requests need no project.
     if endpoint:
         client = Client(project=None, client_options={"api_endpoint": endpoint})
     else:
         client = Client(project=None, credentials=_default_credentials())
-    adapter = HTTPAdapter(
-        pool_connections=4, pool_maxsize=POOL_SIZE
-    )  # the default of 10 drops connections above 10 threads
+    # The default pool of 10 closes connections when there are more than 10 threads.
+    adapter = HTTPAdapter(pool_connections=4, pool_maxsize=_CONNECTIONS)
     client._http.mount("https://", adapter)
     client._http.mount("http://", adapter)
     return client
@@ -129,8 +135,9 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
     options: ClientConfig = {
         "connect_timeout": f"{TIMEOUT[0]}s",
         "timeout": f"{TIMEOUT[1]}s",
-        "pool_max_idle_per_host": str(POOL_SIZE),
-        # Without it Google unpacks objects of Content-Encoding gzip on the way: other bytes than listed, without a length.
+        "pool_max_idle_per_host": str(_CONNECTIONS),
+        # Without it Google unpacks objects of Content-Encoding gzip on the way: the bytes are not
+        # the listed ones and have no length.
         "default_headers": {"Accept-Encoding": "gzip"},
     }
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(0)}  # see shardfeed.storage.retry
@@ -138,7 +145,8 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
         return ObstoreBucket(
             name, client_options=options, retry_config=no_retries, credential_provider=CredentialProvider(credentials)
         )
-    # No option but a service account's key turns OAuth off for deletions too (skip_signature does for reads only).
+    # Only a service account's key turns OAuth off for deletions; skip_signature does so for reads
+    # alone.
     key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
     return ObstoreBucket(
         name,
@@ -149,7 +157,10 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
 
 
 class CredentialProvider:
-    """obstore's credentials from google-auth's, so that both clients are the same account (obstore has one for 3.11+)."""
+    """Gives obstore the credentials of google-auth, so that both clients use the same account.
+
+    obstore's own provider needs Python 3.11.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

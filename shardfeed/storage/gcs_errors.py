@@ -1,4 +1,4 @@
-"""What the two GCS clients raise, in three words: try again, tell the user what to change, or give up for now."""
+"""What errors of the two GCS clients mean: try again, change something, or give up for now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from shardfeed.storage.retry import attempts
 
 ObjectAction = Literal["list", "get", "create", "delete"]
 
-# Everything that the clients raise for what happens outside this process. requests' errors are OSErrors.
+# Everything that the clients raise for what happens outside this process. requests' errors are
+# OSErrors.
 FAILURES = (
     google.api_core.exceptions.GoogleAPICallError,
     google.auth.exceptions.GoogleAuthError,
@@ -28,7 +29,8 @@ FAILURES = (
 )
 
 _OBSTORE_STATUS = re.compile(r"status code: (\d{3})")
-# 400s that a rerun mends: Google's front end gives the first without a reason, the second is for bytes that changed on the way.
+# Answers of status 400 that are gone at the next attempt: Google's front end gives the first
+# without a reason, the second is for bytes that changed on the way.
 _PASSING = re.compile(r"malformed or illegal request|doesn.t match calculated")
 _IN_BODY = re.compile(r'"message": *"((?:[^"\\]|\\.)*)"|<Message>([^<]*)')
 _REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
@@ -41,10 +43,10 @@ _ROLES = {
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status behind an error of either client; None where there was no answer."""
+    """The HTTP status behind an error of either client; None if there was no answer."""
     if isinstance(error, google.api_core.exceptions.GoogleAPICallError):
         return None if error.code is None else int(error.code)
-    if isinstance(error, FileNotFoundError):  # obstore's «not found»
+    if isinstance(error, FileNotFoundError):  # obstore's "not found"
         return 404
     if isinstance(error, obstore.exceptions.UnauthenticatedError):
         return 401
@@ -57,12 +59,12 @@ def status_of(error: Exception) -> int | None:
 
 
 def lacks_header(error: Exception) -> bool:
-    """True where obstore refuses an answer that is streamed: an object of ``Content-Encoding: gzip``, without length or tag."""
+    """True if obstore refuses an answer without length or tag, as of an object of gzip."""
     return isinstance(error, obstore.exceptions.BaseError) and "Header missing from response" in str(error)
 
 
 def is_transient(error: Exception) -> bool:
-    """True where the same request may succeed later: no answer, a broken one, overload, or a server's fault."""
+    """True if the same request may succeed later: no whole answer, overload, a server's fault."""
     if isinstance(error, google.auth.exceptions.GoogleAuthError):
         return isinstance(error, google.auth.exceptions.TransportError) or bool(getattr(error, "retryable", False))
     status = status_of(error)
@@ -72,7 +74,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def users_error(error: Exception, action: ObjectAction, bucket: str, name: str) -> ShardfeedError:
-    """The user's error for a failure that was final, or lasted through all attempts."""
+    """The error to raise for a failure that was final or lasted through all attempts."""
     url, said = f"gs://{bucket}/{clip(name)}", clip(str(error).partition("\n")[0], 300)
     status = status_of(error)
     kind = UnreadableError if action in ("list", "get") else UsageError
@@ -91,7 +93,7 @@ def users_error(error: Exception, action: ObjectAction, bucket: str, name: str) 
             f"or create it: gcloud storage buckets create gs://{bucket}"
         )
     if status == 400 and not is_transient(error):
-        found = _IN_BODY.search(str(error))  # which some errors quote, on several lines
+        found = _IN_BODY.search(str(error))  # some errors quote it on several lines
         words = clip(found[1] or found[2] if found else _REQUEST.sub("", str(error).partition("\n")[0]), 300)
         return kind(f"Google refuses {url} (400: {words}). {_remedy(words, bucket)}")
     times = f", {attempts()} times" if is_transient(error) else ""

@@ -21,11 +21,11 @@ class LocalStore(Store):
         self.root = os.path.expanduser(root)
 
     def read(self, name: str) -> bytes:
-        with self.reading(name), open(self.path(name), "rb", buffering=0, opener=_open_at_once) as file:
+        with self.reading(name), open(self.path(name), "rb", buffering=0, opener=open_at_once) as file:
             return file.readall() or b""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        with self.reading(name), open(self.path(name), "rb", opener=_open_at_once) as file:
+        with self.reading(name), open(self.path(name), "rb", opener=open_at_once) as file:
             file.seek(offset)
             return file.read(size)
 
@@ -92,5 +92,6 @@ class LocalStore(Store):
                 raise  # the root is a file, or lies below one
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe in a file's place would wait for a writer
+def open_at_once(path: str, flags: int) -> int:
+    """An ``opener`` for ``open`` that does not wait for a writer if the file is now a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)  # regular files ignore the flag

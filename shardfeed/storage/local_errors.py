@@ -1,7 +1,8 @@
-"""What the operating system's errors mean to a user: one place that turns ``errno`` into what to do next.
+"""What the operating system's errors mean to a user: turns ``errno`` into what to do next.
 
-Full disks are ``StorageError`` (free some space, run the same command again), permissions and wrong paths ``UsageError``
-(another argument is needed), everything else ``StorageError`` with the system's own words.
+A full disk is a ``StorageError`` (free some space, run the same command again). Missing permissions
+and wrong paths are a ``UsageError`` (another argument is needed). Everything else is a
+``StorageError`` with the system's own words.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_A_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP})
 
-WRITE_ERRNOS = _FULL | {errno.EFBIG}
-"""What only a write can run into."""
+WRITE_ERRNOS = _FULL | {errno.EFBIG}  # only a write can fail with these
 
 Action = Literal["read", "write", "delete"]
 
@@ -29,7 +29,7 @@ Action = Literal["read", "write", "delete"]
 def explained(path: str, action: Action, folder: str, size: int | None = None) -> Iterator[None]:
     """Turns an ``OSError`` in the block into an error of ours that names ``path``.
 
-    ``folder``: the dataset's, which ``path`` lies in; ``size``: bytes that were to be written.
+    ``folder``: the dataset's folder, which holds ``path``. ``size``: bytes that were to be written.
     """
     try:
         yield

@@ -1,11 +1,12 @@
-"""Waiting and trying again, the one way all remote calls do it.
+"""How all remote calls wait and try again.
 
-The client libraries' own retries are switched off: three policies on top of each other cannot be counted, tested or
-explained. Ten attempts with doubling, jittered pauses ride out about a minute of "503" or "429", which is what a bucket
-that is being scaled up answers; longer trouble is the user's to know about, and the run can be carried on.
+The client libraries' own retries are switched off: three policies on top of each other cannot be
+counted, tested or explained. Ten attempts with doubling, jittered pauses last about a minute,
+through the "503" and "429" of a bucket that is being scaled up. Longer trouble is reported to the
+user, who can run the same command again.
 
-A store that accepts requests and never answers costs a client's timeout at each attempt, so time is limited too, and a process
-that waits says so in its log.
+A store that accepts requests and never answers costs a client's timeout at each attempt. So time is
+limited too, and a process that waits says so in its log.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from typing import TypeVar
 from shardfeed.errors import clip
 
 ATTEMPTS = 10
-FIRST_PAUSE = 0.25  # seconds; doubles up to
+FIRST_PAUSE = 0.25  # seconds; doubles up to LONGEST_PAUSE
 LONGEST_PAUSE = 16.0
-DEADLINE = 300.0  # seconds; after it no attempt begins, but for
-LEAST_ATTEMPTS = 3  # of a request that takes long when all is well: an upload over a slow line
+DEADLINE = 300.0  # seconds; after it no attempt begins that is not one of the LEAST_ATTEMPTS
+LEAST_ATTEMPTS = 3  # some requests take long when all is well: an upload over a slow line
 
-_NOTICED = 5.0  # seconds; who waits longer is told why
+_LOGGED_AFTER = 5.0  # seconds of waiting
 _BETWEEN_LINES = 60.0  # seconds between two lines of the log: many threads fail together
 
-sleep = time.sleep  # looked up at every call, so that tests need not wait
+# Looked up at every call, so that tests need not wait.
+sleep = time.sleep
 clock = time.monotonic
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("shardfeed")
-_last_said = -math.inf  # on ``clock``
+_last_logged = -math.inf  # by ``clock``
 
 
 class _Thread(threading.local):
@@ -57,7 +59,7 @@ def wait(pause: float) -> None:
 
 
 def take_retries() -> int:
-    """Number of requests that this process has tried again since the last call, whichever thread made them."""
+    """Number of requests that this process has tried again since the last call of this function."""
     global _retries
     with _counting:
         taken, _retries = _retries, 0
@@ -70,12 +72,12 @@ def attempts() -> int:
 
 
 def pause_after(attempt: int) -> float:
-    """Seconds to wait after the first, second … attempt; jitter keeps many workers from coming back all at once."""
+    """Seconds to wait after attempt 1, 2, ...; jitter spreads the attempts of many workers."""
     return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
 
 
 def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
-    """The result of ``action``, tried again after failures that ``is_transient``; the last failure passes."""
+    """The result of ``action``, tried again after transient failures; raises the last failure."""
     began = clock()
     for attempt in itertools.count(1):
         _THREAD.attempts = attempt
@@ -85,17 +87,17 @@ def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception
             seconds = clock() - began
             if not is_transient(error) or attempt == ATTEMPTS or (attempt >= LEAST_ATTEMPTS and seconds > DEADLINE):
                 raise
-            if seconds > _NOTICED:
-                _say(error, attempt, seconds)
+            if seconds > _LOGGED_AFTER:
+                _log(error, attempt, seconds)
         wait(pause_after(attempt))
     raise AssertionError("counting has no end")
 
 
-def _say(error: Exception, attempt: int, seconds: float) -> None:
-    """One line a minute and process, whatever the threads."""
-    global _last_said
-    if clock() - _last_said >= _BETWEEN_LINES:
-        _last_said = clock()
+def _log(error: Exception, attempt: int, seconds: float) -> None:
+    """One line per minute and process, however many threads wait."""
+    global _last_logged
+    if clock() - _last_logged >= _BETWEEN_LINES:
+        _last_logged = clock()
         _LOG.warning(
             "A request failed %d time%s in %.0f s and is tried again, up to %d times or for %.0f s: %s",
             attempt, "s" * (attempt > 1), seconds, ATTEMPTS, DEADLINE, clip(error),

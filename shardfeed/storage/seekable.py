@@ -1,7 +1,8 @@
 """A file of a store as an ordinary, seekable binary file.
 
-One decision: everything is read through ``Store.read_range`` in pieces of a few megabytes, locally too, so that a shard on
-a bucket and a shard on a disk are the same code and memory is bounded by threads, never by the size of a shard.
+It is read by ``Store.read_range`` in pieces of a few megabytes, on a disk too. So the code is the
+same for a bucket and a disk, and memory depends on the number of threads, never on the size of a
+shard.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ READ_AHEAD_BYTES = 4 << 20  # per request: at 30 ms per request, 130 MB/s per th
 
 
 def open_file(store: Store, name: str, size: int) -> BinaryIO:
-    """``name``, of ``size`` bytes, as a file; every ``READ_AHEAD_BYTES`` bytes are one request."""
+    """``name``, of ``size`` bytes, as a file that asks for ``READ_AHEAD_BYTES`` at a time."""
     return cast(
         BinaryIO, io.BufferedReader(_StoredFile(store, name, size), buffer_size=max(1, min(READ_AHEAD_BYTES, size)))
     )

@@ -23,7 +23,9 @@ BLOCKS = 200
 RECORDS = 4  # a block
 BATCH = 8
 WINDOW = 5  # blocks
-DECODED = 2 * 64  # records decoded ahead with one thread (docs/reading.md): two chunks are more than two batches
+DECODED = (
+    2 * 64
+)  # records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two chunks are more than two batches
 READERS = 1  # blocks that may be asked for beyond the next window
 
 

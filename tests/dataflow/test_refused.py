@@ -188,7 +188,7 @@ def test_a_job_whose_workers_could_not_have_the_package_is_refused(cloud: Cloud)
     assert (ended.code, ended.out, cloud.service.jobs) == (2, "", [])
     assert ended.err.endswith(
         "shardfeed: --runner DataflowRunner needs --setup_file setup.py, from a checkout, or --sdk_container_image: else the "
-        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/dataflow.md says which when.\n"
+        "workers have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when.\n"
     )
 
 
@@ -225,7 +225,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
     last = ended.err.splitlines()[-1]
     assert (ended.code, ended.out, len(cloud.service.jobs)) == (2, "", before)
     assert last.startswith("shardfeed: no job was submitted: " + said.format(path=tmp_path / name))
-    assert last.endswith(" docs/dataflow.md has what workers need.")
+    assert last.endswith(" docs/how-to/dataflow.md has what workers need.")
     assert "Traceback" not in ended.err
     assert "carry on" not in ended.err
 
@@ -241,7 +241,7 @@ def test_a_package_that_cannot_be_made_is_a_bad_argument(
         (
             "_parts/CLAIM",
             json.dumps(
-                {"fingerprint": "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
+                {"fingerprint": 32 * "f", "config": BuildOptions(image=ImageOptions(16, 16), seed=5).config()}
             ).encode(),
             "gs://data/{out} is claimed by another build that differs in --seed (there 5, here 0). Use the same options to",
         ),

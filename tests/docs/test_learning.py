@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +11,8 @@ from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 from shardfeed.cli.main import main
+from tests.docs.pages import ROOT, run_python
 
-ROOT = Path(__file__).parents[2]
 EVALUATE = """
 found = model.evaluate(shardfeed.load(info, "validation", 32), verbose=0, return_dict=True)
 print("accuracy", found["accuracy"])
@@ -39,10 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("page", "marker", "backend", "changes"),
     [
         ("README.md", "", "tensorflow", {"128": "32"}),
-        ("docs/reading.md", "", "tensorflow", {"epochs=2": "epochs=10"}),
-        ("docs/reading.md", "<!-- process: keras-jax -->\n", "jax", {"epochs=1": "epochs=10"}),
+        ("docs/how-to/train.md", "", "tensorflow", {"epochs=2": "epochs=10"}),
+        ("docs/how-to/train.md", "<!-- process: keras-jax -->\n", "jax", {"epochs=1": "epochs=10"}),
     ],
-    ids=["README", "reading", "reading, on JAX"],
+    ids=["README", "train", "train, on JAX"],
 )
 def test_the_model_of_the_page_learns_digits(
     folder: Path, page: str, marker: str, backend: str, changes: dict[str, str]
@@ -53,10 +50,9 @@ def test_the_model_of_the_page_learns_digits(
     for old, new in changes.items():
         assert old in code
         code = code.replace(old, new)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": backend}
     program = f"import keras\nkeras.utils.set_random_seed(1)\n{code}{EVALUATE}"
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=env, capture_output=True, text=True)
+    done = run_python(program, folder, KERAS_BACKEND=backend)
 
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.rpartition("accuracy ")[2]) > 0.9

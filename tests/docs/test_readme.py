@@ -1,60 +1,42 @@
-"""README.md: its Python runs from top to bottom, and the commands that start examples name files and flags that are there."""
+"""README.md: its program runs, and it names the promises and the commands that a newcomer needs."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
+from tests.docs.pages import ROOT, blocks, run_python
 from tests.kit.datasets import write_dataset
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^(?:\w+=\w+ )?python (examples/.*)$", PAGE, re.MULTILINE)
 
 
-def test_every_python_block_runs_in_the_order_of_the_page(tmp_path: Path) -> None:
+def test_its_program_builds_reads_and_trains(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out", splits={"train": 300, "validation": 37}, size=(16, 16))
-    code = "".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-    assert code.count("import shardfeed") == 1 and "..." not in code
-    for elsewhere, here in (
-        ("gs://bucket/flowers", "out/"),
-        ("step_ms=22", "step_ms=22, seconds=0.1"),
-    ):
-        assert elsewhere in code
-        code = code.replace(elsewhere, here)
-    for slow, fast in (("128", "32"), ("1024", "32"), ("image_size=224", "image_size=12")):
-        code = code.replace(slow, fast)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    (code,) = blocks("README.md", "python")
+    assert "128" in code
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = run_python(code.replace("128", "32"), tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert "Epoch 10/10" in done.stdout and "img/s" in done.stdout
-    assert list((tmp_path / "copies").rglob("*validation*"))
+    assert "Epoch 10/10" in done.stdout and "val_accuracy" in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0].removeprefix("examples/"))
-def test_each_command_names_files_and_flags_that_are_there(command: str) -> None:
-    example, *arguments = shlex.split(command, comments=True)
-    source = (ROOT / example).read_text()
+def test_build_read_and_train_are_on_its_first_screen() -> None:
+    first = "\n".join(PAGE.splitlines()[:45])
 
-    assert [flag for flag in arguments if flag.startswith("--") and f'"{flag}"' not in source] == []
-    assert [path for path in arguments if path.startswith("examples/") and not (ROOT / path).exists()] == []
+    assert all(word in first for word in ("pip install", "shardfeed build --input", "shardfeed.load(", "model.fit("))
 
 
-def test_every_example_that_trains_has_its_command() -> None:
-    named = {Path(command.split()[0]).name for command in COMMANDS}
+def test_each_promise_links_to_its_tests() -> None:
+    promises = re.split(r"^### (?=P\d)", PAGE.partition("## Promises")[2].partition("\n## ")[0], flags=re.MULTILINE)[1:]
 
-    assert named == {path.name for path in (ROOT / "examples").glob("*.py")} - {"demo.py"}
+    assert [promise.split()[0] for promise in promises] == [f"P{number}" for number in range(1, 13)]
+    assert [promise for promise in promises if "](tests/" not in promise] == []
 
 
-def test_every_file_that_the_page_links_to_is_there() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", PAGE)
+def test_it_names_the_targets_of_make() -> None:
+    targets = set(re.findall(r"^make (\w+)", PAGE, re.MULTILINE))
 
-    assert links and [link for link in links if not (ROOT / link).exists()] == []
+    assert targets == {"demo", "check", "test", "docs"}
+    assert targets <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

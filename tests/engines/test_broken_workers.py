@@ -50,7 +50,7 @@ def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
     assert failed.err == (
         "shardfeed: the workers have no shardfeed (ModuleNotFoundError: No module named 'shardfeed'). The pool at "
         f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
-        "repository), or start the pool where it is. docs/engines.md has what workers need.\n"
+        "repository), or start the pool where it is. docs/how-to/engines.md has what workers need.\n"
     )
 
 

@@ -31,16 +31,6 @@ def put(owner: object, name: str, value: object) -> None:
     setattr(owner, name, value)
 
 
-def put_in_both_drivers(name: str, value: object) -> None:
-    """Puts ``value`` in place of a plain function where the local build and the graph's steps look it up."""
-    from shardfeed.pipeline import local
-    from shardfeed.transforms.steps import commit, compose_shards
-
-    for module in (local, commit, compose_shards):
-        if name in vars(module):
-            put(module, name, value)
-
-
 def appender(log: Path) -> Callable[[bytes], None]:
     """Writes to ``log`` at once: what was written before a SIGKILL is there."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -156,19 +146,24 @@ def kill_self() -> None:
 
 def kill_at_publishing() -> None:
     """SIGKILL when all parts are finished and the first shard is about to be composed."""
-    put_in_both_drivers("compose_shard", lambda *_: kill_self())
+    from shardfeed.pipeline import local
+    from shardfeed.transforms.steps import compose_shards
+
+    for driver in (local, compose_shards):
+        put(driver, "compose_shard", lambda *_: kill_self())
 
 
 def before_manifest(act: Callable[[], object]) -> None:
     """Something happens when everything is composed and the build stands before the step that publishes the manifest."""
-    from shardfeed.transforms.output import claim
+    from shardfeed.transforms.publish import manifest_commit
+
+    hold_claim = vars(manifest_commit)["hold_claim"]
 
     def acting(*args: Any) -> None:
         act()
         hold_claim(*args)
 
-    hold_claim = claim.hold_claim
-    put_in_both_drivers("hold_claim", acting)
+    put(manifest_commit, "hold_claim", acting)
 
 
 def kill_between_two_manifests() -> None:

@@ -115,7 +115,7 @@ def test_buckets_stay_as_they_are() -> None:
             {"engine": Engine(on_interrupt="detach")},
             "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "
             "cannot be left running. Leave the option out (a build that was stopped is carried on by the same command), or use "
-            "an engine that runs elsewhere (docs/engines.md).",
+            "an engine that runs elsewhere (docs/how-to/engines.md).",
         ),
         (_image(height=0), "--image_size: a side of 0 pixels; allowed are 1 to 8,192. Example: --image_size 224"),
         (

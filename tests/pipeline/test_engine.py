@@ -175,7 +175,7 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
             "PortableRunner",
             (),
             "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
-            "(docs/engines.md has examples).",
+            "(docs/how-to/engines.md has examples).",
         ),
         (
             "PortableRunner",
@@ -187,25 +187,25 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
             "PortableRunner",
             ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL"),
             "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
-            "(docs/engines.md has examples).",
+            "(docs/how-to/engines.md has examples).",
         ),
         (
             "PortableRunner",
             ("--job_endpoint=localhost:1", "--environment_type=PROCESS", "--environment_config="),
             '--environment_type PROCESS also needs --environment_config \'{"command": "/opt/beam/boot"}\', the program that '
-            "starts a worker (docs/engines.md has examples).",
+            "starts a worker (docs/how-to/engines.md has examples).",
         ),
         (
             "PrismRunner",
             ("--environment_type=PROCESS", '--environment_config={"command": "/opt/beam/boot"}'),
             "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
-            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/engines.md has examples).",
+            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/how-to/engines.md has examples).",
         ),
         (
             "PrismRunner",
             ("--environment_type", "loopback"),
             "--environment_type loopback: allowed are DOCKER, PROCESS, EXTERNAL, LOOPBACK, in capitals, and Beam's own "
-            "identifiers (beam:env:…); docs/engines.md has examples.",
+            "identifiers (beam:env:…); docs/how-to/engines.md has examples.",
         ),
     ],
 )
@@ -263,8 +263,9 @@ def test_a_job_that_ends_with_the_launcher_cannot_be_left_running(runner: str, a
     with pytest.raises(UsageError) as refused:
         engine.check()
     assert str(refused.value) == (
-        f"--no_wait_until_finish: {why}, so the build ends with this command and cannot be left running. Leave the option out (a "
-        "build that was stopped is carried on by the same command), or use an engine that runs elsewhere (docs/engines.md)."
+        f"--no_wait_until_finish: {why}, so the build ends with this command and cannot be left running. Leave the option out "
+        "(a build that was stopped is carried on by the same command), or use an engine that runs elsewhere "
+        "(docs/how-to/engines.md)."
     )
 
 

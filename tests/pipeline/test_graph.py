@@ -39,7 +39,7 @@ PRIMITIVES = {
     "ListCoder",
     "GlobalWindowCoder",
 }
-OURS = {name for name in vars(coders) if name.endswith("Coder") and not name.startswith("_")}
+OURS = {element.__name__ for element in coders.ELEMENTS}
 
 # Where Beam itself puts a coder of its own choice; everything else is ours.
 BEAMS = {
@@ -82,7 +82,7 @@ def _top_level(proto: Proto) -> list[str]:
 
 
 def _names_in(coder: beam.coders.Coder) -> Iterator[str]:
-    yield type(coder).__name__
+    yield coder.element.__name__ if isinstance(coder, coders.ElementCoder) else type(coder).__name__
     for each in coder._get_component_coders():
         yield from _names_in(each)
 
@@ -90,12 +90,12 @@ def _names_in(coder: beam.coders.Coder) -> Iterator[str]:
 def _coders_by_step(proto: Proto) -> dict[str, set[str]]:
     """Names of the classes of coders on each primitive step's output."""
     components = proto.components
-    coders = PipelineContext(components).coders
+    by_id = PipelineContext(components).coders
     found: dict[str, set[str]] = {}
     for transform in components.transforms.values():
         if not transform.subtransforms:
             for output in transform.outputs.values():
-                coder = coders.get_by_id(components.pcollections[output].coder_id)
+                coder = by_id.get_by_id(components.pcollections[output].coder_id)
                 found.setdefault(transform.unique_name, set()).update(_names_in(coder))
     return found
 
@@ -123,24 +123,24 @@ def test_every_arrow_has_a_coder_of_ours_or_of_primitives(proto: Proto) -> None:
 def test_every_element_has_a_coder_and_every_coder_is_used(proto: Proto) -> None:
     used = set().union(*_coders_by_step(proto).values())
 
-    assert {f"{cls.__name__}Coder" for cls in (RefBatch, *Element.__subclasses__())} - OURS == {
-        "SplitTotalsCoder",  # inside Totals
-        "SplitPlanCoder",  # inside Plan
+    assert {cls.__name__ for cls in (RefBatch, *Element.__subclasses__())} - OURS == {
+        "SplitTotals",  # inside Totals
+        "SplitPlan",  # inside Plan
     }
     assert OURS - used == set()
 
 
 def test_accumulators_of_sums_travel_by_our_coders_too(proto: Proto) -> None:
-    coders = PipelineContext(proto.components).coders
+    by_id = PipelineContext(proto.components).coders
     found = {}
     for transform in proto.components.transforms.values():
         if transform.spec.urn == "beam:transform:combine_per_key:v1":
             payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
-            found[transform.unique_name] = set(_names_in(coders.get_by_id(payload.accumulator_coder_id)))
+            found[transform.unique_name] = set(_names_in(by_id.get_by_id(payload.accumulator_coder_id)))
 
     assert found == {
-        "CountImages/AddUp/CombinePerKey": {"ListCoder", "TotalsCoder"},
-        "Reconcile/AddUp/CombinePerKey": {"ListCoder", "CountsCoder"},
+        "CountImages/AddUp/CombinePerKey": {"ListCoder", "Totals"},
+        "Reconcile/AddUp/CombinePerKey": {"ListCoder", "Counts"},
     }
 
 
@@ -154,12 +154,12 @@ def test_only_references_and_small_results_are_grouped(proto: Proto) -> None:
 
     assert grouped == {
         "ListImages/SpreadFolders/ReshufflePerKey/GroupByKey": {"BytesCoder"},  # names of folders
-        "CountImages/AddUp/CombinePerKey/GroupByKey": {"TotalsCoder"},
+        "CountImages/AddUp/CombinePerKey/GroupByKey": {"Totals"},
         "AssignParts/GroupByPart": {"BytesCoder"},  # packed references, measured below
-        "Reconcile/AddUp/CombinePerKey/GroupByKey": {"CountsCoder"},
-        "WriteRejects/SpreadFiles/ReshufflePerKey/GroupByKey": {"RejectsPlanCoder"},
-        "PackShards/GroupBySplit": {"PartFileCoder"},
-        "PackShards/SpreadShards/ReshufflePerKey/GroupByKey": {"ShardPlanCoder"},
+        "Reconcile/AddUp/CombinePerKey/GroupByKey": {"Counts"},
+        "WriteRejects/SpreadFiles/ReshufflePerKey/GroupByKey": {"RejectsPlan"},
+        "PackShards/GroupBySplit": {"PartFile"},
+        "PackShards/SpreadShards/ReshufflePerKey/GroupByKey": {"ShardPlan"},
         "Sweep/SpreadLeftovers/ReshufflePerKey/GroupByKey": set(),  # names of files
     }
 
@@ -210,7 +210,7 @@ def test_at_most_200_bytes_an_image_cross_the_shuffle(tmp_path: Path, refs_a_bat
         totals = (
             pipeline
             | "Batches" >> beam.Create(batches)
-            | AssignParts(plans, seed=0)
+            | AssignParts(plan=plans, seed=0)
             | "Measure" >> beam.Map(measure)
             | "Sum" >> beam.CombineGlobally(lambda pairs: tuple(map(sum, zip((0, 0), *pairs, strict=True))))
             | "Judge" >> beam.Map(lambda total: (total[0] <= 200 * total[1], total[1]))
@@ -224,5 +224,5 @@ def test_a_coder_gives_back_what_it_was_given(proto: Proto) -> None:
 
     assert coder.decode(coder.encode(batch)) == batch
     assert coder.is_deterministic()
-    assert coder == coders.RefBatchCoder()
-    assert coder != coders.PlanCoder()
+    assert coder == coders.ElementCoder(RefBatch)
+    assert coder != coders.ElementCoder(Plan)

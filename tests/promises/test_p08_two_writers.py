@@ -212,6 +212,19 @@ def test_a_build_that_the_other_driver_finishes_and_sweeps_meanwhile_succeeds(
     assert disk.digests(out) == disk.digests(tmp_path / "alone")
 
 
+def test_a_local_build_that_another_one_overtakes_makes_no_part_again(tmp_path: Path) -> None:
+    photos, out = make_photos(tmp_path / "photos", each=48), tmp_path / "out"
+    answer, log = tmp_path / "answer", tmp_path / "images"
+    other = Request(builds.build_args(photos, out), (_MANY_PARTS,))
+    overtaken = partial(hooks.act_at_image, 3, partial(hooks.run_other, other, answer))
+    changed = [_MANY_PARTS, overtaken, partial(hooks.count_images, log)]
+    ended = builds.built(photos, out, "--threads", "1", hooks=changed)
+    assert (ended.err, answer.read_text()) == ("", "0\n")
+    assert log.stat().st_size < 16  # of 96: the parts that it had in hand
+    builds.built(photos, tmp_path / "alone", hooks=[_MANY_PARTS])
+    assert disk.digests(out) == disk.digests(tmp_path / "alone")
+
+
 def test_a_local_build_that_joins_another_saves_it_work(tmp_path: Path) -> None:
     photos, images, in_step = make_photos(tmp_path / "photos", each=96), 192, 80
     one, two = at_once(tmp_path, photos, "local", "local", in_step=in_step)

@@ -204,7 +204,7 @@ def stop(store, name, offset, size):
         print(flush=True)
         sys.stdin.readline()
     return read(store, name, offset, size)
-LocalStore.read_range, mirror._RANGE = stop, 1000
+LocalStore.read_range, mirror._REQUEST_BYTES = stop, 1000
 info = shardfeed.info(sys.argv[1])
 mirror.mirror(info, info.splits["train"].shards, sys.argv[2])
 """

@@ -15,7 +15,7 @@ from shardfeed.arrays import pipeline
 from shardfeed.tfdata import batching
 from tests.kit.datasets import write_dataset
 
-BOUND = 512 << 20  # bytes, as README and docs/reading.md say
+BOUND = 512 << 20  # bytes, as README and docs/how-to/large-images.md say
 
 
 def records_a_call(side: int, threads: int, monkeypatch: pytest.MonkeyPatch, batch_size: int = 1024) -> int:

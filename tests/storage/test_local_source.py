@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import socket
 from collections.abc import Callable
@@ -167,7 +168,7 @@ def test_a_trailing_slash_changes_nothing(tmp_path: Path) -> None:
     [
         ("", "the input is an empty string. Name a folder, for example"),
         ("gone", "does not exist. Check the spelling; relative paths start at the current folder."),
-        ("file", "is not a folder. Name the folder that holds one folder a class."),
+        ("file", "is not a folder. Name the folder that holds one folder per class."),
     ],
     ids=["empty", "missing", "a file"],
 )
@@ -280,15 +281,15 @@ def test_an_image_that_is_overwritten_in_place_while_it_is_read_is_changed(
     path.write_bytes(b"old bytes!")
     os.utime(path, ns=(0, 5))
     (entry,) = source.list(b"")
-    read = os.read
+    fstat, looks = os.fstat, itertools.count(1)
 
-    def read_and_overwrite(file: int, size: int) -> bytes:
-        data = read(file, min(size, 5))
-        with open(path, "r+b") as there:
-            there.write(b"new bytes!")
-        return data
+    def overwrite_before_the_second_look(file: int) -> os.stat_result:
+        if next(looks) == 2:
+            with open(path, "r+b") as there:
+                there.write(b"new bytes!")
+        return fstat(file)
 
-    monkeypatch.setattr(os, "read", read_and_overwrite)
+    monkeypatch.setattr(os, "fstat", overwrite_before_the_second_look)
     with pytest.raises(ChangedError, match=r"a\.jpg changed while it was read"):
         source.read(entry.key, entry.stat)
 

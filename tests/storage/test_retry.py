@@ -19,7 +19,7 @@ class Store:
         self._failures, self._seconds = failures, seconds
         monkeypatch.setattr(retry, "clock", lambda: self.now)
         monkeypatch.setattr(retry, "sleep", self._pass)
-        monkeypatch.setattr(retry, "_last_said", -math.inf)
+        monkeypatch.setattr(retry, "_last_logged", -math.inf)
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds

@@ -31,6 +31,7 @@ from shardfeed.transforms.elements import (
 )
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.claim import Claim
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import compose_shard
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, leftovers, sweep
@@ -87,6 +88,7 @@ def _rejects(store: WritableStore) -> FileResult:
 def _commit(
     store: WritableStore, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object
 ) -> Manifest:
+    store.create("_parts/CLAIM", Claim(PLAN.fingerprint, options.config()).to_bytes())
     arguments = {
         "plan": PLAN,
         "totals": TOTALS,

@@ -134,7 +134,7 @@ def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest
         if created:
             store.delete(naming.CLAIM)
     if built.fingerprint == plan.fingerprint:
-        raise AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
+        raise _already_built(store)
     theirs = Claim(built.fingerprint, built.config, listing=built.listing.get("digest"))
     raise ConflictError(describe_conflict(store.url, "holds a dataset", theirs, claim))
 
@@ -268,6 +268,21 @@ def hold_claim(store: WritableStore, fingerprint: str) -> None:
         pass
     if store.stat(naming.MANIFEST) is None:
         raise discarded(store.url)
+
+
+def require_unpublished(store: WritableStore, fingerprint: str) -> None:
+    """Ends a build that another run of it has overtaken: that one publishes, then sweeps the parts, at last the claim.
+
+    Raises:
+        AlreadyBuiltError: this very dataset is complete.
+    """
+    gone = store.stat(naming.CLAIM) is None and store.stat(naming.MANIFEST) is not None
+    if gone and read_manifest(store).fingerprint == fingerprint:
+        raise _already_built(store)
+
+
+def _already_built(store: WritableStore) -> AlreadyBuiltError:
+    return AlreadyBuiltError(f"{store.url} was built meanwhile, with the same input and options.")
 
 
 def discarded(url: str) -> IncompleteError:

@@ -23,7 +23,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
 from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import discarded
+from shardfeed.transforms.output.claim import discarded, hold_claim
 from shardfeed.transforms.planning.totals import listing_of
 from shardfeed.transforms.publish.tfds_files import tfds_files
 from shardfeed.transforms.run.concurrent_requests import side_by_side
@@ -68,12 +68,13 @@ def commit(
     options: BuildOptions,
     record: RunRecord,
 ) -> Manifest:
-    """Publishes what is left and at last the manifest.
+    """Publishes what is left and at last the manifest, if the output is still this build's.
 
     Raises:
         ConflictError: the output holds a shard that is not this dataset's, or another manifest.
-        IncompleteError: files that were made are gone.
+        IncompleteError: another command has discarded the build while it ran.
     """
+    hold_claim(store, plan.fingerprint)
     results = sorted(shards, key=lambda shard: (shard.split, shard.file))
     splits = _splits(plan, counts, results)
     image = _image_info(counts, options)

@@ -1,4 +1,7 @@
-"""Where do images come from? A local folder or a ``gs://`` prefix, listed and read in the version that was listed."""
+"""Where do images come from?
+
+A local folder or a ``gs://`` prefix, listed and read in the version that was listed.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Finds out with one request whether there is something to list, before anything is started.
+        """Finds out with one request whether there is something to list.
 
         Raises:
             UnreadableError: the root is absent or may not be listed.
@@ -47,7 +47,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def sections(self) -> list[bytes]:
-        """Disjoint pieces of the root that can be listed side by side; opaque, a few dozen bytes each.
+        """Disjoint pieces of the root, to be listed side by side; opaque, a few dozen bytes each.
 
         Raises:
             UnreadableError: the root is absent or may not be listed.

@@ -1,8 +1,8 @@
 """``gs://bucket/prefix`` as an input root.
 
 An image is read in the generation that was listed and compared with the size and crc32c of the
-listing. So an object that is overwritten under a running build is a reject with a reason and never a
-mixed record.
+listing. So an object that is overwritten under a running build is a reject with a reason and never
+a mixed record.
 """
 
 from __future__ import annotations

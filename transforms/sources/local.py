@@ -1,8 +1,9 @@
 """An input root on a local or mounted disk.
 
-The one decision: paths are bytes from end to end. A file name on disk is bytes, keys are promised byte for byte, and names
-that are not UTF-8 exist; they are refused later, by name, instead of being lost or bent here. ``os.walk`` is not used:
-it skips folders that it may not read, which loses whole classes without a word.
+Paths are bytes from end to end. A file name on a disk is bytes, keys are promised byte for byte,
+and names that are not UTF-8 exist; a later step refuses them by name, nothing is lost or changed
+here. ``os.walk`` is not used: it skips folders that it may not read, which loses whole classes
+without a word.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from collections.abc import Iterator
 
 from shardfeed.errors import clip
 from shardfeed.storage import Stat, StorageError, UnreadableError, retry
+from shardfeed.storage.local import open_at_once
 from shardfeed.transforms.sources.base import ChangedError, Listed, Source
 
-# O_NONBLOCK: a pipe that took a file's place after the listing must not hang the build; regular files ignore it.
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
-_RETRY_SECONDS = (
-    0.1,
-    0.5,
-    2.0,
-)  # network and notebook drives answer EIO or ESTALE now and then, and are fine right after
+# Seconds between attempts: network and notebook drives answer EIO or ESTALE now and then, and are
+# fine right after.
+_PAUSES = (0.1, 0.5, 2.0)
 
 
 class LocalSource(Source):
-    """A folder of files. Its first-level folders are its sections; section ``b""`` is everything else at the top."""
+    """A folder of files.
+
+    Its first-level folders are its sections; section ``b""`` is everything else at the top.
+    """
 
     def __init__(self, root: str) -> None:
         self.url = root
@@ -60,45 +61,36 @@ class LocalSource(Source):
                         folders.append(key)
 
     def read(self, key: bytes, stat: Stat) -> bytes:
-        try:
-            return self._read(key, stat)
-        except OSError as error:
-            failure = error
-        for pause in _RETRY_SECONDS:
-            if failure.errno in _GONE:
-                raise ChangedError(f"{clip(key)} is gone since the listing") from failure
-            if failure.errno in (errno.EACCES, errno.EPERM):
-                raise UnreadableError(
-                    f"no permission to read {clip(self._path(key))}. Make it readable "
-                    f"(chmod u+r FILE; for all: chmod -R u+rX {clip(self.url)}) or move it out of the input."
-                ) from failure
-            retry.wait(pause)
+        for pause in (*_PAUSES, None):
             try:
                 return self._read(key, stat)
             except OSError as error:
-                failure = error
-        raise StorageError(
-            f"cannot read {clip(self._path(key))}: {failure.strerror}, {len(_RETRY_SECONDS) + 1} times. "
-            "Check the disk or its mount, then run the same command again."
-        ) from failure
+                if error.errno in _GONE:
+                    raise ChangedError(f"{clip(key)} is gone since the listing") from error
+                if error.errno in (errno.EACCES, errno.EPERM):
+                    raise UnreadableError(
+                        f"no permission to read {clip(self._path(key))}. Make it readable "
+                        f"(chmod u+r FILE; for all: chmod -R u+rX {clip(self.url)}) or move it out of the input."
+                    ) from error
+                if pause is None:
+                    raise StorageError(
+                        f"cannot read {clip(self._path(key))}: {error.strerror}, {len(_PAUSES) + 1} times. "
+                        "Check the disk or its mount, then run the same command again."
+                    ) from error
+                retry.wait(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     def _read(self, key: bytes, stat: Stat) -> bytes:
-        file = os.open(self._path(key), _FLAGS)
-        try:
-            found = os.fstat(file)
+        with open(self._path(key), "rb", opener=open_at_once) as file:
+            found = os.fstat(file.fileno())
             if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")
-            data = os.read(file, stat.size)
-            while len(data) < stat.size:  # a call gives 2 GiB at most
-                more = os.read(file, stat.size - len(data))
-                if not more:
-                    raise ChangedError(f"{clip(key)} became shorter while it was read")
-                data += more
-            if _stat(os.fstat(file)) != stat:  # written in place meanwhile: what was read may be of both versions
+            data = file.read(stat.size)
+            if len(data) < stat.size:
+                raise ChangedError(f"{clip(key)} became shorter while it was read")
+            if _stat(os.fstat(file.fileno())) != stat:  # written in place meanwhile: the bytes may be of both versions
                 raise ChangedError(f"{clip(key)} changed while it was read")
             return data
-        finally:
-            os.close(file)
 
     def _path(self, key: bytes) -> bytes:
         return self._root + b"/" + key if key else self._root
@@ -111,7 +103,7 @@ class LocalSource(Source):
             if error.errno == errno.ENOENT and not folder:
                 said = "does not exist. Check the spelling; relative paths start at the current folder."
             elif error.errno == errno.ENOTDIR and not folder:
-                said = "is not a folder. Name the folder that holds one folder a class."
+                said = "is not a folder. Name the folder that holds one folder per class."
             elif error.errno in (errno.EACCES, errno.EPERM):
                 said = (
                     f"may not be listed. Make it readable (chmod -R u+rX {clip(self.url)}) or move it out of the input."
@@ -123,7 +115,7 @@ class LocalSource(Source):
     def _listed(self, key: bytes, entry: os.DirEntry[bytes]) -> Listed | None:
         try:
             found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # removed while we list: then it is not there
+        except FileNotFoundError:  # removed since it was listed
             return None
         except PermissionError as error:
             raise UnreadableError(
@@ -137,7 +129,7 @@ class LocalSource(Source):
         return Listed(key, _stat(found), "file" if stat_module.S_ISREG(mode) else "special")
 
     def _target(self, path: bytes) -> Stat | None:
-        """Size and mtime of the regular file under the root that a link leads to, else None."""
+        """Size and version of the regular file under the root that a link leads to, else None."""
         if not os.path.realpath(path).startswith(self._resolved.rstrip(b"/") + b"/"):
             return None
         try:
@@ -148,5 +140,5 @@ class LocalSource(Source):
 
 
 def _stat(found: os.stat_result) -> Stat:
-    """Size and version: the low 64 bits of the mtime in nanoseconds. Disks hold times after 2262, which need more."""
+    """Size and version: the low 64 bits of the mtime in nanoseconds. Times after 2262 need more."""
     return Stat(found.st_size, (found.st_mtime_ns + 2**63) % 2**64 - 2**63)

@@ -1,6 +1,7 @@
 """AssignParts: batches of references -> references by (split, part), grouped."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -11,33 +12,26 @@ from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
+@dataclass(eq=False, kw_only=True)
 class AssignParts(beam.PTransform[Any, Any]):
     """Cuts batches by part and brings each part's references together.
 
-    The only shuffle of the job that grows with the data: references, about 100 bytes an image, never images.
+    The only shuffle of the job that grows with the data: references, about 100 bytes per image, never images.
     """
 
-    def __init__(self, plan: PCollection[Plan], *, seed: int) -> None:
-        super().__init__()
-        self._plan, self._seed = plan, seed
+    plan: PCollection[Plan]
+    seed: int
 
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[tuple[tuple[str, int], Iterable[bytes]]]:
         return (
             batches
-            | "HashKeys" >> beam.ParDo(_HashKeys(self._seed), AsSingleton(self._plan))
+            | "HashKeys" >> beam.FlatMap(_hash_keys, AsSingleton(self.plan), self.seed)
             | "GroupByPart" >> beam.GroupByKey()
         )
 
-    def display_data(self) -> dict[str, Any]:
-        return {"seed": self._seed}
 
-
-class _HashKeys(beam.DoFn):
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def process(self, batch: RefBatch, plan: Plan) -> Iterable[tuple[tuple[str, int], bytes]]:
-        if not batch.refs:
-            return []
-        by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, self._seed)
-        return [((batch.split, part), refs) for part, refs in by_part.items()]
+def _hash_keys(batch: RefBatch, plan: Plan, seed: int) -> Iterable[tuple[tuple[str, int], bytes]]:
+    if not batch.refs:
+        return []
+    by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, seed)
+    return [((batch.split, part), refs) for part, refs in by_part.items()]

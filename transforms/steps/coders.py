@@ -1,7 +1,7 @@
 """Coders of the elements: importing this module registers them with Beam (its only purpose, and its one side effect).
 
-Ours because the defaults would not do: a schema'd NamedTuple comes back in another process as a generated class without
-methods, and pickles tie the bytes to the code of the moment.
+Beam's defaults would not do. A NamedTuple with a schema comes back in another process as a generated class without methods, and
+pickles tie the bytes to the code of the moment.
 """
 
 from typing import Any
@@ -10,11 +10,32 @@ import apache_beam as beam
 
 from shardfeed.transforms import elements
 
+ELEMENTS = (
+    elements.RefBatch,
+    elements.Totals,
+    elements.Plan,
+    elements.PartResult,
+    elements.Counts,
+    elements.Verdict,
+    elements.PartFile,
+    elements.ShardPlan,
+    elements.ShardResult,
+    elements.RejectsPlan,
+    elements.FileResult,
+)
+"""The elements that travel between steps by themselves."""
 
-class _BytesCoder(beam.coders.Coder):
-    """Coder over ``to_bytes``/``from_bytes`` of one element class."""
 
-    element: Any
+class ElementCoder(beam.coders.Coder):
+    """Coder over ``to_bytes`` and ``from_bytes`` of one class of elements."""
+
+    def __init__(self, element: Any) -> None:
+        self.element = element
+
+    @classmethod
+    def from_type_hint(cls, typehint: Any, _registry: Any) -> Any:
+        """The coder of the class ``typehint``."""
+        return cls(typehint)
 
     def encode(self, value: Any) -> bytes:
         data: bytes = value.to_bytes()
@@ -30,55 +51,11 @@ class _BytesCoder(beam.coders.Coder):
         return self.element
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other)
+        return isinstance(other, ElementCoder) and self.element is other.element
 
     def __hash__(self) -> int:
-        return hash(type(self))
+        return hash(self.element)
 
 
-class RefBatchCoder(_BytesCoder):
-    element = elements.RefBatch
-
-
-class TotalsCoder(_BytesCoder):
-    element = elements.Totals
-
-
-class PlanCoder(_BytesCoder):
-    element = elements.Plan
-
-
-class PartResultCoder(_BytesCoder):
-    element = elements.PartResult
-
-
-class CountsCoder(_BytesCoder):
-    element = elements.Counts
-
-
-class VerdictCoder(_BytesCoder):
-    element = elements.Verdict
-
-
-class PartFileCoder(_BytesCoder):
-    element = elements.PartFile
-
-
-class ShardPlanCoder(_BytesCoder):
-    element = elements.ShardPlan
-
-
-class ShardResultCoder(_BytesCoder):
-    element = elements.ShardResult
-
-
-class RejectsPlanCoder(_BytesCoder):
-    element = elements.RejectsPlan
-
-
-class FileResultCoder(_BytesCoder):
-    element = elements.FileResult
-
-
-for _coder in _BytesCoder.__subclasses__():
-    beam.coders.registry.register_coder(_coder.element, _coder)
+for _element in ELEMENTS:
+    beam.coders.registry.register_coder(_element, ElementCoder)

@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, PCollection
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, ShardPlan, ShardResult
 from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ComposeShards(beam.PTransform[Any, Any]):
     """Concatenates parts in the store; the bytes pass through no worker on object stores."""
 
@@ -31,9 +29,6 @@ class ComposeShards(beam.PTransform[Any, Any]):
     def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
         return shards | "Compose" >> beam.ParDo(_Compose(self.run), AsSingleton(self.plan))
 
-    def display_data(self) -> dict[str, Any]:
-        return {"output": self.run.output}
-
 
 class _Compose(beam.DoFn):
     """Composes a bundle's shards at its end: a bucket takes some of them at a time."""
@@ -42,9 +37,6 @@ class _Compose(beam.DoFn):
         self._run = run
         self._bundle: list[ShardPlan] = []
         self._fingerprint = ""
-        self._shards = Metrics.counter("shardfeed", "shards_composed")
-        self._retries = Metrics.counter("shardfeed", "retries")
-        self._times = Metrics.distribution("shardfeed", "compose_ms")
 
     def start_bundle(self) -> None:
         self._bundle = []
@@ -54,14 +46,12 @@ class _Compose(beam.DoFn):
         self._fingerprint = plan.fingerprint
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window = GlobalWindow()
         with reported(self._run):
             composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
-        self._retries.inc(retry.take_retries())
+        metrics.count(shards_composed=len(composed))
         for result, seconds in composed:
-            self._shards.inc()
-            self._times.update(round(1000 * seconds))
-            yield WindowedValue(result, window.max_timestamp(), (window,))
+            metrics.spend(compose=seconds)
+            yield GlobalWindows.windowed_value(result)
 
     def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
         self._run.check()

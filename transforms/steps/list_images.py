@@ -1,12 +1,12 @@
 """ListImages: input roots -> batches of references."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.storage import retry
@@ -18,41 +18,36 @@ from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
 from shardfeed.transforms.sources import open_source
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
-
-_SHOWN = 10  # inputs; the graph must not grow with them
+from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
 
+@dataclass(eq=False, kw_only=True)
 class ListImages(beam.PTransform[Any, Any]):
     """Lists every root, its first-level folders side by side; skipped files are counted in the batches."""
 
-    def __init__(self, roots: tuple[InputRoot, ...], *, image: ImageOptions, run: Run) -> None:
-        super().__init__()
-        self._roots, self._image, self._run = roots, image, run
+    roots: tuple[InputRoot, ...]
+    image: ImageOptions
+    run: Run
 
     def expand(self, begin: PBegin) -> PCollection[RefBatch]:
+        launchers = versions_here(self.image)
         return (
             begin
-            | "NameRoots" >> beam.Create(range(len(self._roots)), reshuffle=False).with_output_types(int)
-            | "FindFolders" >> beam.ParDo(_FindFolders(self._roots, self._run, versions_here(self._image)))
+            | "NameRoots" >> beam.Create(range(len(self.roots)), reshuffle=False).with_output_types(int)
+            | "FindFolders" >> beam.FlatMap(_find_folders, self.roots, launchers, self.run)
             | "SpreadFolders" >> beam.Reshuffle()
-            | "ListFolders" >> beam.ParDo(_ListFolders(self._roots, self._run))
+            | "ListFolders" >> beam.ParDo(_ListFolders(self.roots, self.run))
         )
 
-    def display_data(self) -> dict[str, Any]:
-        return {f"input_{index}": root.url for index, root in enumerate(self._roots[:_SHOWN])}
 
-
-class _FindFolders(beam.DoFn):
-    def __init__(self, roots: tuple[InputRoot, ...], run: Run, launcher: Versions) -> None:
-        self._roots, self._run, self._launcher = roots, run, launcher
-
-    def process(self, index: int) -> Iterable[tuple[int, bytes]]:
-        self._run.enter("listing")
-        retry.take_retries()  # of an earlier run in this process
-        with reported(self._run):
-            require_same(self._launcher)
-            return [(index, section) for section in open_source(self._roots[index].url).sections()]
+def _find_folders(
+    index: int, roots: tuple[InputRoot, ...], launchers: Versions, run: Run
+) -> Iterable[tuple[int, bytes]]:
+    run.enter("listing")
+    retry.take_retries()  # of an earlier run in this process
+    with reported(run):
+        require_same(launchers)
+        return [(index, section) for section in open_source(roots[index].url).sections()]
 
 
 class _ListFolders(beam.DoFn):
@@ -61,7 +56,6 @@ class _ListFolders(beam.DoFn):
     def __init__(self, roots: tuple[InputRoot, ...], run: Run) -> None:
         self._roots, self._run = roots, run
         self._bundle: list[tuple[int, bytes]] = []
-        self._retries = Metrics.counter("shardfeed", "retries")
 
     def start_bundle(self) -> None:
         self._bundle = []
@@ -70,9 +64,8 @@ class _ListFolders(beam.DoFn):
         self._bundle.append(section)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        window = GlobalWindow()
         with reported(self._run):
             self._run.check()
             for batch in list_sections(self._roots, self._bundle, self._run.check):
-                yield WindowedValue(batch, window.max_timestamp(), (window,))
-        self._retries.inc(retry.take_retries())
+                yield GlobalWindows.windowed_value(batch)
+        metrics.count()

@@ -12,7 +12,7 @@ from shardfeed.transforms.publish.packing import part_file, plan_shards
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PackShards(beam.PTransform[Any, Any]):
     """Packs each split's parts by their exact sizes. It needs the verdict: nothing is packed that may not be published."""
 
@@ -25,22 +25,17 @@ class PackShards(beam.PTransform[Any, Any]):
             parts
             | "TakeSizes" >> beam.Map(_size_of)
             | "GroupBySplit" >> beam.GroupByKey()
-            | "Pack" >> beam.ParDo(_Pack(self.shard_bytes), AsSingleton(self.plan), AsSingleton(self.verdict))
+            | "Pack" >> beam.FlatMap(_pack, AsSingleton(self.plan), AsSingleton(self.verdict), self.shard_bytes)
             | "SpreadShards" >> beam.Reshuffle()
         )
-
-    def display_data(self) -> dict[str, Any]:
-        return {"shard_bytes": self.shard_bytes}
 
 
 def _size_of(part: PartResult) -> tuple[str, PartFile]:
     return part.split, part_file(part)
 
 
-class _Pack(beam.DoFn):
-    def __init__(self, shard_bytes: int) -> None:
-        self._shard_bytes = shard_bytes
-
-    def process(self, grouped: tuple[str, Iterable[PartFile]], plan: Plan, _verdict: Verdict) -> Iterable[ShardPlan]:
-        split, parts = grouped
-        return plan_shards(split, list(parts), plan, self._shard_bytes)
+def _pack(
+    grouped: tuple[str, Iterable[PartFile]], plan: Plan, _verdict: Verdict, shard_bytes: int
+) -> Iterable[ShardPlan]:
+    split, parts = grouped
+    return plan_shards(split, list(parts), plan, shard_bytes)

@@ -1,6 +1,5 @@
 """Reconcile: all parts and the listing's totals -> one Verdict."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 from shardfeed.transforms.steps.combine import add_up
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Reconcile(beam.PTransform[Any, Any]):
     """Proves that every listed image was written or rejected, and applies the limit on rejects."""
 
@@ -28,19 +27,10 @@ class Reconcile(beam.PTransform[Any, Any]):
             parts
             | "CountParts" >> beam.Map(counts_of).with_output_types(Counts)
             | "AddUp" >> add_up(Counts, sum_counts)
-            | "Judge" >> beam.ParDo(_Judge(self.limit, self.run), AsSingleton(self.totals), AsSingleton(self.plan))
+            | "Judge" >> beam.Map(_judge, AsSingleton(self.totals), AsSingleton(self.plan), self.limit, self.run)
         )
 
-    def display_data(self) -> dict[str, Any]:
-        limit = self.limit
-        share = f"{100 * limit.share[0] / limit.share[1]:g}%, at least {limit.floor} images"
-        return {"max_rejected": str(limit.count) if limit.count is not None else share}
 
-
-class _Judge(beam.DoFn):
-    def __init__(self, limit: RejectLimit, run: Run) -> None:
-        self._limit, self._run = limit, run
-
-    def process(self, counts: Counts, totals: Totals, plan: Plan) -> Iterable[Verdict]:
-        self._run.enter("publishing")
-        return [judge(counts, totals, plan, self._limit)]
+def _judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit, run: Run) -> Verdict:
+    run.enter("publishing")
+    return judge(counts, totals, plan, limit)

@@ -16,7 +16,7 @@ from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class WriteRejects(beam.PTransform[Any, Any]):
     """Writes the rejects of a good build into the output, those of a failed one below ``_parts/`` where they can be read."""
 
@@ -26,16 +26,13 @@ class WriteRejects(beam.PTransform[Any, Any]):
     def expand(self, verdict: PCollection[Verdict]) -> PCollection[FileResult]:
         return (
             verdict
-            | "CutFiles" >> beam.FlatMap(_plan_files).with_output_types(RejectsPlan)
+            | "CutFiles" >> beam.FlatMap(plan_rejects).with_output_types(RejectsPlan)
             | "SpreadFiles" >> beam.Reshuffle()
-            | "Write" >> beam.ParDo(_Write(self.run), AsSingleton(self.plan), AsSingleton(verdict))
+            | "Write" >> beam.Map(_write, AsSingleton(self.plan), AsSingleton(verdict), self.run)
         )
 
-    def display_data(self) -> dict[str, Any]:
-        return {"output": self.run.output}
 
-
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Proceed(beam.PTransform[Any, Any]):
     """The verdict, if it is good; else the end of the run, with the rejects files in hand."""
 
@@ -43,30 +40,15 @@ class Proceed(beam.PTransform[Any, Any]):
     run: Run
 
     def expand(self, verdict: PCollection[Verdict]) -> PCollection[Verdict]:
-        return verdict | "Proceed" >> beam.ParDo(_Proceed(self.run), AsIter(self.rejects))
-
-    def display_data(self) -> dict[str, Any]:
-        return {"output": self.run.output}
+        return verdict | "Proceed" >> beam.Map(_proceed, AsIter(self.rejects), self.run)
 
 
-def _plan_files(verdict: Verdict) -> Iterable[RejectsPlan]:
-    return plan_rejects(verdict)
+def _write(rejects: RejectsPlan, plan: Plan, verdict: Verdict, run: Run) -> FileResult:
+    with reported(run):
+        return write_rejects(stores.open_output(run.output), plan.fingerprint, rejects, verdict)
 
 
-class _Write(beam.DoFn):
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def process(self, rejects: RejectsPlan, plan: Plan, verdict: Verdict) -> Iterable[FileResult]:
-        with reported(self._run):
-            return [write_rejects(stores.open_output(self._run.output), plan.fingerprint, rejects, verdict)]
-
-
-class _Proceed(beam.DoFn):
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def process(self, verdict: Verdict, rejects: Iterable[FileResult]) -> Iterable[Verdict]:
-        with reported(self._run, sorted(file.file for file in rejects)):
-            require_good(verdict)
-        return [verdict]
+def _proceed(verdict: Verdict, rejects: Iterable[FileResult], run: Run) -> Verdict:
+    with reported(run, sorted(file.file for file in rejects)):
+        require_good(verdict)
+    return verdict

@@ -1,7 +1,7 @@
 """A store that is written to: complete bytes under create-only names, and nothing else.
 
-No rename, no append: nobody ever sees a half-written file, so anybody may repeat any step of a build
-at any time.
+No rename, no append: nobody ever sees a half-written file, so anybody may repeat any step of a
+build at any time.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ class WritableStore(Store):
     """An output folder."""
 
     def read_sealed(self, name: str) -> bytes:
-        """``read`` of a file that holds its own checksum, which the caller compares. Raises NotFoundError."""
+        """``read`` of a file that holds its own checksum, which the caller compares.
+
+        Raises NotFoundError.
+        """
         return self.read(name)
 
     @abc.abstractmethod
     def checksum(self, name: str) -> tuple[int, int]:
-        """(size in bytes, crc32c) of what is stored. Reads the file unless the store knows. Raises NotFoundError."""
+        """(size in bytes, crc32c) of what is stored.
+
+        Reads the file unless the store knows. Raises NotFoundError.
+        """
 
     @abc.abstractmethod
     def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
-        """Create-only write of complete bytes. False: the name is already there (nothing is changed).
+        """Create-only write of complete bytes.
+
+        False: the name is already there (nothing is changed).
 
         ``data`` may be a seekable binary file, which is written from its current position.
         ``durable``: the file survives a power cut.
@@ -45,13 +53,19 @@ class WritableStore(Store):
 
     @abc.abstractmethod
     def delete(self, name: str, version: int | None = None) -> None:
-        """Removes one file; on a store with versions only ``version``, if it is given. Missing is fine."""
+        """Removes one file; on a store with versions only ``version``, if it is given.
+
+        Missing is fine.
+        """
 
     def prune(self, folder: str) -> None:
-        """Removes ``folder`` and the folders below it that are empty. Object stores have no folders."""
+        """Removes ``folder`` and the folders below it that are empty.
+
+        Object stores have no folders.
+        """
 
     def publish(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        """Creates ``name``, or makes sure that it already holds exactly these bytes (our own earlier attempt).
+        """Creates ``name``, or makes sure that it already holds these bytes (our earlier attempt).
 
         Raises:
             ConflictError: the name holds other bytes.

@@ -1,10 +1,10 @@
 """An output folder on a local or mounted disk.
 
-Complete bytes go to a temporary file with a name of its own; ``os.link`` then gives them their name.
-``link`` fails when the name exists, ``os.replace`` does not: only ``link`` is create-only, also
-between processes that know nothing of each other. Where hard links do not exist (mounted drives in
-notebooks), a marker file opened with ``O_EXCL`` guards the ``replace``. That is create-only among our
-own writers, and the best that such a drive can do.
+Complete bytes go to a temporary file with a name of its own; ``os.link`` then gives them their
+name. ``link`` fails when the name exists, ``os.replace`` does not: only ``link`` is create-only,
+also between processes that know nothing of each other. Where hard links do not exist (mounted
+drives in notebooks), a marker file opened with ``O_EXCL`` guards the ``replace``. That is
+create-only among our own writers, and the best that such a drive can do.
 
 Every step that changes the disk is a method of its own, so that a test can kill the process before
 any of them.
@@ -193,7 +193,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
 
 def _temporary_folder(name: str) -> str:
-    """Inside the work folder that is swept together with ``name``, and on the same disk, which a hard link needs."""
+    """In the work folder that is swept together with ``name``, on the same disk for hard links."""
     top, _, rest = name.partition("/")
     work, slash, _ = rest.partition("/")
     return f"{top}/{work}/tmp" if top == naming.PARTS and slash else f"{naming.PARTS}/tmp"

@@ -38,6 +38,8 @@ VARIANTS = {
     "raw": replace(DEFAULT, format="raw"),
     "kept": replace(DEFAULT, height=300, width=400, keep_original=True),
 }
+# Made from a photo of 3:2: the other one is 4:3 like the target, and these would all give the same bytes.
+WIDE = ("default", "squash", "pad", "shortest")
 SOURCES = (
     "90-ycck.jpg",
     "92-gray-16-transparent.png",
@@ -63,17 +65,24 @@ def codecs() -> str:
 
 def digests() -> dict[str, str]:
     """Case -> digest, with the installed codecs."""
-    # Drawn by arithmetic and stored as BMP, so that only what is tested has a codec in it.
-    pixels = bytes(
-        (x * y + 80 * channel + x * 3) // 7 & 255 for y in range(300) for x in range(400) for channel in range(3)
-    )
-    photo = m.bmp(400, 300, 24, 0, b"", pixels)
+    photo, wide_photo = _bitmap(400, 300), _bitmap(480, 320)
     jpeg = process_image(photo, replace(DEFAULT, height=300, width=400)).data
+    wide_jpeg = process_image(wide_photo, replace(DEFAULT, height=320, width=480)).data
     sources = {case.name: case.make for case in CASES}
-    found = {f"photo {name}": _digest(jpeg, options) for name, options in VARIANTS.items()}
+    found = {
+        f"photo {name}": _digest(wide_jpeg if name in WIDE else jpeg, options) for name, options in VARIANTS.items()
+    }
     found["bitmap default"] = _digest(photo, DEFAULT)
     found.update({f"{name} default": _digest(sources[name](), DEFAULT) for name in SOURCES})
     return found
+
+
+def _bitmap(width: int, height: int) -> bytes:
+    """Drawn by arithmetic and stored as BMP, so that only what is tested has a codec in it."""
+    pixels = bytes(
+        (x * y + 80 * channel + x * 3) // 7 & 255 for y in range(height) for x in range(width) for channel in range(3)
+    )
+    return m.bmp(width, height, 24, 0, b"", pixels)
 
 
 def _digest(data: bytes, options: ImageOptions) -> str:

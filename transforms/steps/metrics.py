@@ -1,0 +1,20 @@
+"""What an engine's screen shows of a build: counters, and distributions of times.
+
+Beam drops what threads of ours count, so a step counts in its own thread. No counter per class: engines show about a hundred.
+"""
+
+from apache_beam.metrics import Metrics
+
+from shardfeed.storage import retry
+
+
+def count(**counts: int) -> None:
+    """Adds to the counters of these names; ``retries`` gets the requests that were tried again since the last call."""
+    for name, number in {**counts, "retries": retry.take_retries()}.items():
+        Metrics.counter("shardfeed", name).inc(number)
+
+
+def spend(**seconds: float) -> None:
+    """Adds a time to the distribution ``NAME_ms`` of each name."""
+    for name, value in seconds.items():
+        Metrics.distribution("shardfeed", f"{name}_ms").update(round(1000 * value))
