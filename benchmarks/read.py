@@ -125,10 +125,14 @@ def _decode_only(info: Any) -> Iterator[Any]:
     import tensorflow as tf
 
     from shardfeed.tfdata import batching
-    from shardfeed.tfdata.decode import Wanted, chunk_decoder
+    from shardfeed.tfdata.decode import ImageOptions, chunk_decoder
 
-    decode = chunk_decoder(info.manifest.image, Wanted(None))
-    chunks = tf.data.Dataset.from_tensor_slices(_records(info)).repeat().batch(batching.CHUNK, drop_remainder=True)
+    decode = chunk_decoder(info.manifest.image, ImageOptions(None))
+    chunks = (
+        tf.data.Dataset.from_tensor_slices(_records(info))
+        .repeat()
+        .batch(batching.RECORDS_PER_CALL, drop_remainder=True)
+    )
     decoded = chunks.map(
         lambda records: tuple(decode(records, None).values()), num_parallel_calls=batching.threads(), deterministic=True
     )

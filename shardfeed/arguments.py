@@ -14,7 +14,8 @@ _UNITS = {"": 1, "B": 1} | {
     for kind, base in (("B", 1000), ("IB", 1024))
 }
 COUNT = (1 << 31) - 1  # most of a count: a product of two still fits into TensorFlow's 64 bits
-EVALUATED = ("validation", "valid", "val", "dev", "test", "eval")  # splits that are evaluated, by their names
+# splits that are evaluated, by their names
+EVALUATED = ("validation", "valid", "val", "dev", "test", "eval")
 _BYTES_MOST = 1 << 60
 _THREADS_MOST = 1024  # batches are made ahead by the thread
 _SIDE_MOST = 65_535  # pixels: JPEG has no larger images
@@ -22,14 +23,14 @@ _BYTES = re.compile(r"(\d{1,30}|\d{1,30}\.\d{1,30}(?=\s*[KMGT]))\s*([KMGT]I?B|B|
 
 
 def integer(name: str, value: object, *, least: int | None = None, most: int = COUNT) -> int:
-    """``value`` as an int (NumPy's integers too, but not bool); with ``least``, from there up to ``most``.
+    """``value`` as an int (NumPy's too, but not bool), with ``least`` from there up to ``most``.
 
     Raises:
         UsageError: naming the argument ``name``.
     """
     try:
         number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # of NumPy's arrays too, which have the method
+    except TypeError:  # also for NumPy arrays, which have the method
         number = None
     if number is None or isinstance(value, bool):
         raise UsageError(f"{name}={clip(repr(value))}: expected an integer, found {type(value).__name__}.")
@@ -53,7 +54,7 @@ def thread_count(value: object) -> int:
     """``value`` of an argument ``threads``, an int from 1 to 1024.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is another value.
     """
     return integer("threads", value, least=1, most=_THREADS_MOST)
 
@@ -72,7 +73,7 @@ def distinct_names(name: str, value: object) -> tuple[str, ...]:
 
 
 def flag(name: str, value: object, allowed: str = "True or False") -> bool:
-    """``value``, which must be True or False and nothing that counts as them; ``allowed`` is for the error.
+    """``value``, which must be True or False itself; ``allowed`` is for the error.
 
     Raises:
         UsageError: naming the argument ``name``.
@@ -83,7 +84,7 @@ def flag(name: str, value: object, allowed: str = "True or False") -> bool:
 
 
 def is_training(split: str, training: object) -> bool:
-    """Whether ``split`` is trained on; its name says so where ``training`` is None.
+    """Whether ``split`` is trained on; by its name if ``training`` is None.
 
     Raises:
         UsageError: the name says neither, or ``training`` is neither True, False nor None.
@@ -102,7 +103,7 @@ def host_pair(value: object) -> tuple[int, int]:
     """Index and count of hosts, from a pair of them.
 
     Raises:
-        UsageError: no pair of integers, or an index that is not below the count.
+        UsageError: not a pair of integers, or an index that is not below the count.
     """
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise UsageError(

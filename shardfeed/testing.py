@@ -1,24 +1,28 @@
-"""A small dataset for tests of your own training code: written in a moment, with neither Beam nor Pillow.
+"""For tests of your own training code: a small dataset, and checks of datasets and of resuming.
 
-    from shardfeed.testing import make_dataset
+    from shardfeed.testing import assert_dataset_intact, assert_resumes, make_dataset
 
     info = make_dataset(tmp_path, {"train": 100, "validation": 30})
     model.fit(shardfeed.load(info, "train", 10), steps_per_epoch=10)
 
-The one decision: images are raw pixels, which need no codec, and all the rest is what a build writes, so that ``load``,
-``array_batches``, ``inspect`` and ``verify --deep`` take it for a build's. How bright an image is tells its class, with noise
-on top: a model that learns anything learns these.
-
-Not for measuring: the images are tiny, and raw ones need no decoding.
+``make_dataset`` needs neither Beam nor Pillow: its images are raw pixels, which need no codec. All
+the rest is what a build writes, so ``load``, ``array_batches``, ``inspect`` and ``verify --deep``
+read it as they read a build. The brightness of an image tells its class, with noise on top: a
+model that learns anything learns these. Do not measure speed with it: the images are tiny, and raw
+ones need no decoding.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shardfeed._version import __version__
 from shardfeed.arguments import distinct_names, height_width, integer, positive
@@ -30,10 +34,70 @@ from shardfeed.format.example import Value, encode_example
 from shardfeed.format.hashing import key_hash
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
 from shardfeed.format.tfrecord import frame
+from shardfeed.verification.dataset import verify
 
-_BLOCK = 16  # records; a build's block is a megabyte, and a test wants several
+_BLOCK_RECORDS = 16  # a build's block is a megabyte, and a test wants several
 _NOISE = 64  # of 256 levels
 _SPLITS = {"train": 60, "validation": 20}
+
+
+def assert_dataset_intact(directory: str | os.PathLike[str]) -> None:
+    """Check every byte of the dataset in ``directory``, as ``shardfeed.verify(deep=True)`` does.
+
+    Raises:
+        AssertionError: the dataset is damaged; lists every problem with its file and remedy.
+        DatasetError: there is no dataset, or its manifest cannot be read.
+        UsageError: the images are PNG or WebP and Pillow is not installed.
+    """
+    report = verify(directory, deep=True)
+    if not report:
+        raise AssertionError(str(report))
+
+
+def assert_resumes(make_batches: Callable[[int], Iterable[Any]], *, steps: int = 8) -> None:
+    """Check that a stream resumed at any step gives the same batches as a stream from step 0.
+
+        assert_resumes(lambda step: shardfeed.load(info, "train", 10, start_step=step).map(augment))
+
+    A run from 0 is compared with one from each later step, two batches each. A batch is an array,
+    or a tuple, list or dict of batches; arrays of NumPy, TensorFlow, JAX and PyTorch (on the CPU)
+    are compared in type, shape and every value.
+
+    Args:
+        make_batches: Takes a step, and gives the batches from that step on.
+        steps: Batches of the run from 0, all of which are held in memory.
+
+    Raises:
+        AssertionError: names the step, and the values that differ or the batch that did not come.
+    """
+
+    def run(start: int, count: int) -> list[dict[str, NDArray[Any]]]:
+        found = [dict(_arrays(batch, "batch")) for batch in islice(make_batches(start), count)]
+        if len(found) < count:
+            raise AssertionError(f"start_step={start}: step {start + len(found)} did not come")
+        return found
+
+    whole = run(0, positive("steps", steps))
+    for start in range(1, steps):
+        expected = whole[start : start + 2]
+        for step, (one, other) in enumerate(zip(run(start, len(expected)), expected, strict=True), start):
+            text = f"step {step} differs with start_step={start} from a run from 0"
+            if one.keys() != other.keys():
+                raise AssertionError(f"{text}: found {', '.join(one)}, expected {', '.join(other)}")
+            for name, values in other.items():
+                np.testing.assert_array_equal(one[name], values, f"{text}: {name}", strict=True)
+
+
+def _arrays(batch: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Copies of the arrays of a batch, by their places in it."""
+    if isinstance(batch, Mapping):
+        for key, part in batch.items():
+            yield from _arrays(part, f"{name}[{key!r}]")
+    elif isinstance(batch, (tuple, list)):
+        for index, part in enumerate(batch):
+            yield from _arrays(part, f"{name}[{index}]")
+    else:
+        yield name, np.array(batch)
 
 
 def make_dataset(
@@ -46,22 +110,23 @@ def make_dataset(
     shards: int = 2,
     seed: int = 0,
 ) -> DatasetInfo:
-    """Write a dataset of raw images into ``folder``, which is made, and say what ``shardfeed.info`` says of it.
+    """Write a dataset of raw images into the new ``folder`` and return its ``shardfeed.info``.
 
-    The same arguments write the same bytes. Record ``i`` of a split is of class ``i % len(classes)`` and has the key
-    ``{split}/{class}/{i:05d}.png``.
+    The same arguments write the same bytes. Record ``i`` of a split is of class ``i %
+    len(classes)`` and has the key ``{split}/{class}/{i:05d}.png``.
 
     Args:
         folder: A local folder without a dataset.
-        splits: Records by name of the split; by default 60 in "train" and 20 in "validation".
+        splits: Number of records by name of the split; by default 60 in "train" and 20 in
+            "validation".
         classes: Names of the classes.
         image_size: Height and width (an int: both).
         channels: 3, or 1 for gray.
-        shards: Shards a split, at most one a record.
-        seed: Of the noise.
+        shards: Shards per split, at most one per record.
+        seed: Seed of the noise.
 
     Raises:
-        UsageError: an argument that cannot be; a dataset is there already.
+        UsageError: a wrong argument; a dataset is there already.
     """
     height, width = height_width("image_size", image_size)
     shards, seed = positive("shards", shards), integer("seed", seed)
@@ -79,73 +144,100 @@ def make_dataset(
     path = Path(folder)
     if (path / naming.MANIFEST).exists():
         raise UsageError(f"{clip(path)} holds a dataset already. Name another folder.")
+    shape = height, width, channels
+    write_dataset(
+        path,
+        {split: list(_examples(split, count, classes, shape, seed)) for split, count in counts.items()},
+        image=ImageInfo(height, width, channels, "raw", (127.5,) * channels, (64.0,) * channels),
+        classes=classes,
+        shards=shards,
+        config={"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts},
+    )
+    return info(path)
+
+
+def write_dataset(
+    path: Path,
+    splits: Mapping[str, Sequence[Mapping[str, Value]]],
+    *,
+    image: ImageInfo,
+    classes: Sequence[str],
+    shards: int = 2,
+    block_records: int = _BLOCK_RECORDS,
+    config: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Write records, given by their columns, as a build does. Nothing is checked."""
     path.mkdir(parents=True, exist_ok=True)
-    config = {"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts}
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
-    written = {}
-    for split, count in counts.items():
-        records = list(_records(split, count, classes, (height, width, channels), seed))
-        made = [
-            _write_shard(path, naming.shard_name(split, index, min(shards, count)), records[part], files)
-            for index, part in enumerate(_parts(count, min(shards, count)))
-        ]
-        by_class = Counter(i % len(classes) for i in range(count))
-        written[split] = Split(
-            count,
-            sum(shard.bytes for shard in made),
-            {name: by_class[i] for i, name in enumerate(classes)},
-            tuple(made),
-        )
-    total = sum(counts.values())
+    written = {
+        split: _write_split(path, split, examples, classes, min(shards, len(examples)), block_records, files)
+        for split, examples in splits.items()
+    }
+    total = sum(map(len, splits.values()))
     manifest = Manifest(
         fingerprint=f"{key_hash(repr((config, classes)).encode()):032x}",
-        config=config,
+        config=dict(config or {}),
         versions={"shardfeed": __version__},
-        classes=classes,
+        classes=tuple(classes),
         listing={},
         listed=total,
         written=total,
         rejected={},
         skipped={},
         fixes={},
-        image=ImageInfo(height, width, channels, "raw", (127.5,) * channels, (64.0,) * channels),
+        image=image,
         splits=written,
         files=tuple(sorted(files, key=lambda file: file.file)),
     )
     (path / naming.MANIFEST).write_bytes(manifest.to_json())  # last: with it the dataset is there
-    return info(path)
+    return manifest
 
 
-def _records(split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int) -> Iterator[bytes]:
-    """Framed records; the levels of class c begin at its share of what noise leaves."""
+def _examples(
+    split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int
+) -> Iterator[dict[str, Value]]:
+    """Columns of each record; the levels of class c begin at its share of what noise leaves."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
     for i in range(count):
         label = i % len(classes)
         darkest = label * (256 - _NOISE) // max(1, len(classes) - 1)
         noise = source.randbytes(height * width * channels)
-        columns: dict[str, Value] = {
+        yield {
             "image": bytes(darkest + level % _NOISE for level in noise),
             "class": label,
             "label": classes[label].encode(),
             "size": [height, width],
             "key": f"{split}/{classes[label]}/{i:05d}.png".encode(),
         }
-        yield frame(encode_example(columns))
 
 
-def _parts(count: int, parts: int) -> list[slice]:
-    return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
-
-
-def _write_shard(path: Path, name: str, records: Sequence[bytes], files: list[SideFile]) -> Shard:
-    """Write a shard and its index, which goes into ``files``."""
-    sizes, data = [len(record) for record in records], b"".join(records)
-    index = "".join(f"{sum(sizes[:number])} {size}\n" for number, size in enumerate(sizes))
-    shard, side = _write(path, name, data), _write(path, naming.index_name(name), index.encode())
-    files.append(side)
-    blocks = [sizes[at : at + _BLOCK] for at in range(0, len(sizes), _BLOCK)]
-    return Shard(name, len(sizes), shard.bytes, shard.crc32c, tuple((len(block), sum(block)) for block in blocks))
+def _write_split(
+    path: Path,
+    split: str,
+    examples: Sequence[Mapping[str, Value]],
+    classes: Sequence[str],
+    shards: int,
+    block_records: int,
+    files: list[SideFile],
+) -> Split:
+    """Write the shards of a split, and their indexes, which go into ``files``."""
+    made = []
+    for index in range(shards):
+        part = slice(len(examples) * index // shards, len(examples) * (index + 1) // shards)
+        framed = [frame(encode_example(example)) for example in examples[part]]
+        sizes = [len(record) for record in framed]
+        name = naming.shard_name(split, index, shards)
+        shard = _write(path, name, b"".join(framed))
+        offsets = accumulate(sizes, initial=0)
+        lines = "".join(f"{offset} {size}\n" for offset, size in zip(offsets, sizes, strict=False))
+        files.append(_write(path, naming.index_name(name), lines.encode()))
+        blocks = [sizes[at : at + block_records] for at in range(0, len(sizes), block_records)]
+        made.append(
+            Shard(name, len(sizes), shard.bytes, shard.crc32c, tuple((len(block), sum(block)) for block in blocks))
+        )
+    counts = {name: sum(example["class"] == index for example in examples) for index, name in enumerate(classes)}
+    return Split(len(examples), sum(shard.bytes for shard in made), counts, tuple(made))
 
 
 def _write(path: Path, name: str, data: bytes) -> SideFile:

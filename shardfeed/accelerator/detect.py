@@ -1,8 +1,8 @@
-"""``detect_accelerator``: the best device that Keras' backend can really use: TPU, else GPUs, else the CPU.
+"""``detect_accelerator``: the best device that Keras' backend can use: TPU, else GPUs, else CPU.
 
-The one decision: only the framework that Keras runs on is asked. A TPU and a GPU's memory belong to one framework at a
-time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, is never let near them. Nothing here waits for a
-network: a TPU's name is looked up only on a machine of Google's, and an address is tried for a few seconds.
+Only the framework that Keras runs on is asked. A TPU, and a GPU's memory, belong to one framework
+at a time, so under ``KERAS_BACKEND=jax`` TensorFlow, which then only reads, never uses them. Only
+this machine's TPU is started. A TPU on another machine is used if its strategy is in scope.
 
 Not needed to train on one GPU or on the CPU; ``load`` works without it.
 """
@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardfeed.accelerator.devices import _word, check_keras, keras_backend, tpu_chips
+from shardfeed.accelerator.devices import check_keras, keras_backend, tpu_chips
+from shardfeed.accelerator.hosts import one_of_several, running_host
 from shardfeed.errors import UsageError, clip
 from shardfeed.warning import warn
-
-_PRODUCT = Path("/sys/class/dmi/id/product_name")  # «Google Compute Engine» on every machine of Google Cloud
-_TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # in the order in which TensorFlow looks at them
-_ANSWER_SECONDS = 5  # a TPU's host that takes longer to accept a connection is not there
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,10 @@ class Accelerator:
         kind: "tpu", "gpu" or "cpu".
         replicas: Copies of the model that share one batch, over all hosts.
         backend: Keras' backend, "tensorflow" or "jax".
-        text: What was found, and why it is not more.
+        text: What was found, and why nothing better.
         strategy: TensorFlow's strategy; on JAX Keras' distribution, None for a single device.
-        hosts: Machines, or processes, that each read a share of the batch: those that ``load`` cuts for.
-        remote: The TPU's host is another machine, which reads gs:// only.
+        hosts: Machines, or processes, that each read a share of the batch: those that ``load``
+            reads for.
     """
 
     kind: str
@@ -45,10 +41,9 @@ class Accelerator:
     text: str
     strategy: Any = field(repr=False, compare=False)
     hosts: int = 1
-    remote: bool = False
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Where models are built and compiled: ``with accelerator.scope(): …``."""
+        """Where models are built and compiled: ``with accelerator.scope(): ...``."""
         if self.strategy is None:
             return contextlib.nullcontext()
         scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
@@ -61,17 +56,19 @@ class Accelerator:
 def detect_accelerator() -> Accelerator:
     """The best device this process can train on: TPU, else GPUs, else CPU.
 
-    A ``tf.distribute`` strategy in scope, or a distribution that was set for Keras on JAX, is kept. Otherwise on JAX all
-    devices become a data-parallel distribution that leaves reading to ``load`` (``auto_shard_dataset=False``): without
-    one, ``fit`` repeats the whole batch on each device.
+    A ``tf.distribute`` strategy in scope, or a distribution that was set for Keras on JAX, is
+    kept. Otherwise on JAX all devices become a data-parallel distribution that leaves reading to
+    ``load`` (``auto_shard_dataset=False``). Without one, ``fit`` repeats the whole batch on each
+    device.
 
     Warns:
-        UserWarning: there is better hardware than what can be used; the text names what to install.
+        UserWarning: this machine has better hardware than can be used; the text names what to
+            install.
 
     Raises:
         ImportError: Keras is not installed.
-        UsageError: Keras runs on another backend than TensorFlow or JAX, or is too old for several devices of JAX; or JAX,
-            TensorFlow and PyTorch disagree about the hosts.
+        UsageError: Keras runs on another backend than TensorFlow or JAX, or is too old for several
+            devices of JAX; or JAX, TensorFlow and PyTorch disagree about the hosts.
     """
     try:
         import keras
@@ -95,10 +92,8 @@ def detect_accelerator() -> Accelerator:
 def _on_jax(keras: Any) -> Accelerator:
     import jax
 
-    from shardfeed.accelerator.hosts import running_host
-
     devices = jax.devices()
-    kind = "cpu" if devices[0].platform == "cpu" else "tpu" if devices[0].platform == "tpu" else "gpu"
+    kind = devices[0].platform if devices[0].platform in ("cpu", "tpu") else "gpu"
     if kind == "gpu":
         hide_gpus_from_tensorflow()
     if len(devices) > 1:
@@ -109,76 +104,76 @@ def _on_jax(keras: Any) -> Accelerator:
             devices=keras.distribution.list_devices(), auto_shard_dataset=False
         )
         keras.distribution.set_distribution(distribution)
-    here = running_host()
     framework = f"JAX {jax.__version__}"
     why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
     if kind == "cpu":
         why = why or f"{framework} sees no TPU and no GPU."
-    where = f" on {here.count} hosts" if here.count > 1 else ""
-    return Accelerator(kind, here.replicas, "jax", _text(kind, here.replicas, where, why), distribution, here.count)
+    here = running_host()
+    return _accelerator(kind, "jax", distribution, here.replicas, here.count, why=why)
 
 
 def _on_tensorflow() -> Accelerator:
     import tensorflow as tf
 
-    from shardfeed.accelerator.hosts import one_of_several, running_host
-
     here = running_host()
-    where = f" on {here.count} hosts" if here.count > 1 else ""
     gpus = tf.config.list_physical_devices("GPU")
     if tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
         kind = "tpu" if isinstance(strategy, tf.distribute.TPUStrategy) else "gpu" if gpus else "cpu"
-        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)  # an alias of another name
+        # an alias of another name
+        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
-        text = _text(kind, here.replicas, f"{where} of {name}, which is in scope", "")
-        return Accelerator(kind, here.replicas, "tensorflow", text, strategy, here.count)
-    strategy, remote, why = _tensorflow_tpu(tf)
+        scope = f" of {name}, which is in scope"
+        return _accelerator(kind, "tensorflow", strategy, here.replicas, here.count, scope=scope)
+    strategy, why = _tensorflow_tpu(tf)
     if strategy is not None:
-        replicas = strategy.num_replicas_in_sync
-        text = _text("tpu", replicas, where, "")
-        return Accelerator("tpu", replicas, "tensorflow", text, strategy, here.count, remote)
-    kind = "gpu" if gpus else "cpu"
-    framework = f"TensorFlow {tf.__version__}"
-    unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
-    if kind == "cpu":
-        why = f"{framework} sees no GPU. {why}"
-    why = unused or why
-    if (doubt := one_of_several()) and not tpu_chips():  # ``unused`` names chips already
-        why = f"{doubt} {why}".rstrip()
-    strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
-    replicas = strategy.num_replicas_in_sync
-    return Accelerator(kind, replicas, "tensorflow", _text(kind, replicas, where, why), strategy, here.count)
-
-
-def _tensorflow_tpu(tf: Any) -> tuple[Any, bool, str]:
-    """TPUStrategy or None, whether it is on another machine, and why there is none."""
-    named = next((os.environ[name] for name in _TPU_VARIABLES if os.environ.get(name)), "")
-    if tpu_chips():
-        address = "local"  # also where TPU_NAME is set: on a TPU machine it is a label
-    elif not named:
-        return None, False, "No TPU chip is in this machine, and TPU_NAME is not set."
-    elif named.startswith("grpc://"):
-        if not _answers(named):
-            return None, False, f"No TPU answers at {clip(named)}, where TPU_NAME points."
-        address = named
-    elif named == "local" or not _on_google_cloud():
-        return None, False, f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine, nor is it in Google Cloud."
+        kind = "tpu"
     else:
-        address = named
+        kind = "gpu" if gpus else "cpu"
+        strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
+        framework = f"TensorFlow {tf.__version__}"
+        unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
+        why = unused or (f"{framework} sees no GPU. {why}" if kind == "cpu" else why)
+        if not tpu_chips():  # ``unused`` names chips already
+            why = f"{one_of_several()} {why}".strip()
+    return _accelerator(kind, "tensorflow", strategy, strategy.num_replicas_in_sync, here.count, why=why)
+
+
+def _accelerator(
+    kind: str, backend: str, strategy: Any, replicas: int, hosts: int, *, scope: str = "", why: str = ""
+) -> Accelerator:
+    where = f" on {hosts} hosts" if hosts > 1 else ""
+    text = f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}{scope}. {why}".rstrip()
+    return Accelerator(kind, replicas, backend, text, strategy, hosts)
+
+
+def _tensorflow_tpu(tf: Any) -> tuple[Any, str]:
+    """TPUStrategy of this machine's chips or None, and why there is none."""
+    if not tpu_chips():
+        named = os.environ.get("TPU_NAME")
+        if not named:
+            return None, "No TPU chip is in this machine."
+        return None, (
+            f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine. Use a TPU on another machine by its "
+            "TPUStrategy: enter its scope() first."
+        )
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        # TPU_NAME is only a label here
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver), address != "local", ""
+        return tf.distribute.TPUStrategy(resolver), ""
     except (ValueError, tf.errors.OpError) as error:
-        return None, False, f"The TPU {clip(address)} did not start: {clip(str(error).strip().partition(chr(10))[0])}"
+        return None, f"The TPU did not start: {clip(str(error).strip().partition(chr(10))[0])}"
 
 
 def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> str:
-    """What is in this machine and better than ``kind``, with its remedy; warned about, because it costs money idle."""
+    """What this machine has that is better than ``kind``, with the remedy.
+
+    Warns, because idle hardware costs money.
+    """
     if chips := tpu_chips():
-        # tensorflow-tpu ends with 2.20; JAX has the TPU of today.
+        # tensorflow-tpu ends with 2.20; JAX supports the TPUs of today.
         remedy = f"pip install '{for_tpu}'"
         if for_tpu == "tensorflow-tpu":
             remedy = (
@@ -194,7 +189,10 @@ def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> s
 
 
 def hide_gpus_from_tensorflow() -> None:
-    """TensorFlow takes all memory of the GPUs it sees at its first operation, even if it only reads."""
+    """Keep TensorFlow off the GPUs.
+
+    At its first operation it takes all memory of the GPUs it sees, even if it only reads.
+    """
     try:
         import tensorflow as tf
 
@@ -206,20 +204,3 @@ def hide_gpus_from_tensorflow() -> None:
             "Keras runs on JAX, but TensorFlow has started and holds the memory of the GPUs: call load() or detect_accelerator() "
             "before any operation of TensorFlow."
         )
-
-
-def _text(kind: str, replicas: int, where: str, why: str) -> str:
-    return f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}.{' ' * bool(why)}{why}"
-
-
-def _on_google_cloud() -> bool:
-    return _word(_PRODUCT).startswith("Google")
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.split(",")[0].removeprefix("grpc://").partition(":")
-    try:
-        socket.create_connection((host, int(port or 8470)), _ANSWER_SECONDS).close()
-    except (OSError, ValueError):
-        return False
-    return True

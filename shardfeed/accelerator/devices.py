@@ -13,7 +13,8 @@ _PCI = Path("/sys/bus/pci/devices")
 _GOOGLE = "0x1ae0"  # PCI vendor
 # PCI devices: TPU v2/v3, v4, v5p, v5e, v6e, 7x (jax/_src/hardware_utils.py).
 _TPU_DEVICES = frozenset({"0x0027", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
-_KERAS = (3, 11)  # the first whose distribution says whether it cuts the data again (auto_shard_dataset)
+# the first whose distribution says whether it cuts the data again (auto_shard_dataset)
+_KERAS = (3, 11)
 
 
 def keras_backend() -> str | None:
@@ -23,7 +24,7 @@ def keras_backend() -> str | None:
 
 
 def check_keras(keras: Any) -> None:
-    """Raises UsageError if this Keras cannot share a batch that ``load`` has cut over several devices of JAX."""
+    """Raises UsageError if this Keras is too old for several devices of JAX."""
     if tuple(map(int, keras.__version__.split(".")[:2])) < _KERAS:
         needed = ".".join(map(str, _KERAS))
         raise UsageError(

@@ -1,9 +1,9 @@
 """Which host this is, of how many: said by the caller, or asked of the frameworks that run here.
 
 Every reader asks here, and so do ``detect_accelerator`` and ``fit_args``. A framework answers once
-it has been set up: JAX if Keras runs on it or it has started, TensorFlow if a strategy is in scope,
-PyTorch if its process group is initialised. Being imported is not enough: TensorFlow imports JAX,
-and a question starts JAX's devices, which no other framework can use from then on.
+it has been set up: JAX if Keras runs on it or it has started, TensorFlow if a strategy is in
+scope, PyTorch if its process group is initialised. Being imported is not enough: TensorFlow
+imports JAX, and a question starts JAX's devices, which no other framework can use from then on.
 
 Variables of the environment are no answer, because child processes inherit them and need not train
 together. Nor are TPU chips, because one host may have them all. Both are a reason to ask the user:
@@ -24,8 +24,9 @@ from shardfeed.accelerator.devices import check_keras, jax_replicas, keras_backe
 from shardfeed.arguments import host_pair
 from shardfeed.errors import UsageError, clip
 
-# Number of processes: number of this one. Of torchrun, of Open MPI's mpirun, of srun. SLURM_NTASKS is not here, because a batch
-# script, one process, has it too.
+# Variable of the number of processes: variable of the number of this process. They are those of
+# torchrun, Open MPI's mpirun and srun. SLURM_NTASKS is not here, because a batch script, which is
+# one process, has it too.
 _LAUNCHERS = {
     "WORLD_SIZE": "RANK",
     "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
@@ -35,7 +36,7 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Host:
-    """Host number ``index`` of ``count``; ``replicas`` devices of all hosts together share a batch."""
+    """Host number ``index`` of ``count``; ``replicas`` devices of all hosts share a batch."""
 
     index: int
     count: int
@@ -46,8 +47,9 @@ def find_host(host: object = None) -> Host:
     """The host that a reader's argument ``host`` means; None and "auto" ask the runtime.
 
     Raises:
-        UsageError: neither None, "auto", (index, count) with 0 <= index < count, nor a ``tf.distribute.InputContext``; or the
-            runtime is asked and does not know, or its frameworks disagree.
+        UsageError: neither None, "auto", (index, count) with 0 <= index < count, nor a
+            ``tf.distribute.InputContext``; or the runtime is asked and does not know, or its
+            frameworks disagree.
     """
     if host is None or (isinstance(host, str) and host == "auto"):
         found = running_host()
@@ -82,7 +84,7 @@ def running_host() -> Host:
 
 
 def one_of_several() -> str:
-    """Why this process may be one of several although no framework says so, with the remedy; "" if nothing points to it."""
+    """Why this process may be one of several although no framework says so; "" if no sign of it."""
     if worker := dataloader_worker():
         return _same_records(worker)
     answers, task = _answers(), _tf_config_task()
@@ -117,14 +119,14 @@ def _launcher() -> str | None:
 
 
 def dataloader_worker() -> tuple[int, int] | None:
-    """Number of this worker process of PyTorch's DataLoader, and of how many; None if it has no others beside it."""
+    """Number and count of worker processes, if this is one of several of PyTorch's DataLoader."""
     data = sys.modules.get("torch.utils.data")
     worker = data.get_worker_info() if data is not None else None
     return (worker.id, worker.num_workers) if worker is not None and worker.num_workers > 1 else None
 
 
 def check_same_worker(made_in: tuple[int, int] | None) -> None:
-    """Raises UsageError in a worker of a DataLoader that reads what another process made, ``made_in`` another worker or none."""
+    """Raises UsageError in a DataLoader worker if ``made_in`` was another process."""
     if (worker := dataloader_worker()) and worker != made_in:
         raise UsageError(_same_records(worker))
 
@@ -159,12 +161,13 @@ def _jax_host() -> Host | None:
 
 
 def _jax_runs(jax: Any) -> bool:
-    """Whether the user has set JAX up: its processes have found each other, or its devices have started."""
+    """Whether JAX is set up: its processes have found each other, or its devices have started."""
     if hasattr(jax.distributed, "is_initialized"):
         together = jax.distributed.is_initialized()
     else:  # before JAX 0.5.1
         together = sys.modules["jax._src.distributed"].global_state.client is not None
-    # JAX has no public name for this. If the private one goes away, TPU chips still make it an error not to know.
+    # JAX has no public name for this. If the private one goes away, TPU chips still make it an
+    # error not to know.
     started = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
     return together or (started is not None and started())
 
@@ -184,7 +187,7 @@ def _tensorflow_host() -> Host | None:
 
 
 def _tf_config_task() -> tuple[int | str, int] | None:
-    """Number of this process, "index" if it is not said, and of how many workers, if TF_CONFIG names several that are alike."""
+    """Number of this process, or "index", and of workers, if TF_CONFIG names several alike."""
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         cluster, task = config["cluster"], config.get("task", {})
@@ -193,18 +196,21 @@ def _tf_config_task() -> tuple[int | str, int] | None:
         # Else a coordinator reads for all, or this is the evaluator, which reads all.
         alike = "ps" not in cluster and kind in ("chief", "worker")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # not for us to judge: the strategy that reads it will
+        return None  # the strategy that reads it will judge it
     return (index if "index" in task else "index", count) if alike and count > 1 else None
 
 
 def _task(cluster: Mapping[str, Any], kind: str, number: int) -> tuple[int, int]:
-    """Number of a task among the workers of ``cluster``, and theirs. A chief is worker 0 if there is one."""
+    """Number of a task among the workers of ``cluster``, and their count.
+
+    If there is a chief, it is worker 0.
+    """
     chiefs, workers = len(cluster.get("chief", ())), len(cluster.get("worker", ()))
     return int(number) + (chiefs if kind == "worker" else 0), chiefs + workers
 
 
 def _tensorflow_for_tpu() -> bool:
-    """Whether TensorFlow can be what uses the TPU chips here: one of its processes feeds all hosts."""
+    """Whether TensorFlow may be using the TPU chips here: one of its processes feeds all hosts."""
     try:
         return "tensorflow" in sys.modules and bool(version("tensorflow-tpu"))
     except PackageNotFoundError:

@@ -1,17 +1,18 @@
-"""``compile_args`` and ``fit_args``: how many steps Keras runs at a time, and how many make an epoch.
+"""``compile_args``, ``fit_args``: how many steps Keras runs at a time, and how many per epoch.
 
     model.compile(…, **shardfeed.compile_args(info, 1024, accelerator))
     model.fit(train, **shardfeed.fit_args(info, 1024, accelerator), epochs=10)
 
-The one decision: an epoch is a whole number of executions. Keras 3 runs a whole execution even where only a part of it is
-left in the epoch (4 steps in executions of 3 are 6 steps), so the epoch gives way: it becomes a few steps shorter. Nothing
-is lost by it, because the training stream goes on where the epoch ended.
+An epoch is a whole number of executions. Keras 3 runs a whole execution even if only a part of it
+is left in the epoch (4 steps in executions of 3 are 6 steps). So the epoch is made a few steps
+shorter. Nothing is lost, because the training stream goes on where the epoch ended.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 from shardfeed import storage
 from shardfeed.accelerator.detect import Accelerator
@@ -19,24 +20,26 @@ from shardfeed.accelerator.hosts import running_host
 from shardfeed.arguments import positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
-from shardfeed.sampling.host_share import host_batch
+from shardfeed.sampling.steps import host_batch
 from shardfeed.warning import warn
 
-_STEPS = 64  # an execution; the host comes back about once a second at 20 ms a step
-_AHEAD_BYTES = 256 << 20  # of one execution's batches: newer Keras on JAX puts them on the device at once
+_STEPS = 64  # per execution; at 20 ms per step Python runs about once per second
+# of one execution's batches: newer Keras on JAX puts them all on the device at once
+_AHEAD_BYTES = 256 << 20
 
 
 def compile_args(
     dataset: DatasetInfo | str | os.PathLike[str], batch_size: int, accelerator: Accelerator, split: str = "train"
 ) -> dict[str, int]:
-    """Arguments for ``model.compile``: ``steps_per_execution``; ``dataset`` and ``batch_size`` as for ``load``.
+    """``steps_per_execution`` for ``model.compile``. ``dataset`` and the batch are as for ``load``.
 
-    The value from 32 to 64 that leaves the fewest steps of an epoch over; less for short epochs and, on JAX, for large
-    batches. 1 where ``MirroredStrategy`` has several replicas, because Keras 3 fails on more (keras#19246).
+    It is the value from 32 to 64 that leaves the fewest steps of an epoch over, and less for short
+    epochs and, on JAX, for large batches. It is 1 if ``MirroredStrategy`` has several replicas,
+    because Keras 3 fails on more (keras#19246).
 
     Raises:
-        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot read the dataset; other hosts
-            than those that ``load`` would cut for.
+        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot
+            read the dataset; other hosts than those that ``load`` would read for.
     """
     return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
 
@@ -50,7 +53,8 @@ def fit_args(
         UserWarning: ``load`` was given another batch size to train with, and the same ``info``.
 
     Raises:
-        UsageError: as ``compile_args``; Keras' distribution would cut the data again (``auto_shard_dataset=True``).
+        UsageError: as ``compile_args``; Keras' distribution would cut the data again
+            (``auto_shard_dataset=True``).
     """
     info = opened(dataset)
     execution, steps = _plan(info, batch_size, accelerator, split)
@@ -65,8 +69,10 @@ def fit_args(
     return {"steps_per_epoch": steps // execution * execution}
 
 
-def check_reachable(info: DatasetInfo, remote: bool) -> None:
-    """Raises UsageError where a TPU on another machine (``remote``) would read a local folder."""
+def check_reachable(info: DatasetInfo, strategy: Any) -> None:
+    """Raises UsageError if ``strategy`` is of a TPU that cannot read a local folder."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    remote = "TPUStrategy" in type(strategy).__name__ and resolver is not None and resolver.master()
     if remote and not storage.is_remote(info.url):
         raise UsageError(
             f"the dataset at {clip(info.url)} is a local folder, and the TPU's host is another machine, which reads gs:// "
@@ -75,16 +81,17 @@ def check_reachable(info: DatasetInfo, remote: bool) -> None:
 
 
 def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str) -> tuple[int, int]:
-    """Steps an execution, and whole steps in one pass over ``split``."""
+    """Steps per execution, and whole steps in one pass over ``split``."""
     if not isinstance(accelerator, Accelerator):
         raise UsageError(f"accelerator={clip(repr(accelerator))}: expected what detect_accelerator() gave.")
-    if 1 < (hosts := running_host().count) != accelerator.hosts:  # 1: a strategy of several hosts need not be in scope
+    # 1: a strategy of several hosts need not be in scope
+    if 1 < (hosts := running_host().count) != accelerator.hosts:
         raise UsageError(
             f"accelerator of {accelerator.hosts} host{'s' * (accelerator.hosts > 1)}: load cuts for {hosts} hosts here. Call "
             "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
         )
     host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
-    check_reachable(info, accelerator.remote)
+    check_reachable(info, accelerator.strategy)
     steps = info.steps_per_epoch(split, batch_size)
     return _execution(steps, _most(info, batch_size, accelerator)), steps
 
@@ -97,7 +104,7 @@ def _most(info: DatasetInfo, batch_size: int, accelerator: Accelerator) -> int:
 
 
 def _execution(steps: int, most: int) -> int:
-    """The largest number in [most / 2, most] that leaves the fewest of ``steps`` over; ``steps`` itself if it is small."""
+    """The largest number in [most / 2, most] that leaves the fewest of ``steps`` over."""
     most = min(most, steps)
     return min(range(most, math.ceil(most / 2) - 1, -1), key=lambda size: steps % size)
 

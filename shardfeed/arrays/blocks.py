@@ -1,8 +1,9 @@
-"""Blocks of a split, read into memory and taken apart into records, with no TensorFlow.
+"""Blocks of a split, read into memory and taken apart into records, without TensorFlow.
 
-The one decision: a block is one request and is read whole, even where a host needs only its end. A block is a megabyte, its
-place is in the manifest, and its checksums tell at once whether every record in it is the one that was written; so damage is
-named with the file, the record and the byte by whoever meets it.
+A block is one request and is read whole, even if a host needs only its end. A block is a megabyte,
+its place is in the manifest, and its checksums show at once whether every record in it is the one
+that was written. So damage is named with the file, the record and the byte by the first reader
+that meets it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import NotFoundError
 
 
-class Record(NamedTuple):
-    """A record as stored, in the memory of its block, and where it lies: the ``number``-th of its block, ``offset`` bytes in."""
+class LoadedRecord(NamedTuple):
+    """A stored record in the memory of its block: the ``number``-th, ``offset`` bytes in."""
 
     data: memoryview
     block: Block
@@ -34,8 +35,8 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Records:
-    """Records of a block from its ``first``-th on, in the memory it was read into: ``data[starts[i]:stops[i]]``."""
+class LoadedBlock:
+    """Records of ``block`` from its ``first``-th on: ``data[starts[i]:stops[i]]``."""
 
     block: Block
     data: bytes
@@ -46,21 +47,24 @@ class Records:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def __getitem__(self, index: int) -> Record:
+    def __getitem__(self, index: int) -> LoadedRecord:
         start, stop = int(self.starts[index]), int(self.stops[index])
-        return Record(memoryview(self.data)[start:stop], self.block, self.first + index, start - HEADER_BYTES)
+        return LoadedRecord(memoryview(self.data)[start:stop], self.block, self.first + index, start - HEADER_BYTES)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[LoadedRecord]:
         return map(self.__getitem__, range(len(self)))
 
-    def part(self, skip: int, count: int) -> Records:
-        """``count`` of them, the first ``skip`` left out."""
-        run = slice(skip, skip + count)
-        return Records(self.block, self.data, self.starts[run], self.stops[run], self.first + skip)
+    def part(self, skip: int, take: int) -> LoadedBlock:
+        """``take`` of the records, after the first ``skip``."""
+        run = slice(skip, skip + take)
+        return LoadedBlock(self.block, self.data, self.starts[run], self.stops[run], self.first + skip)
 
 
 class BlockReader:
-    """Reads blocks of the dataset at ``url``; safe to share between threads. ``remedy``: what its errors advise."""
+    """Reads blocks of the dataset at ``url``; safe to share between threads.
+
+    ``remedy``: what its errors advise.
+    """
 
     def __init__(self, url: str, remedy: str | None = None) -> None:
         self._url = url
@@ -70,7 +74,7 @@ class BlockReader:
         )
         self._read_range = storage.open_store(url).read_range
 
-    def read(self, block: Block) -> Records:
+    def read(self, block: Block) -> LoadedBlock:
         """The block's records, every checksum compared.
 
         Raises:
@@ -82,19 +86,19 @@ class BlockReader:
         except NotFoundError:
             raise self._wrong(block.shard, f"expected {block.shard.bytes:,} bytes, found no such file") from None
         try:
-            records = Records(block, data, *split(data))
+            loaded = LoadedBlock(block, data, *split(data))
         except RecordError as error:
-            found = Record(memoryview(_body(data, error.offset)), block, error.index, error.offset)
-            raise self.damage(found, error.what, error.expected, error.found) from None
-        if len(records) != block.records:  # cut between two records
+            record = LoadedRecord(memoryview(_body(data, error.offset)), block, error.index, error.offset)
+            raise self.damage(record, error.what, error.expected, error.found) from None
+        if len(loaded) != block.records:  # cut between two records
             raise self._wrong(
                 block.shard,
                 f"from byte {block.offset} on: expected {block.records} records in {block.bytes:,} bytes, "
-                f"found {len(records)} in {len(data):,}",
+                f"found {len(loaded)} in {len(data):,}",
             )
-        return records
+        return loaded
 
-    def damage(self, record: Record, what: str, expected: str, found: str) -> DatasetError:
+    def damage(self, record: LoadedRecord, what: str, expected: str, found: str) -> DatasetError:
         """The error for a record that is not as it should be."""
         block = record.block
         return self._wrong(
@@ -108,7 +112,7 @@ class BlockReader:
 
 
 def _body(data: bytes, offset: int) -> bytes:
-    """What lies where the damaged record's data should be, for a look at its key."""
+    """The bytes where the damaged record's data should be; its key may still be readable."""
     size = int.from_bytes(data[offset : offset + 8], "little")
     return data[offset + HEADER_BYTES : offset + HEADER_BYTES + size]
 

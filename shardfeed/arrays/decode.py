@@ -1,10 +1,11 @@
-"""One image as stored to pixels without TensorFlow, by the manifest's image format.
+"""One stored image to pixels without TensorFlow, by the manifest's image format.
 
-simplejpeg decodes JPEG, Pillow everything else. simplejpeg uses libjpeg-turbo's accurate inverse DCT and smooth upsampling, so
-the pixels are those of ``shardfeed.load`` to the bit. It refuses damage of which libjpeg only warns, writes pixels straight into
-the batch, and takes half of Pillow's time. OpenCV and imagecodecs are no faster (186 photos of
-224 × 224, one thread: Pillow 2,036 img/s, simplejpeg 4,242, imagecodecs 4,132, OpenCV 3,324) and a hundred times as large.
-All of them release the interpreter's lock while they decode.
+simplejpeg decodes JPEG, Pillow everything else. simplejpeg uses libjpeg-turbo's accurate inverse
+DCT and smooth upsampling, so the pixels are those of ``shardfeed.load`` to the bit. It refuses
+damage of which libjpeg only warns, writes pixels straight into the batch, and takes half of
+Pillow's time. OpenCV and imagecodecs are no faster (186 photos of 224 × 224, one thread: Pillow
+2,036 img/s, simplejpeg 4,242, imagecodecs 4,132, OpenCV 3,324) and a hundred times as large. All
+of them release the interpreter lock while they decode.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from shardfeed.format.manifest import ImageInfo
 from shardfeed.verification.record import decoder_text
 
 Pixels = NDArray[np.uint8]
-Decode = Callable[[Bytes, Pixels], None]
-"""Decodes an image as stored into an array of [height, width, channels]. Raises ImageProblem."""
+ImageDecoder = Callable[[Bytes, Pixels], None]
+"""Decodes a stored image into an array of [height, width, channels]. Raises ImageProblem."""
 
 
 class ImageProblem(ValueError):
-    """An image that is not what the manifest describes: what was ``expected`` and what was ``found``."""
+    """An image is not what the manifest describes: ``expected`` one thing, ``found`` another."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"image: expected {expected}, found {found}")
         self.expected, self.found = expected, found
 
 
-def image_decoder(image: ImageInfo) -> Decode:
-    """Decoder of the images that ``image`` describes, which must be of one size. Safe to share between threads.
+def image_decoder(image: ImageInfo) -> ImageDecoder:
+    """Decoder of ``image``, which must have one size. Safe to share between threads.
 
     Raises:
         UsageError: the library for the format is not installed.
@@ -58,7 +59,8 @@ def _raw(data: Bytes, out: Pixels) -> None:
 def _jpeg(data: Bytes, out: Pixels) -> None:
     expected = f"a jpeg image of {_shape(out.shape)}"
     try:
-        # Larger than the buffer is an error before anything is written; smaller shows in the shape that comes back.
+        # Larger than the buffer is an error before anything is written; smaller shows in the shape
+        # that comes back.
         pixels = simplejpeg.decode_jpeg(data, "RGB" if out.shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
         raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None
@@ -71,7 +73,8 @@ def _pillow(pillow: Any, image_format: str, data: Bytes, out: Pixels) -> None:
     try:
         with pillow.open(io.BytesIO(data), formats=[image_format.upper()]) as picture:
             size = (picture.height, picture.width)
-            # WebP has no gray: its colours are equal, and convert("L") rounds as ``shardfeed.load`` does.
+            # WebP has no gray: its colours are equal, and convert("L") rounds as
+            # ``shardfeed.load`` does.
             pixels = np.asarray(picture.convert("RGB" if out.shape[2] == 3 else "L")) if size == out.shape[:2] else None
     except Exception as error:  # Pillow raises nearly anything on damaged data
         raise ImageProblem(f"{expected} that decodes", clip(decoder_text(error))) from None

@@ -1,7 +1,7 @@
-"""A whole block taken apart into its records at once: ``tfrecord.scan`` with NumPy, for a reader with many threads.
+"""Splits a whole block into its records at once: ``tfrecord.scan`` for a reader with many threads.
 
-The one decision: checksums are compared for all records of a block together. A loop over them holds the interpreter, which the
-decoding threads wait for (see ``shardfeed.arrays.parsing``).
+Checksums are compared for all records of a block together. A loop over records holds the
+interpreter, and the decoding threads wait for it (see ``shardfeed.arrays.parsing``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the data of each record of a whole block begins and ends, every crc checked: ``scan`` without a copy.
+    """Where the data of each record begins and ends in a whole block, every crc checked.
 
     Raises:
         RecordError: at the first damaged record, with its offset.
@@ -34,12 +34,16 @@ def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         stops.append(stop)
     if at == size and _checksums_hold(block, starts, stops):
         return np.array(starts, np.int64), np.array(stops, np.int64)
-    spans = [(offset + HEADER_BYTES, len(data)) for offset, data in scan(io.BytesIO(block))]  # which says what is wrong
+    # which says what is wrong
+    spans = [(offset + HEADER_BYTES, len(data)) for offset, data in scan(io.BytesIO(block))]
     return np.array([at for at, _ in spans], np.int64), np.array([at + size for at, size in spans], np.int64)
 
 
 def _checksums_hold(block: bytes, starts: list[int], stops: list[int]) -> bool:
-    """All at once: record by record the interpreter would be busy for as long as a tenth of an image takes to decode."""
+    """Compare all at once.
+
+    One by one, the interpreter would be busy for a tenth of the time of decoding an image.
+    """
     data, count = np.frombuffer(block, np.uint8), len(starts)
     headers = data[np.array(starts, np.int64)[:, None] + np.arange(-HEADER_BYTES, 0)]
     tails = data[np.array(stops, np.int64)[:, None] + np.arange(CRC_BYTES)]
@@ -58,7 +62,7 @@ def _mask_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _length_crcs() -> tuple[NDArray[np.uint32], np.uint32]:
-    """The crc of a length is the crc of eight zeros, changed by what each byte adds at its place: crcs are linear."""
+    """What each byte at each place of a length adds to the crc of eight zeros: crcs are linear."""
     zeros = crc32c(bytes(_LENGTH.size))
     table = [[crc32c(_LENGTH.pack(byte << 8 * place)) ^ zeros for byte in range(256)] for place in range(_LENGTH.size)]
     return np.array(table, np.uint32), np.uint32(zeros)

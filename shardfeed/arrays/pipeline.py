@@ -1,85 +1,85 @@
-"""Windows to decoded batches: reads ahead in one pool of threads, decodes in another, hands batches out in order.
+"""Windows to decoded batches: one pool of threads reads ahead, another decodes.
 
-The one decision: two pools. A reader waits for the store and a decoder for a core; in one pool, reads of the next window would
-queue behind the decoding of this one, and the stream would stop at every window's end. A thread beside them finds a window's
-images when its blocks are there, so that who takes batches never does.
+Reading and decoding have separate pools, because a reader waits for the store and a decoder for a
+core. In one pool, reads of the next window would queue behind the decoding of this one, and the
+stream would stop at the end of every window. One more thread finds the images of a window when its
+blocks have been read, so the caller never does that work.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed.arrays.blocks import BlockReader, Record, Records
-from shardfeed.arrays.decode import Decode, ImageProblem
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
+from shardfeed.arrays.decode import ImageDecoder, ImageProblem, Pixels
 from shardfeed.arrays.parsing import Bytes, StrangeRecordError, images_and_classes
 from shardfeed.runtime import DECODED_AHEAD
-from shardfeed.sampling.record_order import Window
+from shardfeed.sampling.record_order import ReadWindow
 
-CHUNK = 64  # records a task: 16 ms of decoding for 0.1 ms of handing it over
-_TASKS_AHEAD = 2  # for each thread
+RECORDS_PER_TASK = 64  # 16 ms of decoding for 0.1 ms of handing it over
+_TASKS_AHEAD = 2  # per thread
 _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
-Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int32]
 
 
 class Examples(NamedTuple):
-    """Images and classes of a window's records, in the order of its pieces; ``records``: where they lie."""
+    """Images and class indices of a window's records, in the order of its runs."""
 
     images: list[Bytes]
     labels: Labels
-    records: list[Records]
+    blocks: list[LoadedBlock]
 
-    def record(self, number: int) -> Record:
-        """The ``number``-th."""
-        for records in self.records:
-            if number < len(records):
-                return records[number]
-            number -= len(records)
+    def record(self, number: int) -> LoadedRecord:
+        """Record number ``number``."""
+        for block in self.blocks:
+            if number < len(block):
+                return block[number]
+            number -= len(block)
         raise IndexError(number)
 
 
-Share = tuple[Examples, Sequence[int]]
+Picked = tuple[Examples, Sequence[int]]
 """Numbers of examples that go into a batch one after the other."""
 
 
 @dataclass(frozen=True)
-class Decoder:
-    """Finds image and class in records, and decodes images into rows of a batch; ``classes``: how many there are."""
+class RecordDecoder:
+    """Finds image and class (one of ``classes``) in records, and decodes images into batches."""
 
     reader: BlockReader
-    decode: Decode
+    decode: ImageDecoder
     shape: tuple[int, int, int]
     classes: int
 
-    def examples(self, records: list[Records]) -> Examples:
+    def examples(self, blocks: list[LoadedBlock]) -> Examples:
         """Image and class of each record.
 
         Raises:
             DatasetError: names the record that is not as it should be.
         """
         try:
-            images, classes = images_and_classes(records)
+            images, classes = images_and_classes(blocks)
         except StrangeRecordError as error:
             raise self.reader.damage(error.record, "record", "a tf.train.Example", str(error)) from None
-        found = Examples(images, classes.astype(np.int32), records)
+        found = Examples(images, classes.astype(np.int32), blocks)
         for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
             expected = f"0 to {self.classes - 1}"
             raise self.reader.damage(found.record(number), "class", expected, str(classes[number]))
         return found
 
     def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels) -> None:
-        """Fill ``images`` from as many ``examples``, those of ``numbers``.
+        """Decode the ``examples`` of ``numbers`` into the rows of ``images``.
 
         Raises:
             DatasetError: names the record that is not as it should be.
@@ -92,7 +92,7 @@ class Decoder:
 
 
 def batches(
-    windows: Callable[[], Iterator[Window]], decoder: Decoder, batch_size: int, *, readers: int, threads: int
+    windows: Iterator[ReadWindow], decoder: RecordDecoder, batch_size: int, *, readers: int, threads: int
 ) -> Generator[tuple[Pixels, Labels], None, None]:
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
     with (
@@ -100,36 +100,38 @@ def batches(
         _pool(readers, "shardfeed-read") as reading,
         _pool(threads, "shardfeed-decode") as decoding,
     ):
-        chunk = chunk_size(decoder.shape, threads)
-        ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * chunk // batch_size))
+        most = records_per_task(decoder.shape, threads)
+        ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
         pending: deque[_Pending] = deque()
-        for shares in _batched(_read(windows(), decoder, readers, reading, finding), batch_size):
-            pending.append(_Pending.start(shares, decoder, decoding, chunk))
+        for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
+            pending.append(_Pending.start(picked, decoder, decoding, most))
             if len(pending) > ahead:
                 yield pending.popleft().finished()
         while pending:
             yield pending.popleft().finished()
 
 
-def chunk_size(shape: tuple[int, int, int], threads: int) -> int:
-    """Records a task: ``CHUNK``, or fewer where all tasks ahead would hold more than ``DECODED_AHEAD`` bytes of pixels."""
-    return max(1, min(CHUNK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
+def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
+    """``RECORDS_PER_TASK``, or fewer to hold at most ``DECODED_AHEAD`` bytes of pixels ahead."""
+    return max(1, min(RECORDS_PER_TASK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
 @dataclass(frozen=True)
 class _Pending:
+    """A batch that is being decoded."""
+
     images: Pixels
     labels: Labels
     tasks: list[Future[None]]
 
     @classmethod
-    def start(cls, shares: list[Share], decoder: Decoder, pool: Executor, chunk: int) -> _Pending:
-        images = np.empty((sum(len(numbers) for _, numbers in shares), *decoder.shape), np.uint8)
-        labels = np.concatenate([examples.labels[numbers] for examples, numbers in shares])
+    def start(cls, batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> _Pending:
+        images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
+        labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
         tasks, row = [], 0
-        for examples, numbers in shares:
-            for at in range(0, len(numbers), chunk):
-                part = numbers[at : at + chunk]
+        for examples, numbers in batch:
+            for at in range(0, len(numbers), most):
+                part = numbers[at : at + most]
                 tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
                 row += len(part)
         return cls(images, labels, tasks)
@@ -140,9 +142,9 @@ class _Pending:
         return self.images, self.labels
 
 
-def _batched(windows: Iterator[Share], batch_size: int) -> Iterator[list[Share]]:
-    """Shares of ``windows`` that make a batch together; the last may be smaller."""
-    batch: list[Share] = []
+def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked]]:
+    """What makes a batch together; the last may be smaller."""
+    batch: list[Picked] = []
     missing = batch_size
     for examples, order in windows:
         at = 0
@@ -158,38 +160,41 @@ def _batched(windows: Iterator[Share], batch_size: int) -> Iterator[list[Share]]
 
 
 def _read(
-    windows: Iterator[Window], decoder: Decoder, readers: int, reading: Executor, finding: Executor
-) -> Iterator[Share]:
-    """Examples of ``windows`` and their order; the next one, or more where ``readers`` would have too little to do, is read while
-    this one is used up.
+    windows: Iterator[ReadWindow], decoder: RecordDecoder, readers: int, reading: Executor, finding: Executor
+) -> Iterator[Picked]:
+    """Examples of ``windows`` and their order.
+
+    The next window is read while this one is used up; more of them if they have fewer blocks than
+    there are ``readers``.
     """
-    ahead: deque[tuple[Window, Future[Examples]]] = deque()
+    ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
     ended = False
     while not ended or ahead:
-        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(one.pieces) for one, _ in ahead) <= readers):
+        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(one.runs) for one, _ in ahead) <= readers):
             window = next(windows, None)
             if window is None:
                 ended = True
             else:
-                blocks = [reading.submit(decoder.reader.read, piece.block) for piece in window.pieces]
+                blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
                 ahead.append((window, finding.submit(_found, decoder, window, blocks)))
         if ahead:
             window, examples = ahead.popleft()
             yield examples.result(), window.order
 
 
-def _found(decoder: Decoder, window: Window, blocks: Sequence[Future[Records]]) -> Examples:
-    pieces = zip(window.pieces, blocks, strict=True)
-    return decoder.examples([block.result().part(piece.skip, piece.records) for piece, block in pieces])
+def _found(decoder: RecordDecoder, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]) -> Examples:
+    pairs = zip(window.runs, blocks, strict=True)
+    return decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
 
 
 @contextmanager
 def _pool(threads: int, name: str) -> Iterator[Executor]:
-    pool: Any = ThreadPoolExecutor(threads, name)
+    pool = ThreadPoolExecutor(threads, name)
     wait = True
     try:
         yield pool
-    except KeyboardInterrupt:  # a store that does not answer would keep its user waiting for minutes
+    # a store that does not answer would keep its user waiting for minutes
+    except KeyboardInterrupt:
         wait = False
         raise
     finally:  # also when the caller leaves the stream in the middle

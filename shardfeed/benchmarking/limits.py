@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from shardfeed import storage
-from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.decode import image_decoder
-from shardfeed.arrays.pipeline import Decoder, chunk_size
+from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
 from shardfeed.dataset.info import DatasetInfo
 from shardfeed.dataset.provenance import Origin
 from shardfeed.format.manifest import Shard
@@ -55,7 +55,7 @@ def measured(origin: Origin, seconds: float, *, tensorflow: bool) -> tuple[float
     height, width, channels = found.image_shape
     if height is None or width is None:
         return read, None
-    decoder = Decoder(reader, image_decoder(found.manifest.image), (height, width, channels), len(found.classes))
+    decoder = RecordDecoder(reader, image_decoder(found.manifest.image), (height, width, channels), len(found.classes))
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 
@@ -90,12 +90,14 @@ def _copies(origin: Origin) -> tuple[str, tuple[Shard, ...]]:
     return os.path.dirname(paths[0]), tuple(copies)
 
 
-def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float) -> tuple[list[Records], float]:
+def _reading(
+    reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float
+) -> tuple[list[LoadedBlock], float]:
     """A sample of records, and images/s of reading blocks in an order of its own."""
     blocks = blocks_in(shards)
     chosen = [blocks[number] for number in order.permutation(len(blocks), _SEED).tolist()]
     readers = _READERS[remote]
-    sample: list[Records] = []
+    sample: list[LoadedBlock] = []
     held = 0
 
     def counts() -> Generator[int, None, None]:
@@ -112,7 +114,7 @@ def _reading(reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds
         return sample, _rate(counts(), seconds)
 
 
-def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, None, None]:
+def _array_decoding(decoder: RecordDecoder, sample: list[LoadedBlock]) -> Generator[int, None, None]:
     examples = decoder.examples(sample)
 
     def decode(numbers: Sequence[int]) -> int:
@@ -120,7 +122,7 @@ def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, N
         return len(numbers)
 
     threads = cores()
-    chunk = chunk_size(decoder.shape, threads)
+    chunk = records_per_task(decoder.shape, threads)
     with ThreadPoolExecutor(threads) as pool:
         every = range(len(examples.images))
         chunks = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
@@ -130,23 +132,26 @@ def _array_decoding(decoder: Decoder, sample: list[Records]) -> Generator[int, N
 
 def _wanted(origin: Origin) -> Any:
     """What the stream makes of a record; where it does not say, the image as it is stored. None: those have no one size."""
-    from shardfeed.tfdata.decode import Wanted
+    from shardfeed.tfdata.decode import ImageOptions
 
     if origin.wanted is not None:
         return origin.wanted
-    return None if None in origin.info.image_shape else Wanted(size=None)
+    return None if None in origin.info.image_shape else ImageOptions(size=None)
 
 
-def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[Records]) -> Generator[int, None, None]:
+def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[LoadedBlock]) -> Generator[int, None, None]:
     import tensorflow as tf
 
-    from shardfeed.tfdata.batching import chunk_size, threads, with_options
+    from shardfeed.tfdata.batching import records_per_call, threads, with_options
     from shardfeed.tfdata.decode import chunk_decoder
 
     decode = chunk_decoder(found.manifest.image, wanted)
     data = [bytes(record.data) for records in sample for record in records]
     records = (
-        tf.data.Dataset.from_tensor_slices(data).batch(chunk_size(wanted.output(found.manifest.image))).cache().repeat()
+        tf.data.Dataset.from_tensor_slices(data)
+        .batch(records_per_call(wanted.output(found.manifest.image)))
+        .cache()
+        .repeat()
     )
     decoded = records.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],

@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Origin:
     """The mark.
 
-    ``wanted``: ``tfdata.decode.Wanted`` of ``load``; None without TensorFlow. ``cache``: as
+    ``wanted``: ``tfdata.decode.ImageOptions`` of ``load``; None without TensorFlow. ``cache``: as
     ``load`` got it. ``watch``: notices that a training stream that ends is read again.
     """
 

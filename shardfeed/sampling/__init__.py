@@ -1,1 +1,1 @@
-"""Which record comes when, and on which host? Order and shares, computed without reading anything."""
+"""Which record comes when, and on which host? Order and shares, computed without reading."""

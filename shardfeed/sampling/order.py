@@ -1,64 +1,39 @@
-"""The order of a training stream, computed from numbers: which blocks, in which windows, from which record.
+"""The order of a training stream, computed: which blocks, in which windows, from which record.
 
-The one decision: there is no state. Each epoch permutes the split's blocks by hash(seed, epoch), cuts them into windows
-of K consecutive blocks and shuffles the records inside a window by hash(seed, epoch, window). So any position of the
-stream can be computed without the positions before it, and order depends on (seed, epoch, K) alone: not on batch size,
+There is no state. Each epoch permutes the split's blocks by hash(seed, epoch) and cuts them into
+windows of K consecutive blocks. Inside a window, the records are shuffled by
+hash(seed, epoch, window). So every position of the stream can be computed without the positions
+before it. The order depends on (seed, epoch, K) and the host's share alone: not on batch size,
 cores, readers, or where the shards lie. A classic shuffle buffer cannot be entered in the middle.
 
-Shards are shuffled on disk, so a window of blocks from all over the split is as good as a global shuffle needs to be.
-``shardfeed.tfdata.records`` says the same in TensorFlow; a test holds the two together.
+Shards are shuffled on disk, so a window of blocks from all over the split is as good as a global
+shuffle needs to be. ``shardfeed.tfdata.records`` says the same in TensorFlow; a test compares
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed.format.manifest import Shard
-from shardfeed.sampling.host_share import Pieces, cut
+from shardfeed.sampling.blocks import Blocks, Ints
+from shardfeed.sampling.host_share import Runs, runs_in
 
-GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
+# 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
+GOLDEN = 0x9E3779B97F4A7C15
 FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of its finaliser, with shifts 30, 27, 31
 _MASK = (1 << 64) - 1
-
-_Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Blocks of a split in file order: index into its shards, first byte in the shard, records, bytes."""
-
-    shard: _Ints
-    offset: _Ints
-    records: _Ints
-    bytes: _Ints
-
-    def __len__(self) -> int:
-        return len(self.shard)
-
-
-@dataclass(frozen=True)
-class Span:
-    """A run of records of one shard: index of the shard, first byte, records, bytes; ``skip`` records come before it."""
-
-    shard: int
-    offset: int
-    records: int
-    bytes: int
-    skip: int = 0
 
 
 @dataclass(frozen=True)
 class Window:
-    """Runs of records that are read and shuffled together: of each its block, the records skipped in it, those taken."""
+    """Runs of records that are read and shuffled together, by ``seed``."""
 
     seed: int
-    block: _Ints
-    skip: _Ints
-    take: _Ints
+    runs: Runs
 
 
 @dataclass(frozen=True)
@@ -68,39 +43,6 @@ class Position:
     epoch: int
     window: int
     skip: int
-
-
-def blocks_of(shards: Sequence[Shard]) -> Blocks:
-    """Blocks of ``shards`` in file order."""
-    rows = []
-    for index, shard in enumerate(shards):
-        offset = 0
-        for records, size in shard.blocks:
-            rows.append((index, offset, records, size))
-            offset += size
-    return Blocks(*np.array(rows, np.int64).reshape(-1, 4).T)
-
-
-def spans_of(shards: Sequence[Shard], limit: int) -> list[Span]:
-    """The whole split in file order, in runs of whole blocks of at most ``limit`` bytes (or one block)."""
-    spans: list[Span] = []
-    for index, shard in enumerate(shards):
-        offset = 0
-        for records, size in shard.blocks:
-            last = spans[-1] if offset else None
-            if last is not None and last.bytes + size <= limit:
-                spans[-1] = Span(index, last.offset, last.records + records, last.bytes + size)
-            else:
-                spans.append(Span(index, offset, records, size))
-            offset += size
-    return spans
-
-
-def cut_spans(spans: Sequence[Span], mine: range) -> list[Span]:
-    """The records ``mine`` of ``spans``, counted through all of them."""
-    pieces = cut(np.array([span.records for span in spans], np.int64), mine)
-    columns = (pieces.place.tolist(), pieces.skip.tolist(), pieces.take.tolist())
-    return [replace(spans[place], skip=skip, records=take) for place, skip, take in zip(*columns, strict=True)]
 
 
 def window_blocks(blocks: Blocks, window_bytes: int) -> int:
@@ -125,42 +67,36 @@ def window_seed(seed: int, epoch: int, window: int) -> int:
 
 def crop_seed(seed: int, host: int) -> int:
     """hash(seed, host), which with a position in the stream of that host gives its random crop."""
-    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)  # no epoch uses mix(stream_seed)
+    # no epoch uses mix(stream_seed)
+    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)
 
 
-def permutation(count: int, seed: int) -> _Ints:
+def permutation(count: int, seed: int) -> Ints:
     """0 … count - 1 sorted by their hashes."""
     keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")  # 63 bits: TensorFlow sorts signed ones
-
-
-def windows(blocks: Blocks, seed: int, epoch: int, size: int) -> Iterator[_Ints]:
-    """Block numbers of each window of an epoch, in order; the last window may be shorter."""
-    order = permutation(len(blocks), epoch_seed(seed, epoch))
-    for first in range(0, len(order), size):
-        yield order[first : first + size]
+    # 63 bits: TensorFlow sorts signed ones
+    return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")
 
 
 def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> Iterator[Window]:
-    """The windows of one host in an epoch: the records ``mine`` of the permuted blocks (see ``host_share``).
+    """The records ``mine`` of an epoch's permuted blocks, in windows of ``size`` blocks.
 
-    A window is hashed by the place of its first block in the permutation, so windows of different hosts differ. For one
-    host they are the windows of ``windows``.
+    A window is hashed by the place of its first block in the permutation, so windows of different
+    hosts differ.
     """
     order = permutation(len(blocks), epoch_seed(seed, epoch))
-    pieces: Pieces = cut(blocks.records[order], mine)
-    for first in range(0, len(pieces), size):
+    runs = runs_in(blocks.records[order], mine)
+    for first in range(0, len(runs), size):
         one = slice(first, first + size)
-        place = pieces.place[one]
-        yield Window(window_seed(seed, epoch, int(place[0])), order[place], pieces.skip[one], pieces.take[one])
+        places = runs.block[one]
+        yield Window(window_seed(seed, epoch, int(places[0])), Runs(order[places], runs.skip[one], runs.take[one]))
 
 
-def position(blocks: Blocks, seed: int, size: int, record: int, mine: range | None = None) -> Position:
-    """Where record number ``record`` of the endless stream of a host lies; ``mine`` as for ``host_windows``, None = all."""
-    mine = range(int(blocks.records.sum())) if mine is None else mine
+def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> Position:
+    """Where record number ``record`` of a host's endless stream is. Arguments: ``host_windows``."""
     epoch, left = divmod(record, len(mine))
     for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
-        inside = int(window.take.sum())
+        inside = int(window.runs.take.sum())
         if left < inside:
             return Position(epoch, number, left)
         left -= inside
@@ -168,7 +104,7 @@ def position(blocks: Blocks, seed: int, size: int, record: int, mine: range | No
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64: a bijection of 64-bit words in which every bit depends on every bit."""
+    """The finaliser of SplitMix64: a bijection of 64-bit words; every bit depends on every bit."""
     for shift, factor in zip((30, 27), FACTORS, strict=True):
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
     mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))

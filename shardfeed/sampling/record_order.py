@@ -1,56 +1,54 @@
-"""Which records ``array_batches`` reads, in which order, as windows of pieces of blocks; numbers only, nothing is read.
+"""Which records ``array_batches`` reads, in which order. Only numbers are computed.
 
-The one decision: a window is shuffled by a permutation that is computed, not drawn, so a stream is entered in the middle by
-leaving out what comes before. Windows and their seeds are ``load``'s (``order.host_windows``); only the permutation inside a
-window differs, because TensorFlow's own shuffle makes ``load``'s.
+A window is shuffled by a permutation that is computed, not drawn, so a stream can be entered in
+the middle by leaving out what comes before. The windows and their seeds are those of ``load``
+(``order.host_windows``). Only the permutation inside a window differs, because ``load`` uses
+TensorFlow's own shuffle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import NamedTuple
 
 from shardfeed.format.manifest import Shard
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import Block, blocks_in
-from shardfeed.sampling.host_share import cut, host_range
+from shardfeed.sampling.blocks import Block, Blocks, blocks_in
+from shardfeed.sampling.host_share import Runs, host_range, runs_in
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """``records`` of a block, the first ``skip`` left out."""
+class Run(NamedTuple):
+    """``take`` records of ``block``, after its first ``skip``."""
 
     block: Block
     skip: int
-    records: int
+    take: int
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Pieces that are in memory together, and the numbers of their records in the order in which they are used."""
+class ReadWindow:
+    """Runs that are in memory together, and the order in which their records are used."""
 
-    pieces: tuple[Piece, ...]
+    runs: tuple[Run, ...]
     order: Sequence[int]
 
 
 def training_windows(
     shards: Sequence[Shard], *, seed: int, window_bytes: int, host: int, hosts: int, start: int, count: int | None
-) -> Iterator[Window]:
+) -> Iterator[ReadWindow]:
     """This host's stream from its record number ``start`` on: ``count`` records, or without end."""
-    blocks, places = order.blocks_of(shards), blocks_in(shards)
+    blocks = blocks_in(shards)
     size = order.window_blocks(blocks, window_bytes)
     mine = host_range(int(blocks.records.sum()), host, hosts)
     epoch, skip = divmod(start, len(mine))
     left = count
     while True:
         for window in order.host_windows(blocks, seed, epoch, size, mine):
-            inside = int(window.take.sum())
+            inside = int(window.runs.take.sum())
             if inside > skip:
                 permuted = order.permutation(inside, window.seed)[skip:][:left]
-                rows = zip(window.block.tolist(), window.skip.tolist(), window.take.tolist(), strict=True)
-                yield Window(tuple(Piece(places[block], *run) for block, *run in rows), permuted.tolist())
+                yield ReadWindow(tuple(_each(blocks, window.runs)), permuted.tolist())
                 left = None if left is None else left - len(permuted)
                 if left == 0:
                     return
@@ -58,10 +56,14 @@ def training_windows(
         epoch += 1
 
 
-def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int) -> Iterator[Window]:
-    """This host's share once, in the order of the shards, a block at a time."""
+def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int) -> Iterator[ReadWindow]:
+    """This host's share once, in the order of the shards, one block per window."""
     blocks = blocks_in(shards)
-    counts = np.array([block.records for block in blocks], np.int64)
-    pieces = cut(counts, host_range(int(counts.sum()), host, hosts))
-    for place, skip, take in zip(pieces.place.tolist(), pieces.skip.tolist(), pieces.take.tolist(), strict=True):
-        yield Window((Piece(blocks[place], skip, take),), range(take))
+    mine = host_range(int(blocks.records.sum()), host, hosts)
+    for run in _each(blocks, runs_in(blocks.records, mine)):
+        yield ReadWindow((run,), range(run.take))
+
+
+def _each(blocks: Blocks, runs: Runs) -> Iterator[Run]:
+    for block, skip, take in zip(runs.block.tolist(), runs.skip.tolist(), runs.take.tolist(), strict=True):
+        yield Run(blocks[block], skip, take)

@@ -1,8 +1,9 @@
-"""From a stream of records to batches: chunks, one map, rebatch, prefetch, and the options of the whole graph.
+"""From a stream of records to batches: chunks, one map, rebatch, prefetch, graph options.
 
-The one decision: nothing adapts at run time. Parallelism is fixed from the machine's cores, autotune is off, the threads
-are our own and the order is deterministic. Of a graph that only decodes from memory (2 cores), AUTOTUNE reached 0.88, fixed
-parallelism with a private pool 0.96; and fixed is what makes two runs equal.
+Nothing adapts at run time. Parallelism is fixed by the machine's cores, autotune is off, the
+threads are our own and the order is deterministic. Compared with a graph that only decodes from
+memory (2 cores), AUTOTUNE reached 0.88, fixed parallelism with a private pool 0.96. Fixed settings
+also make two runs equal.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import tensorflow as tf
 
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.runtime import DECODED_AHEAD, cores
-from shardfeed.tfdata.decode import Columns, Decoder
+from shardfeed.tfdata.decode import ChunkDecoder, Columns
 
-CHUNK = 128  # records a decode call: 308 µs an image for 408 µs one by one; more only costs memory
-_CALLS = 64  # decode calls at a time at most: 64 cores outrun any accelerator
+# of a decoder: 308 µs per image instead of 408 µs one by one; more only costs memory
+RECORDS_PER_CALL = 128
+_MOST_CALLS = 64  # at a time: 64 cores outrun any accelerator
 
 
 def batches(
     stream: tf.data.Dataset,
-    decode: Decoder,
+    decode: ChunkDecoder,
     form: Callable[[Columns], Any],
     batch_size: int,
     *,
@@ -30,11 +32,12 @@ def batches(
     start: int = 0,
     drop_remainder: bool,
 ) -> tf.data.Dataset:
-    """Decoded batches of ``stream``, whose first record is number ``start`` of the whole stream; ``form`` shapes them.
+    """Decoded batches of ``stream``, in the shape that ``form`` gives them.
 
-    ``image``: what ``decode`` makes of each record.
+    ``image`` is the shape of each decoded image, ``start`` the number of the first record in the
+    whole stream.
     """
-    chunk = min(batch_size, chunk_size(image))
+    chunk = min(batch_size, records_per_call(image))
     chunks = stream.batch(chunk, drop_remainder=drop_remainder and chunk == batch_size)
 
     def decode_chunk(number: Any, records: Any) -> Any:
@@ -46,23 +49,27 @@ def batches(
 
 
 def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None) -> tf.data.Dataset:
-    """``batches``, of which there are ``steps``, two ahead of whoever takes them, which ``watch`` is told of."""
+    """``steps`` of ``batches``, two ahead of the caller; ``watch`` notices each reading."""
     ahead = batches.apply(tf.data.experimental.assert_cardinality(steps)).prefetch(2)
     return with_options(ahead if watch is None else _watched(ahead, steps, watch))
 
 
 def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Dataset:
-    """``batches`` as they are. A call into Python is the only hook that every way of iterating, Keras' too, goes through."""
+    """``batches`` unchanged.
 
-    def look(step: Any, batch: Any) -> Any:
+    Every way of iterating, Keras' too, goes through this call into Python.
+    """
+
+    def notice(step: Any, batch: Any) -> Any:
         first, last = step == 0, step == steps - 1
         tf.cond(first | last, lambda: tf.numpy_function(watch, [first, last], []), tf.no_op)
         return batch
 
     options = tf.data.Options()
-    # The call makes the stream stateful. Without this, TensorFlow would refuse to save its iterator in a checkpoint.
+    # The call makes the stream stateful. Without this, TensorFlow would refuse to save its
+    # iterator in a checkpoint.
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.WARN
-    return batches.enumerate().map(look).with_options(options)
+    return batches.enumerate().map(notice).with_options(options)
 
 
 def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
@@ -76,17 +83,17 @@ def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.with_options(options)
 
 
-def chunk_size(image: tf.TensorSpec) -> int:
-    """Records a decode call: ``CHUNK``, or fewer where all calls at a time would hold more than ``DECODED_AHEAD`` bytes.
+def records_per_call(image: tf.TensorSpec) -> int:
+    """``RECORDS_PER_CALL``, or fewer to hold at most ``DECODED_AHEAD`` bytes in all calls.
 
-    A call needs as much again for a moment, when it puts its images together.
+    A call needs as much again for a moment, when it stacks its images.
     """
     size: int | None = image.shape.num_elements()
-    if size is None:  # images of varying size are not put together
+    if size is None:  # images of varying size are not stacked
         return 1
-    return max(1, min(CHUNK, DECODED_AHEAD // (threads() * size)))
+    return max(1, min(RECORDS_PER_CALL, DECODED_AHEAD // (threads() * size)))
 
 
 def threads() -> int:
-    """Decode calls at a time, and threads: two more than cores, so that a call that waits for input leaves none idle."""
-    return min(cores() + 2, _CALLS)
+    """Decode calls at a time, and threads: two above the cores, because calls wait for input."""
+    return min(cores() + 2, _MOST_CALLS)

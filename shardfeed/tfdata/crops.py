@@ -1,11 +1,13 @@
-"""Where images are cut, and how they are resized: boxes of a whole chunk at once, in numbers that anyone can recompute.
+"""Where images are cropped, and how they are resized. Boxes are computed per chunk.
 
-The one decision: a random box depends on (seed, host, position in the stream) and nothing else, by the hash that also gives
-the order. TensorFlow's random operations would depend on how the stream was entered; these resume to the pixel.
+A random box depends on (seed, host, position in the stream) and nothing else, by the hash that
+also gives the order. So a resumed stream has the same crops to the pixel. TensorFlow's random
+operations would depend on where the stream was entered.
 
-``random_resized`` draws as torchvision's RandomResizedCrop: up to ten times an area, uniform in 8 to 100 % of the image, and
-a ratio of width to height, log-uniform in 3/4 to 4/3, until the box fits; else the largest central box of an allowed ratio.
-Flips and colours belong into the model, where they cost nothing.
+``random_resized`` draws as torchvision's RandomResizedCrop does: an area, uniform in 8 to 100 % of
+the image, and a ratio of width to height, log-uniform in 3/4 to 4/3. It draws up to ten times
+until the box fits; otherwise it takes the largest central box of an allowed ratio. Flips and
+colours belong into the model, where they cost nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def center_side(short: Any) -> Any:
 
 
 def center_boxes(sizes: Any) -> Any:
-    """Boxes int32[n, 4] (top, left, height, width) of images of ``sizes`` int32[n, 2]: the central square.
+    """Central squares int32[n, 4] (top, left, height, width) of images of ``sizes`` int32[n, 2].
 
     Its side is 0.875 of the short side, rounded half up (224 of 256).
     """
@@ -38,7 +40,7 @@ def center_boxes(sizes: Any) -> Any:
 
 
 def random_boxes(sizes: Any, positions: Any, seed: int) -> Any:
-    """Boxes int32[n, 4] for the records at ``positions`` int64[n] of the stream of ``order.crop_seed`` ``seed``."""
+    """Boxes int32[n, 4] at stream ``positions`` int64[n]; ``seed`` is ``order.crop_seed``."""
     size = tf.cast(sizes, tf.float64)
     height, width = size[:, :1], size[:, 1:]
     draws = _draws(positions, seed, 2 * _TRIES + 2)
@@ -62,14 +64,17 @@ def random_boxes(sizes: Any, positions: Any, seed: int) -> Any:
     return tf.cast(tf.concat([corner, box], axis=1), tf.int32)
 
 
-def cut(pixels: Any, box: Any) -> Any:
+def cropped(pixels: Any, box: Any) -> Any:
     """The part ``box`` int32[4] of ``pixels`` uint8[h, w, c]."""
     top, left, height, width = tf.unstack(box)
     return pixels[top : top + height, left : left + width]
 
 
 def resized(pixels: Any, height: int, width: int) -> Any:
-    """``pixels`` uint8[h, w, c] at another size: bilinear, antialiased, rounded (a cast alone would darken by half a level)."""
+    """``pixels`` uint8[h, w, c] at another size: bilinear, antialiased, rounded.
+
+    A cast without rounding would darken images by half a level.
+    """
     scaled = tf.image.resize(pixels, [height, width], method="bilinear", antialias=True)
     return tf.cast(tf.round(scaled), tf.uint8)
 

@@ -1,6 +1,6 @@
-"""``distribute`` and ``input_fn``: ``load`` under a ``tf.distribute`` strategy, and in the form TPUEstimator calls.
+"""``distribute`` and ``input_fn``: ``load`` under a strategy, and as a function of ``params``.
 
-The one decision: each host reads its own share through ``load`` and nothing is cut afterwards. TensorFlow's other way,
+Each host reads its own share through ``load``; nothing is cut afterwards. TensorFlow's other way,
 ``experimental_distribute_dataset``, reads the whole batch on each host of a TPU pod.
 
 Not needed for ``fit`` on one host: it takes what ``load`` gives, under any strategy.
@@ -20,30 +20,32 @@ from shardfeed.accelerator.keras_args import check_reachable
 from shardfeed.arguments import is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
-from shardfeed.sampling.host_share import host_batch
+from shardfeed.sampling.steps import host_batch
 from shardfeed.tfdata.load import load
 
 
 def distribute(
     strategy: Any, dataset: DatasetInfo | str | os.PathLike[str], split: str, batch_size: int, **options: Any
 ) -> Any:
-    """``load`` for custom loops under ``strategy``: a distributed dataset with batches of batch_size / replicas each.
+    """``load`` for custom loops under ``strategy``: each replica gets batch_size / replicas rows.
 
         for x, y in shardfeed.distribute(strategy, info, "train", 1024):
             strategy.run(step, args=(x, y))
 
-    ``fit`` and ``evaluate`` take it too; where several hosts feed one program (a TPU pod), ``evaluate`` needs ``steps``. A
-    global step holds the records of one step of ``load``.
+    ``fit`` and ``evaluate`` take it too. If several hosts feed one program (a TPU pod),
+    ``evaluate`` needs ``steps``. A global step holds the records of one step of ``load``.
 
     Args:
         strategy: Any strategy of ``tf.distribute``.
         dataset: As for ``load``.
         split: As for ``load``.
-        batch_size: Records a step, over all replicas.
-        **options: Any other argument of ``load`` but ``host``, which the strategy knows, and eval_remainder="partial".
+        batch_size: Records per step, over all replicas.
+        **options: Any other argument of ``load`` but ``host``, which the strategy knows, and
+            ``eval_remainder``.
 
     Raises:
-        UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot read the dataset.
+        UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot
+            read the dataset.
     """
     if not isinstance(strategy, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
         raise UsageError(
@@ -54,7 +56,7 @@ def distribute(
     found.splits[split]
     replicas = strategy.num_replicas_in_sync
     share = host_batch(positive("batch_size", batch_size), 1, replicas) // replicas
-    check_reachable(found, _is_remote(strategy))
+    check_reachable(found, strategy)
     _refuse("distribute", options, "host", "the strategy says which host this is")
     _refuse("distribute", options, "eval_remainder", "each replica needs a batch of the same size in each step")
 
@@ -68,8 +70,9 @@ def distribute(
 
     shared = strategy.distribute_datasets_from_function(of_host)
     if len(hosts) == 1 and hosts[0].cardinality() != tf.data.INFINITE_CARDINALITY:
-        # Its length is that of a replica's batches, not of steps. Keras 3.15 then runs one step too many, in which the
-        # loss counts rows that never came: 0.976 of the true loss with 5 steps on 8 replicas. This one's is right.
+        # The length of ``shared`` counts a replica's batches, not steps. Keras 3.15 then runs one
+        # step too many, whose missing rows count in the loss: 0.976 of the true loss with 5 steps
+        # on 8 replicas. This one has the right length.
         return strategy.experimental_distribute_dataset(hosts[0])
     return shared
 
@@ -77,11 +80,11 @@ def distribute(
 def input_fn(
     dataset: DatasetInfo | str | os.PathLike[str], split: str, **options: Any
 ) -> Callable[[Mapping[str, Any]], tf.data.Dataset]:
-    """A function of ``params``, as TPUEstimator took it, that gives this host's batches.
+    """A function of ``params`` that gives this host's batches, for code written for TPUEstimator.
 
-    ``params["batch_size"]`` is the batch of one call, as it was there, not the global one. ``params["context"]`` says which
-    call of how many this is: a ``tf.distribute.InputContext`` or TPUEstimator's ``TPUContext``; without it the runtime is asked,
-    as by ``load``.
+    ``params["batch_size"]`` is the batch of one host, not the global one. ``params["context"]``, a
+    ``tf.distribute.InputContext``, says which host this is; without it the runtime is asked, as by
+    ``load``.
 
     Args:
         dataset: As for ``load``.
@@ -89,10 +92,12 @@ def input_fn(
         **options: Any other argument of ``load`` but ``host``.
 
     Raises:
-        UsageError: no dataset or split. From the function: ``params`` without "batch_size", another context, and as ``load``.
+        UsageError: no dataset or split. From the function: ``params`` without "batch_size",
+            another context, and as ``load``.
     """
     _refuse("input_fn", options, "host", 'params["context"] says which host this is')
-    inspect.signature(load).bind(dataset, split, 1, **options)  # an unknown option is a TypeError here, as for ``load``
+    # an unknown option is a TypeError here, as for ``load``
+    inspect.signature(load).bind(dataset, split, 1, **options)
     found = opened(dataset)
     is_training(found.splits[split].name, options.get("training"))
 
@@ -101,31 +106,11 @@ def input_fn(
             raise UsageError(
                 f'params={clip(repr(params))}: expected params["batch_size"], the records of one batch on this host.'
             )
-        number, count = _deployment(params.get("context"))
+        here = find_host(params.get("context"))
         size = positive('params["batch_size"]', params["batch_size"])
-        return load(found, split, size * count, host=(number, count), **options)
+        return load(found, split, size * here.count, host=(here.index, here.count), **options)
 
     return of_params
-
-
-def _deployment(context: Any) -> tuple[int, int]:
-    """Number of this call, and of how many."""
-    if context is None:
-        here = find_host()
-        return here.index, here.count
-    if isinstance(context, tf.distribute.InputContext):
-        return context.input_pipeline_id, context.num_input_pipelines
-    if not hasattr(context, "current_input_fn_deployment"):
-        raise UsageError(
-            f'params["context"]={clip(repr(context))}: expected a tf.distribute.InputContext or the TPUContext of an estimator.'
-        )
-    _, number, count, _ = context.current_input_fn_deployment()
-    return number, count
-
-
-def _is_remote(strategy: Any) -> bool:
-    resolver = getattr(strategy, "cluster_resolver", None)
-    return isinstance(strategy, tf.distribute.TPUStrategy) and resolver is not None and bool(resolver.master())
 
 
 def _refuse(name: str, options: Mapping[str, Any], option: str, why: str) -> None:

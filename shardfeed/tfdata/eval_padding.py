@@ -1,9 +1,10 @@
-"""Evaluation batches of one size whose padding counts nothing: weights that keep Keras exact.
+"""Evaluation batches of one size whose padding does not count: weights that keep Keras exact.
 
-The one decision: a real row weighs padded rows / real rows, over all hosts, and padding 0. Keras divides a loss by the rows
-of its batches, padding included; with these weights the sum is right again, for ``loss`` with the default reduction and for
-``weighted_metrics``. Reductions that divide by the weights ("mean_with_sample_weight") or by nothing ("sum") stay
-wrong: Keras averages their batches as if all were full, and no weights serve them and the default alike.
+A real row has the weight all rows / real rows, over all hosts, and a row of padding 0. Keras
+divides a loss by the rows of its batches, padding included. These weights make ``loss`` with the
+default reduction and ``weighted_metrics`` exact again. Reductions that divide by the weights
+("mean_with_sample_weight") or by nothing ("sum") stay wrong: Keras averages their batches as if
+all were full, and no weights serve both them and the default.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from shardfeed.tfdata.decode import Columns
 
 
 def filled(batch_size: int, weight: float) -> Callable[[Columns], Columns]:
-    """Function that fills a batch up to ``batch_size`` rows with zeros (b"" for text) and adds the column weight."""
+    """Function that fills batches with zeros (b"" for text) to ``batch_size`` and adds weights."""
 
     def fill(columns: Columns) -> Columns:
         real = tf.shape(columns["label"])[0]
@@ -31,12 +32,12 @@ def filled(batch_size: int, weight: float) -> Callable[[Columns], Columns]:
 
 
 def weighed(columns: Columns) -> Columns:
-    """Weights of 1, for batches without padding."""
+    """``columns`` with weights of 1, for batches without padding."""
     return columns | {"weight": tf.ones(tf.shape(columns["label"])[:1])}
 
 
 def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """``count`` batches more that are nothing but padding: what another host needs to be in step with this one."""
+    """``batches`` and ``count`` of padding, so that this host gives as many as the others."""
     empty = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), batches.element_spec)
     return batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(count))
 

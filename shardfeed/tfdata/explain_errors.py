@@ -1,8 +1,9 @@
-"""``explain_errors``: TensorFlow's own error in mid-stream, told again with the file and the record that caused it.
+"""``explain_errors``: TensorFlow's error in mid-stream, with the file and record that caused it.
 
-The one decision: look after the failure, not before. TensorFlow names neither file nor record («corrupted record at 12»), and
-checking each record twice while all is well would cost what reading costs. Once a stream has failed, the shards are read with
-our own scanner and TensorFlow's decoder until the damage is found; what it cannot find stays TensorFlow's error, unchanged.
+It looks after the failure, not before. TensorFlow names neither file nor record ("corrupted record
+at 12"), and checking each record twice while all is well would cost as much as reading. Once a
+stream has failed, the shards are read with our own scanner and TensorFlow's decoder until the
+damage is found. If nothing is found, TensorFlow's error passes unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from shardfeed.verification.record import Look, RecordCheck, RecordProblem
 from shardfeed.warning import warn
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
-_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)  # what TensorFlow puts around its message
+# what TensorFlow puts around its message
+_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)
 _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
 _SECONDS = 300.0  # a job that has failed is not held longer
 _LOG = logging.getLogger("shardfeed")
@@ -44,15 +46,17 @@ class _OutOfTimeError(Exception):
 
 @contextlib.contextmanager
 def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | None = None) -> Iterator[None]:
-    """Names the damaged record where reading with ``load`` fails in the ``with`` block, in a copy of ``cache=PATH`` too.
+    """Name the damaged record if reading with ``load`` fails in the ``with`` block.
 
         with shardfeed.explain_errors(info):
             model.fit(train, ...)
 
-    Nothing happens until a tf.data stream fails as it does of damage. Then the shards are read again, until the first damage in
-    their order, and that is raised instead, with TensorFlow's error as its cause. All other errors pass at once, a store that
-    does not answer and memory that runs out among them. This one passes too, with a warning, when every record is in order (a
-    faulty disk or memory, or a ``map`` of your own), or when nothing was found in five minutes.
+    Nothing happens until a tf.data stream fails in a way that damage can cause. Then the shards
+    are read again, until the first damage in their order. That is raised instead, with
+    TensorFlow's error as its cause. All other errors pass at once, for example those of a store
+    that does not answer and of memory that runs out. TensorFlow's error also passes, with a
+    warning, if every record is in order (the disk or memory is faulty, or a ``map`` of your own
+    failed), or if nothing was found in five minutes.
 
     Args:
         dataset: The dataset that is read.
@@ -94,14 +98,18 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
 
 
 def _may_be_damage(error: Exception) -> bool:
-    """True for what a tf.data iterator raises of damage; a model's own error has another operation in its text."""
+    """Whether a tf.data iterator raised ``error``, and damage can be its cause.
+
+    A model's own error has another operation in its text.
+    """
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return False
     if isinstance(error, UnicodeDecodeError):
         # TensorFlow quotes a record that is no Example, and Python cannot read its message.
         return b"Could not parse example input" in error.object
-    # Of framing, of an image or class, of a shard that is gone, of one that ends between two records.
+    # Wrong framing; a wrong image or class; a shard that is gone; one that ends between two
+    # records.
     names = ("DataLossError", "InvalidArgumentError", "NotFoundError", "FailedPreconditionError")
     damaged = tuple(getattr(tensorflow.errors, name) for name in names)
     return isinstance(error, damaged) and "IteratorGetNext" in str(error)
@@ -118,21 +126,21 @@ def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> Datase
         if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
             return damage
     framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
-    check = None if framing else RecordCheck(found.manifest, _look(found.manifest.image))
+    check = None if framing else RecordCheck(found.manifest, _tensorflow_look(found.manifest.image))
     return _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url), until)
 
 
 def _first_damage(
     reader: BlockReader, shards: list[Shard], check: RecordCheck | None, remote: bool, until: float
 ) -> DatasetError | None:
-    """The first damage in the order of ``shards``; without ``check`` only checksums are compared, which is much faster.
+    """The first damage in the order of ``shards``; without ``check``, only of checksums.
 
     Raises:
-        _OutOfTimeError: none was found ``until`` then.
+        _OutOfTimeError: no damage was found ``until`` then.
     """
     stop = threading.Event()
 
-    def look(shard: Shard) -> DatasetError | None:
+    def first_in(shard: Shard) -> DatasetError | None:
         try:
             for block in blocks_in([shard]):
                 if clock() > until:
@@ -152,14 +160,14 @@ def _first_damage(
     threads = _REMOTE_THREADS if remote else cores()
     with ThreadPoolExecutor(threads, "shardfeed-explain") as pool:
         try:
-            return next((damage for damage in pool.map(look, shards) if damage is not None), None)
+            return next((damage for damage in pool.map(first_in, shards) if damage is not None), None)
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
 
 
-def _look(image: ImageInfo) -> Look | None:
-    """How TensorFlow, which refused a record, decodes one; a trainer's machine need not have Pillow."""
+def _tensorflow_look(image: ImageInfo) -> Look | None:
+    """Decoding with TensorFlow, which refused a record; a trainer need not have Pillow."""
     if image.format == "raw":
         return None
     tf: Any = sys.modules["tensorflow"]

@@ -1,9 +1,10 @@
 """``load``: a split of a dataset as a ``tf.data.Dataset`` that feeds Keras directly.
 
-    blocks → windows → read ahead → chunks of at most 128 records → one map: parse, decode, cut → batches → prefetch
+    blocks → windows → read ahead → chunks of at most 128 records → one map: parse, decode, cut →
+    batches → prefetch
 
-The one decision: a stream is a function of its arguments. Each step can be computed without the steps before it, on each
-host by itself: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.crops``).
+A stream is a function of its arguments. Each host can compute each step without the steps before
+it: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.crops``).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from shardfeed.dataset.provenance import Origin, marked
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
-from shardfeed.sampling.host_share import host_batch
-from shardfeed.tfdata.decode import Wanted
-from shardfeed.tfdata.streams import Reader
+from shardfeed.sampling.steps import host_batch
+from shardfeed.tfdata.decode import ImageOptions
+from shardfeed.tfdata.streams import SplitStream
 
 
 def load(
@@ -41,56 +42,64 @@ def load(
     crop: str | None = None,
     label: str = "int",
     as_dict: bool = False,
-    max_len: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     eval_remainder: str = "pad",
 ) -> tf.data.Dataset:
-    """Batches of one split for this host, images decoded, with static shapes. b = batch_size / hosts.
+    """Batches of one split for this host, images decoded, in static shapes; b = batch_size / hosts.
 
-    Training: ``(x, y)`` without end; ``x`` uint8[b, height, width, channels], 0 to 255, ``y`` int32[b], indices into
-    ``info.classes``. Every pass holds every record exactly once, over all hosts, in an order that depends on
-    ``(seed, pass)``, ``shuffle_buffer`` and the hosts alone; batches straddle passes. Give ``fit`` a ``steps_per_epoch``
-    (``info.steps_per_epoch``).
+    Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y``
+    is int32[b], indices into ``info.classes``. Every pass holds every record exactly once, over
+    all hosts, in an order that depends on ``(seed, pass)``, ``shuffle_buffer`` and the hosts
+    alone. Batches straddle passes. Give ``fit`` a ``steps_per_epoch`` (``info.steps_per_epoch``).
 
-    Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once, in the order of the
-    shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, padded / real rows on all others, so that Keras'
-    ``weighted_metrics`` and a ``loss`` with Keras' default reduction ("sum_over_batch_size") are exactly those of the
-    records. ``metrics=`` ignore weights and count the padding; losses with reduction="mean_with_sample_weight" or "sum" are
-    exact with eval_remainder="partial" alone.
+    Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once,
+    in the order of the shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, all
+    rows / records on the others. With it, Keras' ``weighted_metrics`` and a ``loss`` with Keras'
+    default reduction ("sum_over_batch_size") are exactly those of the records. ``metrics=`` ignore
+    weights and count the padding. Losses with reduction="mean_with_sample_weight" or "sum" are
+    exact with eval_remainder="partial" only.
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
         split: Name of the split.
-        batch_size: Records a step over all hosts and devices; must divide by both.
-        training: Which of the two. By default "train" is trained on; "validation", "valid", "val", "dev", "test" and "eval"
-            are evaluated; any other name needs True or False.
-        epochs: Training: end after this many passes, floor(epochs × (records // hosts) / (batch_size / hosts))
-            batches; what is left out, at the end of the last pass, is less than a batch and up to (hosts - 1) × epochs
-            records. None = never. Read such a stream once: each reading is the same, and a second one warns.
-        seed: Training: of the order and of random crops.
-        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int); as much again is read ahead.
-        start_step: Training: begin with this step, as if all before it had been read. The other arguments must be those of
-            the stream that is resumed.
-        host: (index, count), or the ``tf.distribute.InputContext`` of ``distribute_datasets_from_function``. None or "auto"
-            asks JAX if Keras runs on it or it has started, TensorFlow's strategy in scope, and PyTorch's process group.
-        image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images of one size. Images are
-            resized bilinearly with antialiasing, without keeping their ratio: choose a ``crop`` to keep it.
-        crop: None; "center": the central square of 0.875 × the short side; "random_resized" (training): 8 to 100 % of the
-            area at a ratio of 3/4 to 4/3, other ones in each pass. Both are resized to ``image_size`` or the stored size.
+        batch_size: Records per step over all hosts and devices; must divide by both.
+        training: True or False chooses the form. By default "train" is trained on; "validation",
+            "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
+            argument.
+        epochs: Training: end after this many passes, that is after floor(epochs × (records //
+            hosts) / (batch_size / hosts)) batches. Left out at the end of the last pass are less
+            than a batch and up to (hosts - 1) × epochs records. None = never end. Read such a
+            stream once: each reading is the same, and a second one warns.
+        seed: Training: seed of the order and of random crops.
+        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
+            is read ahead.
+        start_step: Training: begin with this step, as if all before it had been read. The other
+            arguments must be those of the stream that is resumed.
+        host: (index, count), or the ``tf.distribute.InputContext`` of
+            ``distribute_datasets_from_function``. None or "auto" asks JAX if Keras runs on it or
+            it has started, TensorFlow's strategy in scope, and PyTorch's process group.
+        image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images
+            of one size. Images are resized bilinearly with antialiasing and without keeping their
+            ratio; choose a ``crop`` to keep it.
+        crop: None; "center": the central square of 0.875 × the short side; "random_resized"
+            (training): 8 to 100 % of the area at a ratio of 3/4 to 4/3, another box in each pass.
+            Crops are resized to ``image_size`` or the stored size.
         label: "int", or "onehot" for ``y`` float32[b, classes].
-        as_dict: Batches are dicts: ``image``, ``label``, ``key`` string[b] (the path below the input root), ``size``
-            int64[b, 2] (stored height and width), in evaluation ``weight``, and the records' other columns. Not for
-            ``fit``, which takes no text.
-        max_len: With as_dict: columns whose number of values varies are padded to this one, with 0 or b"".
-        cache: None; "decoded": decoded images are kept in host memory (small sets; all of the split on each host); a
-            local folder: whole shards are first copied there and checked. The order is the same in all three.
-        eval_remainder: Evaluation: "pad" fills the last batch up; "partial" leaves it smaller with weights of 1, so its
-            batch dimension is None. "partial" is for one device only.
+        as_dict: Batches are dicts: ``image``, ``label`` (the same ``x`` and ``y``), ``key``
+            string[b] (the path below the input root), ``size`` int64[b, 2] (stored height and
+            width), and ``weight`` in evaluation. ``label`` is the class index; in a stored record
+            it is the class name. Not for ``fit``, which takes no text.
+        cache: None; "decoded": decoded images are kept in host memory (for small sets; on each
+            host the whole split in training, its share in evaluation); a local folder: whole
+            shards are first copied there and checked. The order is the same in all three.
+        eval_remainder: Evaluation: "pad" fills the last batch up. "partial" leaves it smaller with
+            weights of 1, so its batch dimension is None; "partial" is for one device only.
 
     Raises:
-        DatasetError: no dataset is there, or a shard is absent or has another size than the manifest says.
-        UsageError: an argument that cannot be; no such split; images of varying size without image_size; one process of
-            several, without ``host`` and without a framework that says which.
+        DatasetError: no dataset is there, or a shard is absent or has another size than the
+            manifest says.
+        UsageError: a wrong argument; no such split; images of varying size without image_size; one
+            process of several, without ``host`` and without a framework that says which.
         StorageError: the store kept failing, or the folder of ``cache`` cannot be written.
     """
     if keras_backend() == "jax":  # TensorFlow only reads
@@ -102,41 +111,26 @@ def load(
     window_bytes = byte_count("shuffle_buffer", shuffle_buffer)
     seed, start_step = integer("seed", seed), integer("start_step", start_step, least=0)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
-    if max_len is not None and not flag("as_dict", as_dict):
-        raise UsageError(
-            f"max_len={clip(max_len)}: it pads the columns that as_dict=True adds. Leave it out, or pass as_dict=True."
-        )
-    max_len = None if max_len is None else positive("max_len", max_len)
     here = find_host(host)
-    reader = Reader(
-        found,
-        chosen,
-        here,
-        host_batch(batch_size, here.count, here.replicas),
-        Wanted(
-            size=_size(found, image_size),
-            crop=None if crop is None else choice("crop", crop, ("center", "random_resized")),
-            crop_seed=order.crop_seed(seed, here.index),
-            classes=len(found.classes),
-            onehot=choice("label", label, ("int", "onehot")) == "onehot",
-        ),
-        flag("as_dict", as_dict),
-        max_len,
-        _cache(cache),
+    options = ImageOptions(
+        size=_size(found, image_size),
+        crop=None if crop is None else choice("crop", crop, ("center", "random_resized")),
+        crop_seed=order.crop_seed(seed, here.index),
+        classes=len(found.classes),
+        onehot=choice("label", label, ("int", "onehot")) == "onehot",
+    )
+    share = host_batch(batch_size, here.count, here.replicas)
+    stream = SplitStream(
+        found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
     )
     watch = None if epochs is None else Repeats(split, epochs)
-    origin = Origin(found, chosen, reader.wanted, reader.cache, watch)
+    origin = Origin(found, chosen, options, stream.cache, watch)
     if training:
         found.trained_with.setdefault(split, set()).add(batch_size)
-        return marked(reader.train(epochs, seed, window_bytes, start_step, watch), origin)
-    for name, value in (("epochs", epochs), ("start_step", start_step or None)):
-        if value is not None:
-            raise UsageError(
-                f"{name}={clip(value)}: evaluation is one pass over {split}. Leave {name} out, or pass training=True."
-            )
+        return marked(stream.train(epochs, seed, window_bytes, start_step, watch), origin)
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
-    return marked(reader.evaluate(pad), origin)
+    return marked(stream.evaluate(pad=pad, epochs=epochs, start_step=start_step), origin)
 
 
 def _cache(value: object) -> str | None:

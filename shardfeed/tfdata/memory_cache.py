@@ -1,8 +1,9 @@
-"""``cache="decoded"``: all images of a split in host memory, decoded once, handed out in the order of the files.
+"""``cache="decoded"``: all images of a split in host memory, decoded once.
 
-The one decision: the arrays stay NumPy's. A tensor that a graph holds on to is copied into it for every iterator (2.6 GB took
-14 s and twice the memory, TensorFlow 2.21), and ``Dataset.cache`` would hand out the first epoch's order for ever. For small
-sets: 224 × 224 pixels take seven times the bytes of their JPEGs.
+The images stay NumPy arrays. A tensor that a graph holds is copied into it for every iterator
+(2.6 GB took 14 s and twice the memory, TensorFlow 2.21), and ``Dataset.cache`` would repeat the
+order of the first epoch for ever. This is for small sets: 224 × 224 pixels take seven times the
+bytes of their JPEGs.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import tensorflow as tf
 from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.runtime import memory
-from shardfeed.tfdata.decode import Columns, Decoder, Wanted
+from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions
 
 
-def check_memory(image: ImageInfo, wanted: Wanted, records: int) -> None:
-    """Raises UsageError where the decoded images are larger than this process's memory; nothing is known of varying sizes."""
-    size = wanted.output(image).shape.num_elements()
+def check_memory(image: ImageInfo, options: ImageOptions, records: int) -> None:
+    """Raises UsageError if the decoded images need more memory than this process may use.
+
+    Varying sizes are not checked.
+    """
+    size = options.output(image).shape.num_elements()
     most = memory()
     if size is not None and most is not None and size * records > most:
         raise UsageError(
@@ -29,8 +33,8 @@ def check_memory(image: ImageInfo, wanted: Wanted, records: int) -> None:
         )
 
 
-def lookup(batches: tf.data.Dataset, image: ImageInfo, wanted: Wanted) -> Decoder:
-    """Reads ``batches`` of columns to their end. The function takes numbers of records, int64[n], in place of records."""
+def lookup(batches: tf.data.Dataset, image: ImageInfo, options: ImageOptions) -> ChunkDecoder:
+    """Reads all ``batches``; the decoder takes numbers of records, int64[n], instead of records."""
     images: list[Any] = []
     tables: dict[str, list[Any]] = {}
     for columns in batches.as_numpy_iterator():
@@ -38,8 +42,10 @@ def lookup(batches: tf.data.Dataset, image: ImageInfo, wanted: Wanted) -> Decode
         for name, values in columns.items():
             tables.setdefault(name, []).append(values)
     columns = {name: tf.constant(np.concatenate(values)) for name, values in tables.items()}
-    pixels = _cropped(images, columns.get("size"), image, wanted) if wanted.crop == "random_resized" else _whole(images)
-    output = wanted.output(image)
+    pixels = (
+        _cropped(images, columns.get("size"), image, options) if options.crop == "random_resized" else _whole(images)
+    )
+    output = options.output(image)
 
     def look_up(numbers: Any, positions: Any) -> Columns:
         found = {"image": tf.ensure_shape(pixels(numbers, positions), [None, *output.shape])}
@@ -56,17 +62,17 @@ def _whole(images: list[Any]) -> Any:
     return lambda numbers, positions: tf.numpy_function(stack, [numbers], tf.uint8, stateful=False)
 
 
-def _cropped(images: list[Any], sizes: Any, image: ImageInfo, wanted: Wanted) -> Any:
+def _cropped(images: list[Any], sizes: Any, image: ImageInfo, options: ImageOptions) -> Any:
     def cut(number: Any, box: Any) -> Any:
         top, left, height, width = box
         return np.ascontiguousarray(images[number][top : top + height, left : left + width])
 
     def crop(one: tuple[Any, Any]) -> Any:
         pixels = tf.numpy_function(cut, one, tf.uint8, stateful=False)
-        return wanted.sized(tf.ensure_shape(pixels, [None, None, image.channels]), image)
+        return options.resized(tf.ensure_shape(pixels, [None, None, image.channels]), image)
 
     def pixels(numbers: Any, positions: Any) -> Any:
-        boxes = wanted.boxes(tf.cast(tf.gather(sizes, numbers), tf.int32), positions)
-        return tf.map_fn(crop, (numbers, boxes), fn_output_signature=wanted.output(image))
+        boxes = options.boxes(tf.gather(sizes, numbers), positions)
+        return tf.map_fn(crop, (numbers, boxes), fn_output_signature=options.output(image))
 
     return pixels

@@ -1,11 +1,11 @@
 """Serialised records in the order of ``shardfeed.sampling.order``, as tf.data.
 
-Two decisions. A block is read by seeking (``TFRecordDatasetV2`` with a byte offset), so entering the stream anywhere costs
-one window. And parallel readers do not touch the order: ``interleave`` with an unbounded block length drains its inputs
-one after the other, whatever the number of readers, which only read ahead.
+A block is read by seeking (``TFRecordDatasetV2`` with a byte offset), so entering the stream
+anywhere costs one window. Parallel readers do not change the order: ``interleave`` with an
+unbounded block length drains its inputs one after the other, and further readers only read ahead.
 
-The shuffle is the raw op with both seeds given. ``Dataset.shuffle`` mixes in the global seed, so the order would change
-with ``keras.utils.set_random_seed``.
+The shuffle is the raw op with both seeds given. ``Dataset.shuffle`` mixes in the global seed, so
+the order would change with ``keras.utils.set_random_seed``.
 """
 
 from __future__ import annotations
@@ -18,27 +18,42 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.sampling import order
+from shardfeed.sampling.blocks import Blocks
 
-Pieces = Callable[[Any, Any, Any], tf.data.Dataset]
-"""What pieces of blocks hold, one after the other: tensors of block, records to skip and records to take to a dataset."""
+RunReader = Callable[[Any, Any, Any], tf.data.Dataset]
+"""From runs (int64[n] of block, records to skip, to take) to what they hold, in order."""
 
 _FOREVER = 1 << 62  # epochs; an int64 that no stream reaches
 _UNBOUNDED = 1 << 40  # records; longer than any block
-_BUFFER = 256 << 10  # bytes a local read; TensorFlow's own default. A gs:// read is as long as its cache block
+# bytes per local read; TensorFlow's own default. A gs:// read is as long as its cache block
+_BUFFER = 256 << 10
 
 
-def file_pieces(paths: Sequence[str], blocks: order.Blocks, readers: int) -> Pieces:
-    """Serialised records of pieces of blocks, out of the shards at ``paths``."""
-    files, shard, offset = _names(paths), tf.constant(blocks.shard), tf.constant(blocks.offset)
+def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader:
+    """Reader of the serialised records of runs, out of the shards at ``paths``."""
+    files = tf.constant([os.fsencode(path) for path in paths], tf.string)
+    shard, offset = tf.constant(blocks.shard), tf.constant(blocks.offset)
 
-    def read(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
-        return _read((tf.gather(files, tf.gather(shard, block)), tf.gather(offset, block), skip, take), readers)
+    def read_run(path: Any, offset: Any, skip: Any, take: Any) -> tf.data.Dataset:
+        # Without the assertion, a shard that has been cut between two records meanwhile would only
+        # end, and later records would fill the gap.
+        return _records_from(path, offset).skip(skip).take(take).apply(tf.data.experimental.assert_cardinality(take))
 
-    return read
+    def read_runs(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
+        path = tf.gather(files, tf.gather(shard, block))
+        return tf.data.Dataset.from_tensor_slices((path, tf.gather(offset, block), skip, take)).interleave(
+            read_run,
+            cycle_length=readers,
+            block_length=_UNBOUNDED,
+            num_parallel_calls=readers if readers > 1 else None,
+            deterministic=True if readers > 1 else None,
+        )
+
+    return read_runs
 
 
-def number_pieces(blocks: order.Blocks) -> Pieces:
-    """Record numbers of pieces of blocks, counted through the split in file order: for records that are in memory."""
+def number_runs(blocks: Blocks) -> RunReader:
+    """Reader of the numbers of records in the split, for records that are in memory."""
     firsts = tf.constant(np.cumsum(blocks.records) - blocks.records)
 
     def count(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
@@ -51,27 +66,27 @@ def number_pieces(blocks: order.Blocks) -> Pieces:
 
 
 def training_stream(
-    blocks: order.Blocks, pieces: Pieces, *, seed: int, window: int, mine: range, start: int = 0
+    blocks: Blocks, read_runs: RunReader, *, seed: int, window: int, mine: range, start: int = 0
 ) -> tf.data.Dataset:
-    """The endless stream of one host, from its record number ``start`` on: ``order.host_windows``, epoch after epoch.
+    """The endless stream of one host from its record ``start`` on, as ``order.host_windows``.
 
-    ``pieces`` gives what a run of blocks holds. Whatever that is, its order is the same.
+    The order is the same, whatever ``read_runs`` gives.
     """
-    first = order.position(blocks, seed, window, start, mine)
+    first = order.position(blocks, seed, window, mine, start)
     records = tf.constant(blocks.records)
     base = _word(order.stream_seed(seed))
 
     def epoch_stream(epoch: Any) -> tf.data.Dataset:
         epoch_seed = hashed(base, epoch)
         permuted = permutation(len(blocks), epoch_seed)
-        place, skip, take = _cut(tf.gather(records, permuted), mine)
+        place, skip, take = _runs_in(tf.gather(records, permuted), mine)
 
         def window_stream(number: Any) -> tf.data.Dataset:
             one = slice(number * window, (number + 1) * window)
             seed = hashed(_mix(epoch_seed), place[number * window])
             entered = (epoch == first.epoch) & (number == first.window)
             skipped = tf.where(entered, tf.constant(first.skip, tf.int64), 0)
-            whole = pieces(tf.gather(permuted, place[one]), skip[one], take[one])
+            whole = read_runs(tf.gather(permuted, place[one]), skip[one], take[one])
             return _shuffled(whole, tf.reduce_sum(take[one]), seed).skip(skipped)
 
         number = tf.where(epoch == first.epoch, tf.constant(first.window, tf.int64), 0)
@@ -80,36 +95,10 @@ def training_stream(
     return tf.data.Dataset.range(first.epoch, _FOREVER).flat_map(epoch_stream)
 
 
-def sequential_records(paths: Sequence[str], spans: Sequence[order.Span], *, readers: int) -> tf.data.Dataset:
-    """The records of ``spans``, once, in their order."""
-    offset, skip, records = (
-        np.array([getattr(span, name) for span in spans], np.int64) for name in ("offset", "skip", "records")
-    )
-    return _read((_names([paths[span.shard] for span in spans]), offset, skip, records), readers)
-
-
 def permutation(count: int, seed: Any) -> Any:
     """``order.permutation`` for a uint64 tensor ``seed``."""
     keys = _mix(tf.cast(tf.range(count), tf.uint64) * _word(order.GOLDEN) + seed)
     return tf.argsort(tf.cast(tf.bitwise.right_shift(keys, _word(1)), tf.int64), stable=True)
-
-
-def _read(spans: Any, readers: int) -> tf.data.Dataset:
-    def records(path: Any, offset: Any, skip: Any, take: Any) -> tf.data.Dataset:
-        # A shard that was cut between two records meanwhile would only end, and later records fill the gap.
-        return _records_from(path, offset).skip(skip).take(take).apply(tf.data.experimental.assert_cardinality(take))
-
-    return tf.data.Dataset.from_tensor_slices(spans).interleave(
-        records,
-        cycle_length=readers,
-        block_length=_UNBOUNDED,
-        num_parallel_calls=readers if readers > 1 else None,
-        deterministic=True if readers > 1 else None,
-    )
-
-
-def _names(paths: Sequence[str]) -> Any:
-    return tf.constant([os.fsencode(path) for path in paths], tf.string)
 
 
 def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
@@ -123,7 +112,8 @@ def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
 
 
 def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Dataset:
-    # A buffer as long as its input makes a uniform permutation. A pair of seeds (0, 0) would mean «random», hence the 1.
+    # A buffer as long as its input makes a uniform permutation. The seeds (0, 0) would mean
+    # "random", hence the 1.
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=count,
@@ -136,14 +126,14 @@ def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Datase
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
-def _cut(counts: Any, mine: range) -> tuple[Any, Any, Any]:
-    """``cut.cut`` on tensors: place, skip, take."""
+def _runs_in(counts: Any, mine: range) -> tuple[Any, Any, Any]:
+    """``host_share.runs_in`` on tensors: block, skip, take."""
     ends = tf.cumsum(counts)
     starts = ends - counts
-    place = tf.where((starts < mine.stop) & (ends > mine.start))[:, 0]
-    starts, ends = tf.gather(starts, place), tf.gather(ends, place)
+    block = tf.where((starts < mine.stop) & (ends > mine.start))[:, 0]
+    starts, ends = tf.gather(starts, block), tf.gather(ends, block)
     skip = tf.maximum(np.int64(mine.start) - starts, 0)
-    return place, skip, tf.minimum(ends, mine.stop) - starts - skip
+    return block, skip, tf.minimum(ends, mine.stop) - starts - skip
 
 
 def hashed(seed: Any, numbers: Any) -> Any:

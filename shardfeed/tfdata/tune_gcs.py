@@ -1,9 +1,10 @@
-"""``tune_gcs``: makes TensorFlow read from gs:// in pieces as large as our blocks, and not of 64 MiB.
+"""``tune_gcs``: makes TensorFlow read gs:// in pieces as large as our blocks, not of 64 MiB.
 
-The one decision: 2 MiB. TensorFlow fetches from a bucket in pieces of ``GCS_READ_CACHE_BLOCK_SIZE_MB``, 64 by default, whatever
-buffer a dataset asks for. ``load`` opens a shard at each block of about 1 MB that it wants, so by default each of them fetches
-up to 64 MiB. Measured on one shard of 99 MB from a server on the same machine: one pass asked for 4,349 MB and took 1,586 MB of
-memory with the default, 1,499 MB and 20 MB with 16 MiB, 202 MB and less than 1 MB with 2 MiB; 98 requests each time.
+TensorFlow fetches from a bucket in pieces of ``GCS_READ_CACHE_BLOCK_SIZE_MB``, 64 by default,
+whatever buffer a dataset asks for. ``load`` opens a shard for each block of about 1 MB, so by
+default each of them fetches up to 64 MiB. Measured on one shard of 99 MB from a server on the same
+machine, 98 requests each time: one pass asked for 4,349 MB and took 1,586 MB of memory with the
+default, 1,499 MB and 20 MB with 16 MiB, 202 MB and less than 1 MB with 2 MiB.
 
 ``array_batches`` asks for exactly its blocks and needs none of this.
 """
@@ -22,14 +23,18 @@ BLOCK_MB = 2  # MiB; a block of ours closes at 1,000,000 bytes, with the record 
 
 
 def tune_gcs(block_mb: int = BLOCK_MB) -> int:
-    """Set the size in MiB of TensorFlow's reads from gs://; returns the one in force. Call it before TensorFlow is imported.
+    """Set the size in MiB of TensorFlow's reads from gs://. Call it before TensorFlow is imported.
 
         import shardfeed
         shardfeed.tune_gcs()
         import tensorflow as tf
 
-    TensorFlow looks at the variable once, when it is imported. From outside the same is
-    ``GCS_READ_CACHE_BLOCK_SIZE_MB=2 python train.py``; a value that is set already is kept.
+    TensorFlow reads the variable once, when it is imported. Setting it outside has the same
+    effect: ``GCS_READ_CACHE_BLOCK_SIZE_MB=2 python train.py``. A value that is set already is
+    kept.
+
+    Returns:
+        The size that is in force.
 
     Raises:
         UsageError: TensorFlow is imported already, so that nothing would change.
@@ -51,7 +56,10 @@ def tune_gcs(block_mb: int = BLOCK_MB) -> int:
 
 
 def check_tuned() -> None:
-    """Warns where TensorFlow reads from gs:// as it does by default. Setting the variable would come too late here."""
+    """Warn if TensorFlow reads from gs:// as it does by default.
+
+    Setting the variable here would be too late.
+    """
     if VARIABLE not in os.environ:
         warn(
             "TensorFlow was imported without shardfeed.tune_gcs(): for each block of about 1 MB that load wants it fetches up to "

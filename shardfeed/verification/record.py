@@ -22,7 +22,7 @@ COLUMNS: dict[str, tuple[type, int]] = {
     "label": (bytes, 1),
     "size": (int, 2),
 }
-"""Columns of every record: type and number of values. A record may have others, which ``load(as_dict=True)`` hands out."""
+"""Columns of every record: type and number of values. A record may have others, which no reader hands out."""
 
 
 class RecordProblem(Exception):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
 from shardfeed.transforms import stores
@@ -72,7 +72,7 @@ def test_evaluation_keeps_many_requests_in_flight(
     url = upload(tmp_path, "gs://bucket/a/flowers")
     together, read = threading.Barrier(10), BlockReader.read  # all blocks of the split
 
-    def read_together(self: BlockReader, block: Block) -> Records:
+    def read_together(self: BlockReader, block: Block) -> LoadedBlock:
         together.wait(30)
         return read(self, block)
 

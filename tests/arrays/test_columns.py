@@ -10,7 +10,7 @@ import pytest
 
 import shardfeed
 from shardfeed.arrays import parsing
-from shardfeed.arrays.blocks import BlockReader, Records
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.framing import split
 from shardfeed.arrays.parsing import image_and_class, images_and_classes
 from shardfeed.format.example import decode_example, encode_example, encode_feature, join_features
@@ -21,10 +21,10 @@ from tests.kit.builds import build
 from tests.kit.images import make_photos
 
 
-def block_of(*data: bytes) -> Records:
+def block_of(*data: bytes) -> LoadedBlock:
     framed = b"".join(map(frame, data))
     shard = Shard("train-00000-of-00001.tfrecord", len(data), len(framed), "00000000", ((len(data), len(framed)),))
-    return Records(Block(shard, 0, 0, len(data), len(framed)), framed, *split(framed))
+    return LoadedBlock(Block(shard, 0, 0, len(data), len(framed)), framed, *split(framed))
 
 
 def found_in(data: bytes) -> tuple[bytes, int]:

@@ -21,7 +21,6 @@ from shardfeed.format.tfrecord import frame
 from shardfeed.tfdata import explain_errors
 from tests.arrays.test_damage import SHARD, message, offset_of, records_of, rewrite
 from tests.kit.datasets import write_dataset
-from tests.reader.test_columns import ROWS, with_columns
 
 
 def loop(path: Path) -> None:
@@ -210,17 +209,6 @@ def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path, image_
         list(shardfeed.load(tmp_path, "train", 37, epochs=1).map(refuse))
 
     assert warned[0].filename == __file__
-
-
-def test_an_error_behind_the_reader_passes_where_records_have_another_column(tmp_path: Path) -> None:
-    with_columns(tmp_path, ROWS)
-
-    with (
-        pytest.warns(UserWarning, match="all 6 records of validation at .* are in order now"),
-        pytest.raises(tf.errors.InvalidArgumentError),
-        shardfeed.explain_errors(tmp_path),
-    ):
-        raise tf.errors.InvalidArgumentError(None, None, "{{function_node IteratorGetNext}} assertion failed")
 
 
 @pytest.mark.parametrize(

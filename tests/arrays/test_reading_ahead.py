@@ -13,8 +13,8 @@ import pytest
 
 import shardfeed
 from shardfeed import storage
-from shardfeed.arrays.blocks import BlockReader, Records
-from shardfeed.arrays.pipeline import Decoder
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
+from shardfeed.arrays.pipeline import RecordDecoder
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import Store
 from tests.kit.datasets import Written, write_dataset
@@ -128,7 +128,7 @@ def test_an_interrupt_does_not_wait_for_a_read_that_gets_no_answer(
     given_up = threading.Timer(20, answer.set)  # else a stream that waits would wait for ever
     read = BlockReader.read
 
-    def read_none(reader: BlockReader, block: Block) -> Records:
+    def read_none(reader: BlockReader, block: Block) -> LoadedBlock:
         if next(reads) >= WINDOW:  # of the next window
             waiting.set()
             answer.wait()
@@ -139,7 +139,7 @@ def test_an_interrupt_does_not_wait_for_a_read_that_gets_no_answer(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(BlockReader, "read", read_none)
-    monkeypatch.setattr(Decoder, "examples", interrupt)
+    monkeypatch.setattr(RecordDecoder, "examples", interrupt)
     given_up.start()
 
     with pytest.raises(KeyboardInterrupt):

@@ -1,8 +1,6 @@
-"""Writes a complete tiny dataset without Beam, and remembers what it wrote.
+"""Writes a complete small dataset by ``shardfeed.testing``, and remembers what it wrote.
 
-Everything on disk goes through the format's own modules, so that a reader under test meets what a build makes: several
-shards a split, several blocks a shard, indexes, class list, manifest last. Blocks close after a few records instead of
-a megabyte; nothing else differs.
+Blocks close after a few records instead of a megabyte; nothing else differs from a build.
 """
 
 from __future__ import annotations
@@ -11,15 +9,17 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from shardfeed.format import naming
-from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.example import encode_example
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
-from shardfeed.format.tfrecord import frame
+from shardfeed import testing
+from shardfeed.format.example import Value
+from shardfeed.format.manifest import ImageInfo, Manifest
+
+Pixels = NDArray[np.uint8]
 
 CLASSES = ("daisy", "rose", "tulip")
 
@@ -31,7 +31,7 @@ class Record:
     key: bytes
     label: int
     image: bytes
-    pixels: np.ndarray
+    pixels: Pixels
 
 
 @dataclass(frozen=True)
@@ -56,49 +56,29 @@ def write_dataset(
     seed: int = 0,
 ) -> Written:
     """Write a dataset into ``path``. ``splits``: records by name; ``size``: (height, width), None = it varies by record."""
-    path.mkdir(parents=True, exist_ok=True)
-    files: list[SideFile] = []
     records = {
         name: [_record(name, i, image_format, size, channels, classes, seed) for i in range(count)]
         for name, count in (splits or {"train": 37, "validation": 10}).items()
     }
-    written = {
-        name: _write_split(path, name, of, classes, shards, block_records, files) for name, of in records.items()
-    }
-    files.append(_write_file(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode()))
-    total = sum(map(len, records.values()))
-    manifest = Manifest(
-        fingerprint="0123456789abcdef0123456789abcdef",
-        config={"image_format": image_format, "seed": seed},
-        versions={"shardfeed": "test"},
+    height, width = size or (None, None)
+    manifest = testing.write_dataset(
+        path,
+        {name: [_columns(record, classes) for record in of] for name, of in records.items()},
+        image=ImageInfo(height, width, channels, image_format, (127.5,) * channels, (64.25,) * channels),
         classes=tuple(classes),
-        listing={"digest": "00", "by_class": {}},
-        listed=total,
-        written=total,
-        rejected={},
-        skipped={},
-        fixes={},
-        image=ImageInfo(
-            height=size[0] if size else None,
-            width=size[1] if size else None,
-            channels=channels,
-            format=image_format,
-            mean=(127.5,) * channels,
-            std=(64.25,) * channels,
-        ),
-        splits=written,
-        files=tuple(sorted(files, key=lambda file: file.file)),
+        shards=shards,
+        block_records=block_records,
+        config={"image_format": image_format, "seed": seed},
     )
-    (path / naming.MANIFEST).write_bytes(manifest.to_json())
     return Written(path, manifest, records)
 
 
-def encode(pixels: np.ndarray, image_format: str) -> bytes:
+def encode(pixels: Pixels, image_format: str) -> bytes:
     """Image bytes as a build stores them (jpeg and webp at quality 95; raw = the pixels in C order)."""
     if image_format == "raw":
         return pixels.tobytes()
     out = io.BytesIO()
-    options = {} if image_format == "png" else {"quality": 95}
+    options: dict[str, Any] = {} if image_format == "png" else {"quality": 95}
     Image.fromarray(pixels.squeeze(axis=2) if pixels.shape[2] == 1 else pixels).save(out, image_format, **options)
     return out.getvalue()
 
@@ -124,42 +104,11 @@ def _record(
     return Record(key, label, encode(pixels, image_format), pixels)
 
 
-def _example(record: Record, classes: Sequence[str]) -> bytes:
-    return encode_example(
-        {
-            "image": record.image,
-            "class": record.label,
-            "label": classes[record.label].encode(),
-            "size": list(record.pixels.shape[:2]),
-            "key": record.key,
-        }
-    )
-
-
-def _write_split(
-    path: Path, name: str, records: Sequence[Record], classes: Sequence[str], shards: int, block_records: int,
-    files: list[SideFile],
-) -> Split:  # fmt: skip
-    shards = min(shards, len(records))
-    ends = [len(records) * i // max(shards, 1) for i in range(shards + 1)]
-    out = []
-    for index in range(shards):
-        framed = [frame(_example(record, classes)) for record in records[ends[index] : ends[index + 1]]]
-        sizes = [len(data) for data in framed]
-        data, file = b"".join(framed), naming.shard_name(name, index, shards)
-        (path / file).write_bytes(data)
-        lines = "".join(f"{sum(sizes[:i])} {size}\n" for i, size in enumerate(sizes))
-        files.append(_write_file(path, naming.index_name(file), lines.encode()))
-        blocks = [sizes[i : i + block_records] for i in range(0, len(sizes), block_records)]
-        out.append(
-            Shard(
-                file, len(sizes), len(data), to_hex(crc32c(data)), tuple((len(block), sum(block)) for block in blocks)
-            )
-        )
-    counts = {label: sum(record.label == i for record in records) for i, label in enumerate(classes)}
-    return Split(len(records), sum(shard.bytes for shard in out), counts, tuple(out))
-
-
-def _write_file(path: Path, name: str, data: bytes) -> SideFile:
-    (path / name).write_bytes(data)
-    return SideFile(name, len(data), to_hex(crc32c(data)))
+def _columns(record: Record, classes: Sequence[str]) -> dict[str, Value]:
+    return {
+        "image": record.image,
+        "class": record.label,
+        "label": classes[record.label].encode(),
+        "size": list(record.pixels.shape[:2]),
+        "key": record.key,
+    }

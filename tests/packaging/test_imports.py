@@ -15,8 +15,8 @@ LEVELS = (
     {"signals", "arguments", "format"},
     {"storage"},
     {"dataset", "sampling"},
-    {"testing", "inspection", "verification", "accelerator"},
-    {"arrays"},
+    {"inspection", "verification", "accelerator"},
+    {"arrays", "testing"},
     {"tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names

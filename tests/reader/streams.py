@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from shardfeed.sampling import order
+from shardfeed.sampling.blocks import Blocks
 from tests.arrays import streams
 from tests.kit.datasets import Written, write_dataset
 
@@ -28,6 +30,12 @@ def numbers(batches: tf.data.Dataset, written: Written, split: str, count: int |
 def passes(stream: Sequence[int], size: int) -> list[list[int]]:
     """``stream`` cut into whole passes of ``size`` records."""
     return [list(stream[i : i + size]) for i in range(0, len(stream) - size + 1, size)]
+
+
+def windows(blocks: Blocks, seed: int, epoch: int, size: int) -> list[list[int]]:
+    """Numbers of the blocks in each window of an epoch, for one host of one."""
+    every = range(int(blocks.records.sum()))
+    return [window.runs.block.tolist() for window in order.host_windows(blocks, seed, epoch, size, every)]
 
 
 def pixels_of(batches: tf.data.Dataset) -> np.ndarray:

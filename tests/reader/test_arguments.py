@@ -48,10 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"training": "yes"}, "training='yes': expected True, False or None."),
         ({"training": 1}, "training=1: expected True, False or None."),
         ({"as_dict": "no"}, "as_dict='no': expected True or False."),
-        (
-            {"max_len": 3},
-            "max_len=3: it pads the columns that as_dict=True adds. Leave it out, or pass as_dict=True.",
-        ),
         ({"cache": ""}, "cache='': expected None, 'decoded' or a local folder for copies of the shards."),
         ({"cache": 3}, "cache=3: expected None, 'decoded' or a local folder for copies of the shards."),
         (
@@ -84,7 +80,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.",
         ),
         ({"label": "text"}, "label='text': expected 'int' or 'onehot'."),
-        ({"max_len": 0, "as_dict": True}, "max_len=0: expected an integer of at least 1."),
         ({"eval_remainder": "drop"}, "eval_remainder='drop': expected 'pad' or 'partial'."),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",

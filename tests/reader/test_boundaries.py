@@ -45,9 +45,9 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, next_epoch = [0], threading.Event()
-    real = records.file_pieces
+    real = records.record_runs
 
-    def watched(paths: Any, blocks: Any, readers: int) -> records.Pieces:
+    def watched(paths: Any, blocks: Any, readers: int) -> records.RunReader:
         pieces = real(paths, blocks, readers)
 
         def note(skip: Any) -> Any:
@@ -61,7 +61,7 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
 
         return read
 
-    monkeypatch.setattr(records, "file_pieces", watched)
+    monkeypatch.setattr(records, "record_runs", watched)
     hold(shardfeed.load(written.path, "train", BATCH, shuffle_buffer=half(written)).as_numpy_iterator())
 
     assert next_epoch.wait(PATIENCE)

@@ -10,9 +10,6 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.example import decode_example, encode_example
-from shardfeed.format.tfrecord import frame, scan
 from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import lossless
 
@@ -113,83 +110,3 @@ def test_shapes_are_static_in_every_combination(
     assert dataset.element_spec == (
         expected if as_dict else tuple(expected[name] for name in names if name in expected)
     )
-
-
-def with_columns(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """A dataset whose validation records also hold ``rows``, as a table of metadata would add."""
-    written = write_dataset(path, splits={"validation": len(rows)}, shards=1, image_format="raw")
-    (shard,) = written.manifest.splits["validation"].shards
-    with open(path / shard.file, "rb") as file:
-        records = [data for _, data in scan(file)]
-    framed = [frame(encode_example({**decode_example(old), **row})) for old, row in zip(records, rows, strict=True)]
-    (path / shard.file).write_bytes(data := b"".join(framed))
-    sizes = [len(one) for one in framed]
-    blocks = [[len(sizes[i : i + 4]), sum(sizes[i : i + 4])] for i in range(0, len(sizes), 4)]
-    manifest = (path / "manifest.json").read_text()
-    for old, new in (
-        (f'"bytes":{shard.bytes}', f'"bytes":{len(data)}'),
-        (shard.crc32c, to_hex(crc32c(data))),
-        (str([list(block) for block in shard.blocks]).replace(" ", ""), str(blocks).replace(" ", "")),
-    ):
-        assert old in manifest
-        manifest = manifest.replace(old, new)
-    (path / "manifest.json").write_text(manifest)
-    return path
-
-
-ROWS = [
-    {
-        "age": 30 + i,
-        "box": [0.5, i / 2],
-        "tags": [b"a"] * (i % 3 + 1),
-        "note": f"n{i}".encode(),
-        "marks": [7] * (i % 2 + 1),
-    }
-    for i in range(6)
-]
-
-
-@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("cache", [None, "decoded"], ids=str)
-def test_further_columns_come_along_and_those_of_varying_length_are_filled_up(
-    tmp_path: Path, cache: str | None
-) -> None:
-    path = with_columns(tmp_path, ROWS)
-
-    dataset = shardfeed.load(path, "validation", 4, as_dict=True, max_len=4, cache=cache)
-    first, second = dataset.as_numpy_iterator()
-
-    assert first["age"].tolist() + second["age"].tolist() == [30, 31, 32, 33, 34, 35, 0, 0]
-    assert first["box"].dtype == np.float32 and first["box"].tolist() == [[0.5, i / 2] for i in range(4)]
-    assert first["note"].tolist() == [b"n0", b"n1", b"n2", b"n3"]
-    assert first["tags"].tolist() == [[b"a"] * n + [b""] * (4 - n) for n in (1, 2, 3, 1)]
-    assert second["marks"].tolist() == [[7, 0, 0, 0], [7, 7, 0, 0], [0] * 4, [0] * 4]
-    assert {name: spec.shape.as_list() for name, spec in dataset.element_spec.items()} == {
-        "age": [4], "box": [4, 2], "image": [4, 8, 12, 3], "key": [4], "label": [4], "marks": [4, 4], "note": [4],
-        "size": [4, 2], "tags": [4, 4], "weight": [4],
-    }  # fmt: skip
-
-
-def test_a_column_of_varying_length_needs_max_len(tmp_path: Path) -> None:
-    path = with_columns(tmp_path, ROWS)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.load(path, "validation", 6, as_dict=True)
-
-    assert str(found.value) == (
-        "as_dict=True: column marks has 1 to 2 values a record. Pass max_len=, to which it is padded, for example max_len=2."
-    )
-
-
-def test_more_values_than_max_len_stop_the_stream(tmp_path: Path) -> None:
-    path = with_columns(tmp_path, ROWS)
-
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        batches(path, "validation", 6, as_dict=True, max_len=2)
-
-
-def test_a_column_that_grows_after_the_first_block_stops_the_stream(tmp_path: Path) -> None:
-    path = with_columns(tmp_path, [{"tag": b"a"}] * 4 + [{"tag": [b"a", b"b"]}])
-
-    with pytest.raises(tf.errors.InvalidArgumentError, match="tag"):
-        batches(path, "validation", 5, as_dict=True)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.sampling import order
+from shardfeed.sampling.blocks import blocks_in
 from shardfeed.sampling.host_share import host_range
 from tests.kit.datasets import Written
 from tests.reader.streams import THREE_BLOCKS, lossless, numbers
@@ -38,7 +39,7 @@ def evaluate(written: Written, batch_size: int, host: Any) -> tf.data.Dataset:
 
 @pytest.mark.parametrize("hosts", [1, 3, 7, 8])
 def test_in_each_epoch_all_hosts_together_read_every_record_once(written: Written, hosts: int) -> None:
-    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    blocks = blocks_in(written.manifest.splits["train"].shards)
     firsts = np.cumsum(blocks.records) - blocks.records
     together: list[list[int]] = [[], []]
     for host in range(hosts):
@@ -48,7 +49,10 @@ def test_in_each_epoch_all_hosts_together_read_every_record_once(written: Writte
             for window in order.host_windows(blocks, 0, epoch, 3, mine):
                 expected = [
                     int(firsts[block]) + skip + i
-                    for block, skip, take in zip(window.block, window.skip.tolist(), window.take.tolist(), strict=True)
+                    for block, skip, take in zip(
+                        *(column.tolist() for column in (window.runs.block, window.runs.skip, window.runs.take)),
+                        strict=True,
+                    )
                     for i in range(take)
                 ]
                 inside = [next(found) for _ in expected]

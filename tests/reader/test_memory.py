@@ -53,14 +53,14 @@ def test_a_decode_call_has_one_image_at_least_and_no_more_than_a_batch(monkeypat
 
 @pytest.mark.parametrize(("side", "threads"), [(1024, 64), (512, 64), (224, 64), (1024, 8), (2048, 16)])
 def test_tasks_ahead_of_array_batches_hold_at_most_512_mib(side: int, threads: int) -> None:
-    chunk = pipeline.chunk_size((side, side, 3), threads)
+    records = pipeline.records_per_task((side, side, 3), threads)
 
-    assert BOUND / 2 < 2 * threads * chunk * side * side * 3 <= BOUND
+    assert BOUND / 2 < 2 * threads * records * side * side * 3 <= BOUND
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16, 27])
 def test_a_task_has_64_images_of_224_x_224_on_up_to_27_threads(threads: int) -> None:
-    assert pipeline.chunk_size((224, 224, 3), threads) == 64
+    assert pipeline.records_per_task((224, 224, 3), threads) == 64
 
 
 def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
@@ -68,13 +68,13 @@ def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
 ) -> None:
     write_dataset(tmp_path)
     given: list[int] = []
-    decode = pipeline.Decoder.pixels
+    decode = pipeline.RecordDecoder.pixels
 
     def pixels(decoder: Any, examples: Any, numbers: Sequence[int], images: Any) -> None:
         given.append(len(numbers))
         decode(decoder, examples, numbers, images)
 
-    monkeypatch.setattr(pipeline.Decoder, "pixels", pixels)
+    monkeypatch.setattr(pipeline.RecordDecoder, "pixels", pixels)
     monkeypatch.setattr(pipeline, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)  # five images a task of two threads
     (_,) = shardfeed.array_batches(tmp_path, "train", 37, epochs=1, threads=2)
 

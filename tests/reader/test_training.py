@@ -13,10 +13,11 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.arguments import byte_count
 from shardfeed.sampling import order
+from shardfeed.sampling.blocks import blocks_in
 from shardfeed.tfdata import records
 from shardfeed.tfdata.batching import threads
 from tests.kit.datasets import Written
-from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes
+from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes, windows
 
 N = 37
 
@@ -99,9 +100,9 @@ def keys(dataset: tf.data.Dataset, count: int) -> list[bytes]:
 
 def raw(written: Written, *, seed: int = 0, window: int = 3, readers: int = 1, start: int = 0) -> tf.data.Dataset:
     shards = written.manifest.splits["train"].shards
-    blocks = order.blocks_of(shards)
-    pieces = records.file_pieces([str(written.path / shard.file) for shard in shards], blocks, readers)
-    return records.training_stream(blocks, pieces, seed=seed, window=window, mine=range(N), start=start)
+    blocks = blocks_in(shards)
+    runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
+    return records.training_stream(blocks, runs, seed=seed, window=window, mine=range(N), start=start)
 
 
 @pytest.mark.parametrize("readers", [2, 3, 8])
@@ -118,7 +119,7 @@ def test_a_stream_can_be_entered_at_any_record(written: Written, start: int) -> 
 def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_order(
     written: Written, seed: int
 ) -> None:
-    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    blocks = blocks_in(written.manifest.splits["train"].shards)
     ends = blocks.records.cumsum().tolist()
     found = iter(
         numbers(
@@ -127,7 +128,7 @@ def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_or
     )
     sorted_windows = []
     for epoch in range(2):
-        for window in order.windows(blocks, seed, epoch, 3):
+        for window in windows(blocks, seed, epoch, 3):
             expected = [i for block in window for i in range(ends[block] - int(blocks.records[block]), ends[block])]
             inside = [next(found) for _ in expected]
             assert sorted(inside) == sorted(expected)
@@ -138,13 +139,13 @@ def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_or
 
 def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path) -> None:
     written = lossless(tmp_path, splits={"train": 36})
-    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    blocks = blocks_in(written.manifest.splits["train"].shards)
     found = iter(stream(written, 36, 2))
 
     shuffles = set()
     for epoch in range(2):
-        for window in order.windows(blocks, 0, epoch, 3):
-            as_read = [4 * block + i for block in window.tolist() for i in range(4)]
+        for window in windows(blocks, 0, epoch, 3):
+            as_read = [4 * block + i for block in window for i in range(4)]
             shuffles.add(tuple(as_read.index(next(found)) for _ in as_read))
 
     assert len(shuffles) == 6
@@ -152,12 +153,12 @@ def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path) -> Non
 
 def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
     written = lossless(tmp_path, splits={"train": 36})
-    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    blocks = blocks_in(written.manifest.splits["train"].shards)
 
     places = set()
     for epoch, one in enumerate(passes(stream(written, 36, 60, shuffle_buffer="1MB"), 36)):
-        (window,) = order.windows(blocks, 0, epoch, len(blocks))
-        places.add([4 * block + i for block in window.tolist() for i in range(4)].index(one[0]))
+        (window,) = windows(blocks, 0, epoch, len(blocks))
+        places.add([4 * block + i for block in window for i in range(4)].index(one[0]))
 
     assert (
         min(places) <= 3 and max(places) >= 32
@@ -173,7 +174,7 @@ def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
 
 
 def test_a_window_of_one_block_shuffles_inside_blocks_only(written: Written) -> None:
-    blocks = order.blocks_of(written.manifest.splits["train"].shards)
+    blocks = blocks_in(written.manifest.splits["train"].shards)
     shard_blocks = [block for block, records in enumerate(blocks.records.tolist()) for _ in range(records)]
 
     found = [shard_blocks[number] for number in stream(written, count=1, shuffle_buffer=1)]

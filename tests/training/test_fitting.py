@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -19,7 +20,6 @@ TPU = Accelerator("tpu", 8, "tensorflow", "", None)
 MIRRORED = Accelerator("gpu", 8, "tensorflow", "", None)
 JAX = Accelerator("tpu", 8, "jax", "", None)
 EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 devices in all. The nearest that does:"
-REMOTE_TPU = Accelerator("tpu", 8, "tensorflow", "", None, remote=True)
 
 
 def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfeed.DatasetInfo:
@@ -124,8 +124,14 @@ def test_a_tpu_on_another_machine_does_not_read_a_local_folder(dataset: Path) ->
         f"the dataset at {dataset} is a local folder, and the TPU's host is another machine, which reads gs:// only "
         "(TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
     )
+
+    class TPUStrategy:
+        """What can be had of one without a TPU."""
+
+        cluster_resolver = SimpleNamespace(master=lambda: "grpc://10.0.0.2:8470")
+
     with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
-        shardfeed.compile_args(shardfeed.info(dataset), 8, REMOTE_TPU)
+        shardfeed.compile_args(shardfeed.info(dataset), 8, Accelerator("tpu", 8, "tensorflow", "", TPUStrategy()))
 
 
 def test_something_else_than_an_accelerator_is_refused(dataset: Path) -> None:

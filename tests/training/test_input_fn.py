@@ -14,24 +14,8 @@ from tests.kit.datasets import Written
 from tests.reader.streams import numbers
 
 
-class TPUContext:
-    """As TPUEstimator's: device, number of this call, of how many, replicas that it feeds."""
-
-    def __init__(self, number: int, count: int) -> None:
-        self._number, self._count = number, count
-
-    def current_input_fn_deployment(self) -> tuple[str, int, int, int]:
-        return f"/job:worker/task:{self._number}/device:CPU:0", self._number, self._count, 8
-
-
-def contexts(kind: str, count: int) -> list[Any]:
-    if kind == "InputContext":
-        return [tf.distribute.InputContext(count, number, 8 * count) for number in range(count)]
-    return [TPUContext(number, count) for number in range(count)]
-
-
 def test_the_batch_size_is_the_hosts_own(dataset: Path) -> None:
-    batches = shardfeed.input_fn(dataset, "train")({"batch_size": 25, "context": TPUContext(0, 4)})
+    batches = shardfeed.input_fn(dataset, "train")({"batch_size": 25, "context": tf.distribute.InputContext(4, 0, 8)})
 
     assert batches.element_spec == (tf.TensorSpec([25, 8, 8, 3], tf.uint8), tf.TensorSpec([25], tf.int32))
 
@@ -43,11 +27,11 @@ def test_without_a_context_there_is_one_host(written: Written, params: dict[str,
     assert found == numbers(shardfeed.load(written.path, "train", 8, seed=3), written, "train", 30)
 
 
-@pytest.mark.parametrize("kind", ["InputContext", "TPUContext"])
-def test_the_calls_of_an_estimator_share_the_records(written: Written, kind: str) -> None:
+def test_the_hosts_share_the_records(written: Written) -> None:
     read = shardfeed.input_fn(written.path, "validation", eval_remainder="pad")
 
-    found = [numbers(read({"batch_size": 10, "context": one}), written, "validation") for one in contexts(kind, 4)]
+    contexts = [tf.distribute.InputContext(4, number, 32) for number in range(4)]
+    found = [numbers(read({"batch_size": 10, "context": one}), written, "validation") for one in contexts]
 
     # 103 records: three hosts of 26 and one of 25, all of three batches.
     assert [len(host) for host in found] == [30] * 4
@@ -62,7 +46,7 @@ def test_the_calls_of_an_estimator_share_the_records(written: Written, kind: str
         ({"batch_size": 0}, 'params["batch_size"]=0: expected an integer of at least 1.'),
         (
             {"batch_size": 8, "context": 3},
-            'params["context"]=3: expected a tf.distribute.InputContext or the TPUContext of an estimator.',
+            "host=3: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
         ),
     ],
     ids=["no params", "no batch size", "zero", "no context"],

@@ -27,7 +27,6 @@ CALLS: dict[str, Call] = {
     "load host[1]": lambda path, value: shardfeed.load(path, "train", 8, host=(0, value)),
     "load image_size": lambda path, value: shardfeed.load(path, "train", 8, image_size=value),
     "load image_size[1]": lambda path, value: shardfeed.load(path, "train", 8, image_size=(8, value)),
-    "load max_len": lambda path, value: shardfeed.load(path, "train", 8, as_dict=True, max_len=value),
     "array_batches batch_size": lambda path, value: shardfeed.array_batches(path, "train", value),
     "array_batches epochs": lambda path, value: shardfeed.array_batches(path, "train", 8, epochs=value),
     "array_batches start_step": lambda path, value: shardfeed.array_batches(path, "train", 8, start_step=value),
