@@ -1,8 +1,9 @@
-"""The limit that builds are compared with: one single-threaded process per core, no Beam, no shards, no checks.
+"""The limit that builds are compared with: one single-threaded process per core, no Beam, no
+shards, no checks.
 
-Each process reads every N-th photo, decodes it with the build's decoder, resizes it, encodes it (quality 90), frames the
-record and appends it to a file of its own. Run as a whole command it includes its start; ``benchmarks/build.py``
-compares the two commands.
+Each process reads every N-th photo, decodes it with the build's decoder, resizes it, encodes it
+(quality 90), frames the record and appends it to a file of its own. Run as a whole command it
+includes its start; ``benchmarks/build.py`` compares the two commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How fast ``shardfeed.load`` reads, as ratios to limits measured in the same run, on a dataset built from the photos.
+"""How fast ``shardfeed.load`` reads, as ratios to limits measured in the same run, on a dataset
+built from the photos.
 
 rate      images a second: load / a graph that only decodes, from memory, with the same chunk, options and dct_method;
           and load / the usual graph of tutorials (a map call an image, AUTOTUNE). Paired rounds, medians of the ratios.
@@ -268,7 +269,8 @@ def fit(dataset: Path, args: argparse.Namespace) -> None:
     info = shardfeed.info(dataset)
     steps = min(info.steps_per_epoch("train", BATCH), args.steps)
     _fit(info, "a tiny CNN", [(8, 4), (16, 2)], steps)
-    # Layers as wide as usual: the model, not the reading, is what takes the time, as on an accelerator that is kept busy.
+    # Layers as wide as usual: the model, not the reading, is what takes the time, as on an
+    # accelerator that is kept busy.
     _fit(info, "a small CNN", [(32, 2), (64, 1), (128, 2)], min(steps, 6))
 
 

@@ -1,8 +1,8 @@
 """MkDocs hooks: what the site takes from the repository, so that no fact is written twice.
 
-README.md and other files outside of docs/ become pages. The page of commands is made from the argument parser. A link to a file
-that is not a page, such as a test, becomes the file's path. After the build, a page that would load anything from
-another host is an error.
+README.md and other files outside of docs/ become pages. The page of commands is made from the
+argument parser. A link to a file that is not a page, such as a test, becomes the file's path. After
+the build, a page that would load anything from another host is an error.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _one_line(text: str | None) -> str:
 
 
 def site_links(markdown: str, source: str, page: str) -> str:
-    """``markdown`` of the repository's file ``source`` with links as its page ``page`` on the site needs them."""
+    """``markdown`` of the repository's file ``source`` with links as its page ``page`` on the site
+    needs them.
+    """
 
     def place(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""

@@ -1,6 +1,8 @@
-"""Small changes to the source that break it: comparisons, sums, conditions, constants, results, slices, arguments, calls.
+"""Small changes to the source that break it: comparisons, sums, conditions, constants, results,
+slices, arguments, calls.
 
-What no result depends on is left alone: annotations, signatures, messages of errors, log lines, formatted texts.
+What no result depends on is left alone: annotations, signatures, messages of errors, log lines,
+formatted texts.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ storage/local_source"""  # of the reader
 
 
 def population() -> list[Path]:
-    """Files of plain functions: all of ``transforms`` that does without Beam, and the reader's pure modules."""
+    """Files of plain functions: all of ``transforms`` that does without Beam, and the reader's pure
+    modules.
+    """
     plain = [path for path in sorted(Path("transforms").rglob("*.py")) if "apache_beam" not in path.read_text()]
     return plain + [Path("shardfeed", f"{name}.py") for name in PURE.split()]
 
@@ -54,7 +58,9 @@ def drawn() -> list[Mutant]:
 
 
 def finder() -> Callable[[Mutant], Mutant | None]:
-    """Function that gives a mutant of a list as it is in this tree; of several, that in the file of the same name."""
+    """Function that gives a mutant of a list as it is in this tree; of several, that in the file of
+    the same name.
+    """
     needed, here = parameters_needed(sources()), collections.defaultdict(list)
     for one in (mutant for path in sources() for mutant in mutants_of(path, needed)):
         here[one["function"], one["kind"], one["text"], one["new"]].append(one)
@@ -70,7 +76,9 @@ def finder() -> Callable[[Mutant], Mutant | None]:
 
 
 def parameters_needed(paths: list[Path]) -> Needed:
-    """(function or class, parameter without a default): to drop such an argument would only be a TypeError."""
+    """(function or class, parameter without a default): to drop such an argument would only be a
+    TypeError.
+    """
     found: Needed = set()
     for node in (node for path in paths for node in ast.walk(ast.parse(path.read_bytes()))):
         if isinstance(node, ast.FunctionDef):

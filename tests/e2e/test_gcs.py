@@ -1,4 +1,4 @@
-"""Whole builds from, to and between buckets of a real server: the bytes are those of a build on one disk."""
+"""Whole builds from, to and between buckets of a real server: the bytes of a build on one disk."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def objects(url: str) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Ways:
-    """The same photos built on one disk and by way of buckets: what lies in each output; ``url``: the one in a bucket."""
+    """The outputs of one folder of photos, on a disk and in buckets; ``url``: of the last one."""
 
     local: dict[str, bytes]
     out_of_bucket: dict[str, bytes]
@@ -284,7 +284,7 @@ def test_with_an_emulator_nothing_looks_for_credentials_or_leaves_the_machine(
 
 
 def surrounded_by(trap: StrictGCS) -> dict[str, str]:
-    """An environment in which everything that is not on this machine, metadata servers and proxies, is the trap."""
+    """An environment in which the trap stands for all other machines: metadata servers, proxies."""
     address = urlparse(trap.url).netloc
     return {
         **dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_IP", "METADATA_HOST", "METADATA_IP"), address),

@@ -1,4 +1,4 @@
-"""Whole builds while the bucket misbehaves: what is only trouble changes no byte, what is the user's to mend says so."""
+"""Whole builds while the bucket misbehaves: trouble changes no byte, mistakes are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build from a bucket to a bucket asks of them: requests cost money and, on a bucket, most of the time."""
+"""How many requests a build between buckets makes: they cost money, and most of its time."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Reque
         of_parts = "/train/" in request.name or (request.kind, request.name) == ("stat", "out/_parts/CLAIM")
         return request.bucket == "data" and ".tfrecord" not in request.name and not of_parts
 
-    # The claim, four side files, manifest and run.json; the output is listed four times, once for its
-    # manifest alone; the claim is read before the manifest is published, which is read back; the
-    # claim and the outcome go.
+    # The claim, four side files, manifest and run.json; the output is listed four times, once for
+    # its manifest alone; the claim is read before the manifest is published, which is read back;
+    # the claim and the outcome go.
     assert counted(log[0], rest) == {"upload": 7, "list": 4, "stat": 2, "get": 2, "delete": 2}
 
 

@@ -1,7 +1,8 @@
-"""Repeated bundles, doubled and late requests: attempts that nobody waits for change no published byte, and are swept.
+"""Repeated bundles, doubled and late requests change no published byte, and are swept.
 
-An engine may run a piece of work twice, side by side, and a network may deliver a request twice, or long after whoever sent it
-has gone. Here every bundle runs three times, every write arrives twice, and all of a build's writes arrive again at its end.
+An engine may run a piece of work twice, side by side, and a network may deliver a request twice, or
+long after whoever sent it has gone. Here every bundle runs three times, every write arrives twice,
+and all of a build's writes arrive again at its end.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def send(server: StrictGCS, *requests: Request) -> None:
 
 
 def left(server: StrictGCS) -> set[str]:
-    """What nobody has swept: of a sweep that does nothing the undisturbed build would have the same leftovers."""
+    """What nobody has swept. A sweep that did nothing would leave the same to both builds."""
     return {name for name in output(server) if name.startswith("_parts/")}
 
 
@@ -107,7 +108,7 @@ def test_writes_that_fail_after_they_were_done_while_every_bundle_runs_three_tim
 def test_a_slow_attempt_is_overtaken_by_a_whole_build(
     server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
 ) -> None:
-    """The first write of a part waits until another build has published and swept; then it is done."""
+    """The first write of a part waits until another build has published and swept."""
 
     def overtake() -> None:
         cloud.built(IN, OUT, hooks=[few_parts])

@@ -1,4 +1,4 @@
-"""Builds that are refused, as their users meet them: exit code, message, and that nothing has happened.
+"""Builds that are refused, as users meet them: exit code, message, and that nothing has happened.
 
 The messages are proved where they are made; here is one of each kind, and those that only a whole
 command can show.
@@ -53,7 +53,7 @@ def paths(folder: Path) -> set[Path]:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A build with ``flags`` after ``prepare(input, output)``; texts name both as ``{input}`` and ``{output}``.
+    """A build with ``flags`` after ``prepare(input, output)``, named {input} and {output}.
 
     ``keeps_parts``: the build fails after it has begun to encode, and finished parts stay.
     """

@@ -35,7 +35,7 @@ def write_photos(root: Path, **counts: int) -> Path:
 
 def command(*args: str | os.PathLike[str]) -> list[str]:
     """The command line of ``shardfeed`` in a process of its own."""
-    return [sys.executable, "-m", "shardfeed", *map(os.fspath, args)]
+    return [sys.executable, "-m", "shardfeed", *(os.fspath(arg) for arg in args)]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -44,7 +44,9 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def shardfeed(*args: str | os.PathLike[str], **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``shardfeed`` in a process of its own, to its end; ``stderr`` is without lines of progress."""
+    """Runs ``shardfeed`` in a process of its own, to its end; ``stderr`` is without lines of
+    progress.
+    """
     ended = subprocess.run(
         command(*args), capture_output=True, text=True, env=environment(**env), timeout=120, check=False
     )

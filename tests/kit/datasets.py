@@ -26,7 +26,9 @@ CLASSES = ("daisy", "rose", "tulip")
 
 @dataclass(frozen=True)
 class Record:
-    """One written record. ``pixels``: uint8 [height, width, channels] as drawn, before a lossy codec; ``image``: as stored."""
+    """One written record. ``pixels``: uint8 [height, width, channels] as drawn, before a lossy
+    codec; ``image``: as stored.
+    """
 
     key: bytes
     label: int
@@ -55,7 +57,9 @@ def write_dataset(
     block_records: int = 4,
     seed: int = 0,
 ) -> Written:
-    """Write a dataset into ``path``. ``splits``: records by name; ``size``: (height, width), None = it varies by record."""
+    """Write a dataset into ``path``. ``splits``: records by name; ``size``: (height, width), None =
+    it varies by record.
+    """
     records = {
         name: [_record(name, i, image_format, size, channels, classes, seed) for i in range(count)]
         for name, count in (splits or {"train": 37, "validation": 10}).items()
@@ -74,7 +78,9 @@ def write_dataset(
 
 
 def encode(pixels: Pixels, image_format: str) -> bytes:
-    """Image bytes as a build stores them (jpeg and webp at quality 95; raw = the pixels in C order)."""
+    """Image bytes as a build stores them (jpeg and webp at quality 95; raw = the pixels in C
+    order).
+    """
     if image_format == "raw":
         return pixels.tobytes()
     out = io.BytesIO()

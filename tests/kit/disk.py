@@ -26,7 +26,9 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, ...]]:
-    """What the file system says of everything below ``root``, and a hash of what is in it; access times are left out."""
+    """What the file system says of everything below ``root``, and a hash of what is in it; access
+    times are left out.
+    """
     seen: dict[str, tuple[int, ...]] = {}
     for folder, folders, names in os.walk(os.fsencode(root)):
         for name in [b"", *folders, *names]:

@@ -1,4 +1,6 @@
-"""What tests need from elsewhere, fetched once by the scripts of ``make engines`` into ``.engines/``."""
+"""What tests need from elsewhere, fetched once by the scripts of ``make engines`` into
+``.engines/``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def prism() -> Path:
 
 
 def python(which: str) -> Path:
-    """Interpreter of the ``oldest`` or ``newest`` Python, with the base dependencies and without shardfeed."""
+    """Interpreter of the ``oldest`` or ``newest`` Python, with the base dependencies and without
+    shardfeed.
+    """
     return _fetched("pythons.sh", which)
 
 

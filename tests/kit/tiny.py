@@ -1,4 +1,6 @@
-"""A dataset of a few kilobytes, made without Beam: every record, block and file of it is known to the tests."""
+"""A dataset of a few kilobytes, made without Beam: every record, block and file of it is known to
+the tests.
+"""
 
 from __future__ import annotations
 

