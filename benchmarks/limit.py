@@ -85,7 +85,7 @@ def photos_below(folder: str) -> list[str]:
 
 
 def main() -> None:
-    """Runs the processes once over every .jpg below a folder; prints the seconds without start-up."""
+    """Runs the processes once over all .jpg files of a folder; prints seconds without start-up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

@@ -1,10 +1,9 @@
 #!/usr/bin/env python
-"""Breaks the product on purpose, one small change at a time, and counts the changes that the tests
-notice.
+"""Makes small breaks in the product, one at a time, and counts those that the tests notice.
 
-    python tools/mutants.py --out benchmarks/mutants.json                       draw mutants and run them
-    python tools/mutants.py --list benchmarks/mutants.json --out FILE           run the same mutants in this tree
-    python tools/mutants.py --list benchmarks/breaks.json --out FILE            run the breaks that are made by hand
+    python tools/mutants.py --out benchmarks/mutants.json              draws mutants and runs them
+    python tools/mutants.py --list benchmarks/mutants.json --out FILE  runs the same in this tree
+    python tools/mutants.py --list benchmarks/breaks.json --out FILE   runs breaks made by hand
 
 It works in a copy of the last commit. A mutant of a list is found by its function and the text that
 it changes, so files may have moved since. One run of the tests under coverage tells which tests

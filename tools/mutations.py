@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 Mutant = dict[str, Any]
-"""``file``; ``function``, ``kind``, ``text``, ``new`` and ``ordinal`` (among equals), which find it again in another tree;
-``lines``: the first of its statement, its own first and last; ``at``: the bytes of the file that ``new`` replaces."""
+"""``file``. ``function``, ``kind``, ``text``, ``new``, ``ordinal`` (among equals) find the mutant
+again in another tree. ``lines``: the first of its statement, its own first and last. ``at``: the
+bytes of the file that ``new`` replaces.
+"""
 
 COMPARISONS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
 ARITHMETIC = [(ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv), (ast.LShift, ast.RShift), (ast.BitAnd, ast.BitOr)]

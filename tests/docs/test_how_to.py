@@ -1,4 +1,4 @@
-"""Every Python block of docs/how-to runs. Blocks of one process share their names, over the pages in the order of the site."""
+"""Every Python block of docs/how-to runs, in the order of the site. Blocks of one process share names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pages() -> list[str]:
 
 
 def code_by_process() -> dict[str, str]:
-    """A comment names the process of the blocks after it, to the end of its page; without one it is "tensorflow"."""
+    """Blocks by process: a comment names it, to the end of the page; without one "tensorflow"."""
     out: dict[str, str] = {}
     for page in pages():
         process = "tensorflow"

@@ -1,4 +1,4 @@
-"""docs/reference is complete: every flag, public name, field, reason, fix and word for what is skipped."""
+"""docs/reference names every flag, public name, field, reason, fix and kind of skipped file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/tutorial: a newcomer's folder becomes a dataset and a model by the commands of the page, in its order."""
+"""docs/tutorial: its commands in their order make a dataset and a model of a newcomer's folder."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def files(out: Path) -> list[str]:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """SHA-256 of every file of a dataset but ``run.json``, which alone may differ between builds."""
+    """SHA-256 of each file of a dataset but ``run.json``: it alone may differ between builds."""
     return {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in files(out) if name != "run.json"}
 
 

@@ -49,7 +49,7 @@ def appender(log: Path) -> Callable[[bytes], None]:
 
 
 def run_other(other: Request, answer: Path) -> None:
-    """Another command runs to its end; ``answer`` gets its exit code, a newline and what it said."""
+    """Another command runs to its end; ``answer`` gets its exit code, a newline and its stderr."""
     ended = ask(other)
     answer.write_text(f"{ended.code}\n{ended.err}")
 

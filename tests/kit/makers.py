@@ -174,7 +174,7 @@ def many_scans(count: int) -> bytes:
 
 
 def flat_ycck(luma: int, black: int, size: tuple[int, int] = (32, 32)) -> bytes:
-    """A gray YCCK JPEG as Adobe writes it (inverted): inks of ``luma``, no chroma, K = ``black``."""
+    """A gray YCCK JPEG in Adobe's inverted form: inks of ``luma``, no chroma, K = ``black``."""
     inks = (255 - luma, 127, 127, 255 - black)  # Pillow inverts on writing; 127 becomes the neutral 128
     data = saved(Image.new("CMYK", size, inks), "JPEG", quality=100)
     adobe = at_marker(data, 0xEE)

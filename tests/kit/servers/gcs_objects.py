@@ -88,7 +88,7 @@ class Objects:
         return found
 
     def check_write(self, bucket: str, name: str, query: Mapping[str, str]) -> None:
-        """Refuses a write that could overwrite something: Google would do it, and we never want it."""
+        """Refuses a write that could overwrite something, which Google would carry out."""
         if "ifGenerationMatch" not in query:
             raise Refusal(428, f"a write of {name!r} without ifGenerationMatch")
         if not name or name in (".", "..") or len(name.encode()) > MAX_NAME or "\r" in name or "\n" in name:

@@ -137,7 +137,7 @@ class StrictGCS:
             return Counter(request.kind for request in self.log)
 
     def wait_until_left(self) -> None:
-        """Returns when all connections are closed: what a killed client had sent is done by then."""
+        """Returns when all connections are closed: a killed client's requests are done by then."""
         with self._left:
             self._left.wait_for(lambda: not self._open)
 
@@ -341,7 +341,7 @@ def _json(value: Any) -> tuple[int, dict[str, str], bytes]:
 
 
 def _only(page: dict[str, Any], fields: str | None) -> dict[str, Any]:
-    """The page with the fields that were asked for, as ``items(name,size),prefixes,nextPageToken``."""
+    """The page with the fields asked for, such as ``items(name,size),prefixes,nextPageToken``."""
     if fields is None:
         return page
     wanted = re.fullmatch(r"(?:items\(([a-zA-Z0-9,]+)\),?)?(.*)", fields)
