@@ -166,7 +166,7 @@ def _forget_peak() -> None:
 @contextmanager
 def _measured() -> Iterator[None]:
     """Notes each stage's time and peak memory, and each coded element's size."""
-    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode
+    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode
 
     def stage(self: Any, context: Any, bundle: Any, *more: Any) -> Any:
         _forget_peak()
@@ -182,11 +182,11 @@ def _measured() -> Iterator[None]:
         LARGEST[type(value).__name__] = max(most, len(data)), count + 1, total + len(data)
         return data
 
-    fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = stage, sized  # type: ignore[method-assign]
+    fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = stage, sized  # type: ignore[method-assign]
     try:
         yield
     finally:
-        fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = execute, encode  # type: ignore[method-assign]
+        fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = execute, encode  # type: ignore[method-assign]
 
 
 def _stage_name(stage: Any) -> str:

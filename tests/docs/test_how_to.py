@@ -1,4 +1,4 @@
-"""Every Python block of docs/how-to runs, in the order of the site. Blocks of one process share names."""
+"""Every Python block of docs/how-to runs, in the order of the site, names shared per process."""
 
 from __future__ import annotations
 
