@@ -1,9 +1,10 @@
-"""Exists because Dataflow's ``--setup_file`` wants a file of this name; metadata is in pyproject.toml.
+"""Exists because Dataflow's ``--setup_file`` wants this name; metadata is in pyproject.toml.
 
-Two additions. Only the name ``shardfeed`` is installed: the folders ``pipeline`` and ``transforms`` become
-``shardfeed.pipeline`` and ``shardfeed.transforms``, because users have packages of these names themselves.
-And a source package that is built for workers asks for the codecs of their launcher, which it gives in
-``SHARDFEED_PINS="pillow==12.3.0 simplejpeg==1.9.0 cykooz-resizer==4.0.1"`` (pipeline/dataflow/codec_pins.py says why).
+It does two things. Only the name ``shardfeed`` is installed: the folders ``pipeline`` and
+``transforms`` become ``shardfeed.pipeline`` and ``shardfeed.transforms``, because users have
+packages of these names themselves. And a source package for workers asks for their launcher's
+codecs, given in ``SHARDFEED_PINS="pillow==12.3.0 simplejpeg==1.9.0 cykooz-resizer==4.0.1"``
+(pipeline/dataflow/codec_pins.py says why).
 """
 
 import os
@@ -15,7 +16,7 @@ from setuptools.command.sdist import sdist
 
 
 class PinnedSdist(sdist):
-    """A source package with pins in the place of ranges, where there are pins."""
+    """A source package with pins in place of ranges, if there are pins."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         """Copies the files, and changes the copies; setuptools makes no hard links here."""

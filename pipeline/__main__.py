@@ -1,4 +1,4 @@
-"""``python -m pipeline`` would load every module under a second name, so it only says what the program is called."""
+"""Says what the program is called: ``python -m pipeline`` would load every module twice."""
 
 import sys
 

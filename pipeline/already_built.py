@@ -1,7 +1,7 @@
-"""Before anything is built: is the dataset there already, and may a build begin here?
+"""Before anything is built: is the dataset there already?
 
-No Beam here: a rerun of a finished build has to answer in seconds, so the launcher compares options and then lists the input
-again itself.
+A rerun of a finished build has to answer in seconds. So nothing here needs Beam: the launcher
+compares the options, then lists the input again itself.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def find_existing(
     discard: bool = False,
     trust_manifest: bool = False,
 ) -> Manifest | None:
-    """The manifest of this very build, if the output holds it; None when there is work to do.
+    """The manifest of this very build, if the output holds it; None if there is work to do.
 
-    ``discard``: a broken build's files are removed first, after a look at the whole input: one that cannot give a dataset
-    discards nothing. ``trust_manifest``: the input is not listed again.
+    ``discard``: a broken build's files are removed first. Before that the whole input is listed: an
+    input that cannot give a dataset discards nothing. ``trust_manifest``: a finished build's input
+    is not listed again.
 
     Raises:
-        UsageError: output or input are not there, or cannot be what they have to be.
+        UsageError: output or input are not there, or cannot be used.
         ConflictError: the output holds another dataset, or this one's input has changed since.
     """
     check_folder(output)

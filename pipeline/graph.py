@@ -1,18 +1,22 @@
-"""The graph, on one screen: list, label, count, claim, assign, encode, reconcile, pack, compose, commit; and its run."""
+"""The graph on one screen, and its run.
+
+List, label, count, claim, assign, encode, reconcile, pack, compose, commit.
+"""
 
 import os
 from typing import Any, TextIO
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import SetupOptions
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.pvalue import PCollection
 
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.dataflow.codec_pins import codecs_pinned
+from shardfeed.pipeline.dataflow.preflight import check_job
 from shardfeed.pipeline.dataflow.run import prepare, run_on_dataflow
+from shardfeed.pipeline.dataflow.submission import DataflowRunner
 from shardfeed.pipeline.dataflow.workers import encode_threads
-from shardfeed.pipeline.engines.options import EngineOptions
 from shardfeed.pipeline.engines.prism import OwnPrismRunner
 from shardfeed.pipeline.engines.quiet import Said, kept
 from shardfeed.pipeline.engines.run import run_and_wait
@@ -33,7 +37,10 @@ from shardfeed.transforms.steps.write_rejects import Proceed, WriteRejects
 
 
 def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: Run) -> PCollection[int]:
-    """Adds the whole job to ``pipeline``; gives the number of leftovers that could not be swept, after everything else."""
+    """Adds the whole job to ``pipeline``.
+
+    Gives, after everything else, the number of leftovers that could not be swept.
+    """
     options = config.options
     sources = tuple(root.url for root in config.roots)
     threads = encode_threads(config.engine, config.threads)
@@ -70,7 +77,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
 def run_graph(
     config: BuildConfig, record: RunRecord, run: Run, progress: TextIO | None, said: Said
 ) -> Submitted | None:
-    """Runs the graph on the engine, to its end where that is waited for; else gives the job that was submitted.
+    """Runs the graph on the engine: to its end, or, if nobody waits, gives the submitted job.
 
     Raises:
         UsageError: Beam refuses the runner or the options.
@@ -79,21 +86,23 @@ def run_graph(
     """
     engine = config.engine
     with kept(said):
-        options = EngineOptions(list(engine.args), save_main_session=False)
+        options = PipelineOptions(list(engine.args), save_main_session=False)
         setup = options.view_as(SetupOptions)
-        if setup.setup_file:  # Beam goes to the folder that it names, and «setup.py» names none
+        if setup.setup_file:  # Beam changes to its folder, and "setup.py" has none
             setup.setup_file = os.path.abspath(setup.setup_file)
         if engine.is_dataflow:
-            threads = encode_threads(engine, config.threads)
-            anywhere = config.cross_region
-            prepare(engine, options, run, progress, roots=config.roots, threads=threads, anywhere=anywhere)
+            check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
+            prepare(options, run, progress, threads=encode_threads(engine, config.threads))
         runner: Any = engine.name
         if engine.kind == "prism":
             runner = OwnPrismRunner()
+        if engine.is_dataflow:
+            runner = DataflowRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)
         except (ValueError, ImportError, AttributeError) as error:  # the last: a module without such a runner
             raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
+        os.rmdir(pipeline.local_tempdir)  # Beam's, for transforms of other languages; a killed build would leave it
         build(pipeline, config, record, run)
         with codecs_pinned(engine):
             if engine.is_dataflow:

@@ -1,7 +1,8 @@
-"""The local build: the steps of the graph in a row, in this process and its pool. Beam is not imported.
+"""The local build: the graph's steps in a row, in this process and its pool, without Beam.
 
-Every decision is a function of ``transforms`` that the graph calls too. This file holds their order, and keeps the references of
-all images between listing and encoding: about 100 bytes per image.
+Every decision is a function of ``transforms`` that the graph calls too. This file holds their
+order. It keeps the references of all images between listing and encoding: about 100 bytes per
+image.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from shardfeed import storage
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -48,7 +50,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     """Makes the dataset and publishes it.
 
     Raises:
-        ShardfeedError: with the exit code and the message for the user; ``run.outcome`` holds them too.
+        ShardfeedError: with exit code and message for the user, as ``run.outcome`` has them.
     """
     options, store = config.options, stores.open_output(run.output)
     sources = [root.url for root in config.roots]
@@ -64,10 +66,12 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         run.enter("encoding")
         parts = references.by_part(plan, options.seed)
         files: dict[str, list[PartFile]] = {}
-        # Another run may be at work here: it began with the first part, so that a second one had better begin elsewhere.
+        # A run that joins another begins elsewhere: the other one began with the first part.
         start = 0 if claimed else hash64("start", 0, run.run_id.encode())
         settings = EncoderSettings(sources, options, run, threads)
-        counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool))
+        # In a bucket each look costs a request, so only a build that joined another looks.
+        look = not (claimed and storage.is_remote(run.output))
+        counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool, look=look))
 
         run.enter("publishing")
         verdict = judge(counts, totals, plan, config.max_rejected)
@@ -94,7 +98,10 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
 
 
 class _References:
-    """The references of all images, as few large objects: one per folder would cost more than the references in it."""
+    """The references of all images, in a few large objects.
+
+    One object per folder would cost more than the references in it.
+    """
 
     def __init__(self) -> None:
         self._growing: dict[str, bytearray] = {}
@@ -109,7 +116,7 @@ class _References:
             growing.clear()
 
     def by_part(self, plan: Plan, seed: int) -> _Parts:
-        """The references by part; leaves none here, so that none exists twice."""
+        """The references by part. They are removed here, so that none is held twice."""
         parts: _Parts = {}
         self._full += [(split, bytes(refs)) for split, refs in self._growing.items() if refs]
         self._growing.clear()
@@ -135,7 +142,7 @@ def _counted(
 
 
 def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
-    """The parts in order, from the place ``start`` / 2**64 on, and round; each leaves ``parts`` when its turn comes."""
+    """The parts in order, from the place ``start`` / 2**64 on, and round. Each leaves ``parts``."""
     names = sorted(parts)
     first = start * len(names) >> 64
     for name in names[first:] + names[:first]:
@@ -143,9 +150,19 @@ def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
 
 
 def _encoded(
-    plan: Plan, settings: EncoderSettings, parts: Iterator[Part], files: dict[str, list[PartFile]], pool: Pool
+    plan: Plan,
+    settings: EncoderSettings,
+    parts: Iterator[Part],
+    files: dict[str, list[PartFile]],
+    pool: Pool,
+    *,
+    look: bool,
 ) -> Iterator[Counts]:
-    """Makes the parts and counts each; ``files`` gets the size of each, by split. All processes share the threads."""
+    """Makes the parts and counts each; ``files`` gets the size of each, by split.
+
+    All processes share the threads of ``settings``. ``look``: after each part that was made, look
+    whether another run has published the dataset.
+    """
     run, threads, store = settings.run, settings.threads, stores.open_output(settings.run.output)
     others = pool_size(threads, plan.candidates)
     each = threads // (others + 1)
@@ -154,17 +171,17 @@ def _encoded(
         try:
             for result, spent in make_parts(parts, here, pool, run):
                 run.add(result, kept=spent.kept)
-                if not spent.kept:
+                if look and not spent.kept:
                     require_unpublished(store, plan.fingerprint)
                 files.setdefault(result.split, []).append(part_file(result))
                 yield counts_of(result)
-        except BaseException:  # Ctrl-C too: nobody waits for what the threads have in hand
+        except BaseException:  # Ctrl-C too: nobody waits for images in hand
             run.stop.set()
             raise
 
 
 def pool_size(threads: int, images: int) -> int:
-    """Number of processes beside this one: one per further core, if there are threads and images enough."""
+    """Number of processes beside this one: one per further core, if threads and images suffice."""
     return min(threads, cores(), MOST_PROCESSES + 1, 1 + images // IMAGES_PER_PROCESS) - 1
 
 
@@ -176,4 +193,4 @@ def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int,
         return compose_shard(store, plan.fingerprint, shard)
 
     shards = [shard for split, parts in files.items() for shard in plan_shards(split, parts, plan, shard_bytes)]
-    return side_by_side(run.output, compose, shards, AT_ONCE)
+    return side_by_side(run.output, compose, shards, AT_ONCE, on_disk=cores())

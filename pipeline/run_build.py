@@ -1,7 +1,8 @@
 """Runs one build, here or on an engine of Beam's, and turns its end into an exit code.
 
-The exit code tells the truth: 0 only after the manifest of this very build has been read back. An engine's exceptions are not
-trusted for the reason (their class and text change on the way); the outcome that the graph wrote is.
+The exit code tells the truth. It is 0 only after the manifest of this very build has been read
+back. The reason of a failure comes from the outcome that a step wrote: an engine's exceptions
+change class and text on their way.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ _EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, Inco
 
 
 def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary | Submitted:
-    """Builds the dataset, or finds it built; shows the progress on ``progress``, where given.
+    """Builds the dataset, or finds it built; shows the progress on ``progress``, if given.
 
-    A job that shall not be waited for is only submitted.
+    A job that nobody waits for is only submitted.
 
     Raises:
         ShardfeedError: with the exit code and the message for the user.
@@ -61,7 +62,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     began = time.monotonic()
     manifest, record = _find_existing(config, discard=config.discard_incomplete), _record(config)
     if manifest is None and not config.engine.in_process:
-        # A job elsewhere costs money before it claims the output; in this process the claim comes at once.
+        # A job elsewhere costs money before it claims the output. Here the claim comes at once.
         refuse_unclaimable(stores.open_output(config.output), config.options)
     if manifest is None:
         return _build(config, record, progress, began)
@@ -77,7 +78,7 @@ def _find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
 
 
 def _refuse_damaged(url: str) -> None:
-    """Exit code 0 says that the dataset is there and complete: names and sizes are looked at again, in one listing."""
+    """Looks at names and sizes again, in one listing: exit code 0 means a complete dataset."""
     findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
     if findings:
         more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
@@ -86,7 +87,7 @@ def _refuse_damaged(url: str) -> None:
 
 def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:
     run, submitted = Run(record.run_id, config.output), None
-    # Workers of an engine elsewhere say what fails in a step there; here, Beam also warns of its own servers.
+    # In this process, Beam also warns of its own servers.
     said = Said(logging.ERROR if config.engine.outlives_launcher else logging.WARNING)
     with no_empty_folders(config.output), _on_stop(config.engine, run):
         try:
@@ -97,7 +98,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
                     submitted = _run_graph(config, record, run, progress, said)
         except Exception as error:
             _raise_outcome(config, run, error, said)
-            # Another build published this dataset meanwhile; parts that we wrote after its sweep are ours to remove.
+            # Another run published the dataset; parts written after its sweep are ours to remove.
             finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
         finally:
             run.stop.set()  # whatever still works for it in this process ends
@@ -134,7 +135,7 @@ def _run_graph(
 
 
 def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:
-    """Raises what the user shall see; returns only when the dataset turned out to be complete already."""
+    """Raises what the user shall see; returns only if the dataset turned out to be complete."""
     if run.interrupted:
         raise IncompleteError(
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
@@ -159,14 +160,14 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) 
 
 
 def _published_meanwhile(config: BuildConfig) -> bool:
-    """Whether another run of this build has published the dataset: its sweep then took our outcome with it."""
+    """Whether another run of this build has published the dataset, and swept our outcome away."""
     with contextlib.suppress(ShardfeedError):
         return _find_existing(config, discard=False) is not None
     return False
 
 
 def _outcome_of(run: Run) -> Outcome | None:
-    """Why the run failed: what a step in this process said, or else what a worker elsewhere left in the output."""
+    """Why the run failed: what a step in this process said, or what a worker left in the output."""
     if run.outcome is None:
         with contextlib.suppress(ShardfeedError):
             return read_outcome(run)

@@ -144,6 +144,7 @@ def make_dataset(
     path = Path(folder)
     if (path / naming.MANIFEST).exists():
         raise UsageError(f"{clip(path)} holds a dataset already. Name another folder.")
+    config = {"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts}
     shape = height, width, channels
     write_dataset(
         path,
@@ -151,7 +152,8 @@ def make_dataset(
         image=ImageInfo(height, width, channels, "raw", (127.5,) * channels, (64.0,) * channels),
         classes=classes,
         shards=shards,
-        config={"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts},
+        fingerprint=f"{key_hash(repr((config, classes)).encode()):032x}",
+        config=config,
     )
     return info(path)
 
@@ -164,7 +166,8 @@ def write_dataset(
     classes: Sequence[str],
     shards: int = 2,
     block_records: int = _BLOCK_RECORDS,
-    config: Mapping[str, Any] | None = None,
+    fingerprint: str,
+    config: Mapping[str, Any],
 ) -> Manifest:
     """Write records, given by their columns, as a build does. Nothing is checked."""
     path.mkdir(parents=True, exist_ok=True)
@@ -175,8 +178,8 @@ def write_dataset(
     }
     total = sum(map(len, splits.values()))
     manifest = Manifest(
-        fingerprint=f"{key_hash(repr((config, classes)).encode()):032x}",
-        config=dict(config or {}),
+        fingerprint=fingerprint,
+        config=dict(config),
         versions={"shardfeed": __version__},
         classes=tuple(classes),
         listing={},

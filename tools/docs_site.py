@@ -1,8 +1,8 @@
 """MkDocs hooks: what the site takes from the repository, so that no fact is written twice.
 
 README.md and other files outside of docs/ become pages. The page of commands is made from the
-argument parser. A link to a file that is not a page, such as a test, becomes the file's path. After
-the build, a page that would load anything from another host is an error.
+argument parser. A link to a file that is not a page, such as a test, becomes the file's path.
+After the build, a page that would load anything from another host is an error.
 """
 
 from __future__ import annotations
@@ -48,8 +48,13 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     out = [f"## `shardfeed {name}`", "", _one_line(parser.description), ""]
+    described: set[str] = set()
+    if name == "plan":
+        described = {flag for action in parser_of("build")._actions for flag in action.option_strings}
+        out += ["It takes all flags of [`shardfeed build`](#shardfeed-build), and:", ""]
     for group in parser._action_groups:
         actions = [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
+        actions = [action for action in actions if not described.intersection(action.option_strings)]
         if not actions:
             continue
         if group.title not in ("positional arguments", "options"):
@@ -74,7 +79,12 @@ def _heading(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     if not action.help:
         raise ValueError(f"{action.option_strings or action.dest} has no help text")
-    return _one_line(action.help % vars(action)).replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
+    return (
+        _one_line(argparse.HelpFormatter("")._expand_help(action))
+        .replace("<", "&lt;")
+        .replace("*", r"\*")
+        .replace("_", r"\_")
+    )
 
 
 def _one_line(text: str | None) -> str:
@@ -82,9 +92,7 @@ def _one_line(text: str | None) -> str:
 
 
 def site_links(markdown: str, source: str, page: str) -> str:
-    """``markdown`` of the repository's file ``source`` with links as its page ``page`` on the site
-    needs them.
-    """
+    """``markdown`` of the file ``source`` with the links of its page ``page`` on the site."""
 
     def place(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""

@@ -1,1 +1,1 @@
-"""How do images become a dataset? The job's work as plain functions, in the order in which data meets them."""
+"""How do images become a dataset? Plain functions, in the order in which data meets them."""

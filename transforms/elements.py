@@ -1,8 +1,9 @@
 """The elements on the arrows of the graph, and their bytes.
 
-Bytes of images are never an element: what crosses a shuffle is a packed reference of about 60-100 bytes. References travel
-in batches because Beam's cost is 20-60 µs an element and step; packed because a NamedTuple takes 900-1,340 B in the
-in-process engine where a packed reference takes 450-550. Elements are frozen, and their coders are ours (``types.py``).
+Bytes of images are never an element. A packed reference of 60-100 bytes crosses the shuffle
+instead. References travel in batches because Beam costs 20-60 µs per element and step. They are
+packed because the in-process engine holds 450-550 B for a packed reference and 900-1,340 B for a
+NamedTuple. Elements are frozen. Their coders are ours (``steps/coders.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, crc known, cr
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """One listed image: index of its root, key below the root, and what the listing said of it."""
+    """One listed image: index of its root, key below the root, and what the listing says."""
 
     root: int
     key: bytes
@@ -43,7 +44,7 @@ def unpack_refs(packed: bytes) -> Iterator[ImageRef]:
 
 
 def unpack_keys(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(key, the packed reference) of a batch: what assigning needs, without building objects."""
+    """(key, packed reference) of each image in a batch, without building objects."""
     for _, key, _, _, _, _, piece in _walk(packed):
         yield key, piece
 
@@ -57,12 +58,18 @@ def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes
         at = stop
 
 
+Stats = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Of a sample of images: pixels, sums per channel, sums of squares per channel."""
+
 _E = TypeVar("_E", bound="Element")
 
 
 @dataclass(frozen=True)
 class Element:
-    """A small element whose bytes are JSON; subclasses list only JSON's own types, tuples and other elements."""
+    """A small element whose bytes are JSON.
+
+    Fields hold only JSON's own types, tuples and other elements.
+    """
 
     def to_bytes(self) -> bytes:
         """Deterministic bytes."""
@@ -78,7 +85,7 @@ class Element:
         """The element from its parsed JSON."""
         return cls(**{f.name: cls._restore(f.name, raw[f.name]) for f in fields(cls)})
 
-    _nested: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are an element, or a tuple of them
+    _nested: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are an element
     _by_name: ClassVar[Mapping[str, type[Element]]] = {}  # fields that are {name: element}
 
     @classmethod
@@ -86,7 +93,7 @@ class Element:
         if inner := cls._by_name.get(name):
             return {key: inner.from_raw(item) for key, item in value.items()}
         if inner := cls._nested.get(name):
-            return tuple(map(inner.from_raw, value)) if isinstance(value, list) else inner.from_raw(value)
+            return inner.from_raw(value)
         return _tuples(value)
 
 
@@ -100,28 +107,37 @@ def _tuples(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RefBatch:
-    """References of one split (``""`` before labelling), and what the listing skipped by reason."""
+    """References of one split (``""`` before labelling), and what the listing skipped by reason.
+
+    ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``. Such
+    batches travel on, so that counting can report all of them.
+    """
 
     split: str
     refs: bytes
     skipped: Mapping[str, int] = field(default_factory=dict)
+    fault: str = ""
 
     def to_bytes(self) -> bytes:
         """Length-prefixed head, then the references as they are."""
-        head = json.dumps([self.split, self.skipped], sort_keys=True).encode()
+        head = json.dumps([self.split, self.skipped, self.fault], sort_keys=True).encode()
         return struct.pack("<I", len(head)) + head + self.refs
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RefBatch:
         """The batch whose ``to_bytes`` gave ``data``."""
         (size,) = struct.unpack_from("<I", data)
-        split, skipped = json.loads(data[4 : 4 + size])
-        return cls(split, data[4 + size :], skipped)
+        split, skipped, fault = json.loads(data[4 : 4 + size])
+        return cls(split, data[4 + size :], skipped, fault)
 
 
 @dataclass(frozen=True)
 class SplitTotals(Element):
-    """Sums over a split's candidates; ``by_class``: {name: (images, bytes)}; ``estimate``: encoded bytes; ``work``: to decode."""
+    """Sums over a split's candidates.
+
+    ``by_class``: {name: (images, bytes)}. ``estimate``: encoded bytes. ``work``: see
+    ``estimate_work``.
+    """
 
     images: int = 0
     bytes: int = 0
@@ -133,9 +149,10 @@ class SplitTotals(Element):
 
 @dataclass(frozen=True)
 class Totals(Element):
-    """What the listing adds up to. ``digest`` and key sums are mod 2**128, so order and batches do not matter.
+    """What the listing adds up to.
 
-    ``faults``: {what: (count, a few examples)} of keys that no label can be derived from.
+    ``digest`` and key sums are mod 2**128, so order and batches do not matter. ``faults``: {what:
+    (count, a few examples)} of keys without a label.
     """
 
     splits: Mapping[str, SplitTotals] = field(default_factory=dict)
@@ -153,7 +170,10 @@ class Totals(Element):
 
 @dataclass(frozen=True)
 class SplitPlan(Element):
-    """A split's number of parts, and of shards where ``--num_shards`` fixes it (else None: from exact bytes)."""
+    """A split's number of parts, and of shards if ``--num_shards`` fixes it.
+
+    ``shards`` is None if the number follows from exact bytes later.
+    """
 
     parts: int
     shards: int | None
@@ -162,7 +182,7 @@ class SplitPlan(Element):
 
 @dataclass(frozen=True)
 class Plan(Element):
-    """What every later step needs to know of the whole: made once, after the listing, by ClaimOutput."""
+    """What every later step needs to know of the whole; made once, after the listing."""
 
     fingerprint: str
     classes: tuple[str, ...]
@@ -175,7 +195,10 @@ class Plan(Element):
 
 @dataclass(frozen=True)
 class PartResult(Element):
-    """A finished part. ``key_sum`` covers written and rejected keys; ``stats``: (pixels, sums, sums of squares) a channel."""
+    """A finished part.
+
+    ``key_sum`` covers written and rejected keys.
+    """
 
     split: str
     part: int
@@ -186,25 +209,28 @@ class PartResult(Element):
     rejected: Mapping[str, int]
     fixes: Mapping[str, int]
     class_counts: Mapping[str, int]
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None
+    stats: Stats | None
 
 
 @dataclass(frozen=True)
 class Counts(Element):
-    """Sums over all parts. ``images``: written + rejected by split; ``class_counts``: {split: {class: records}}."""
+    """Sums over all parts.
+
+    ``images``: written + rejected, by split. ``class_counts``: {split: {class: records}}.
+    """
 
     images: Mapping[str, int] = field(default_factory=dict)
     key_sums: Mapping[str, int] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
     fixes: Mapping[str, int] = field(default_factory=dict)
     class_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    stats: Stats | None = None
     rejects_by_part: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict(Element):
-    """Whether the parts may become a dataset; ``code`` 0 = yes, else the exit code and why."""
+    """Whether the parts may become a dataset; ``code``: 0, or the exit code."""
 
     code: int
     message: str
@@ -222,7 +248,7 @@ class PartFile(Element):
     records: int
     crc32c: int
 
-    # One process packs all parts of a split, so their coding has to be cheap: JSON by field took 60 us a part both ways, this 3.
+    # One process packs all parts of a split: both ways, JSON took 60 us per part, this takes 3.
     def to_bytes(self) -> builtins.bytes:
         return _PART.pack(self.part, self.bytes, self.records, self.crc32c)
 

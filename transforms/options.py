@@ -1,7 +1,8 @@
 """What a dataset shall be: every option that can change a byte of it, and nothing else.
 
-``BuildOptions.config()`` is what the manifest records, what the fingerprint covers and what two builds are compared by, so a
-field added here is a field that tells two datasets apart. Paths, threads, runners and limits are not here on purpose.
+``BuildOptions.config()`` is what the manifest records, what the fingerprint covers, and what two
+builds are compared by. So a field that is added here tells two datasets apart. Paths, threads,
+runners and limits are not here on purpose.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from shardfeed.transforms.images.options import ImageOptions
 # Forced up by the golden digests in tests/ whenever our own code changes a byte of any output.
 ENCODER_REVISION = 1
 
-SHARD_BYTES = 100_000_000  # the size tf.data reads well from object stores (TensorFlow's performance guide: 100-200 MB)
+SHARD_BYTES = 100_000_000  # tf.data reads it well from object stores (TensorFlow's guide: 100-200 MB)
 MIN_SHARDS = 16  # so that a small dataset still spreads over hosts and readers ...
-MIN_SHARDS_IMAGES = 1_600  # ... as soon as that leaves 100 images a shard
+MIN_SHARDS_IMAGES = 1_600  # ... as soon as that leaves 100 images per shard
 
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options that are part of the fingerprint.
 
-    ``splits``: normalised text, a name, ``name=ratio,…`` or ``folders``. ``num_shards``: a count for the largest split, or
-    (split, count) pairs; None = by ``shard_bytes``. ``class_list``: the locked classes in order; None = the folders, sorted.
+    ``splits``: normalised text: a name, ``name=ratio,…`` or ``folders``. ``num_shards``: a count
+    for the largest split, or (split, count) pairs; None: by ``shard_bytes``. ``class_list``: the
+    locked classes in order; None: the folders, sorted.
     """
 
     image: ImageOptions = field(default_factory=ImageOptions)

@@ -1,4 +1,7 @@
-"""One run's configuration, checked when it is made: every error that the arguments alone can show is raised here."""
+"""One run's configuration, checked when it is made.
+
+Every error that the arguments alone can show is raised here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above t
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """A build: where from, where to, what (``options``, in the fingerprint) and how (the rest, not in it)."""
+    """A build: from where, to where, what and how.
+
+    ``options`` say what and are in the fingerprint; how is in no fingerprint.
+    """
 
     inputs: tuple[str, ...]
     output: str
@@ -39,7 +45,7 @@ class BuildConfig:
     roots: tuple[InputRoot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Checks and normalises; see the errors for what is allowed."""
+        """Checks and normalises; the errors say what is allowed."""
         set_ = object.__setattr__  # the dataclass is frozen for everyone else
         set_(self, "output", _check_output(self.output))
         set_(
@@ -73,7 +79,7 @@ def _check_output(output: str) -> str:
 
 
 def _check_utf8(url: str, use: str) -> None:
-    """Beam's graph, logs and run.json hold text. Names below the input are bytes, and may be any."""
+    """Beam's graph, logs and run.json hold text. Names below the input are bytes: any will do."""
     try:
         url.encode()
     except UnicodeEncodeError:

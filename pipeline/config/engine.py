@@ -1,8 +1,7 @@
 """Which runner of Apache Beam drives a build, and what follows from that.
 
 ``Engine`` is the only place that interprets a runner's name; everything else asks its members.
-A runner of another package is of kind "other", whatever its class is called: its name says nothing
-about what it does.
+A runner of another package is of kind "other", whatever its class is called.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from shardfeed.errors import UsageError, clip
 
 Kind = Literal["local", "direct", "prism", "portable", "dataflow", "other"]
 
-# Beam's runners that builds may use. Some of the others look for Prism on the network, as TestDirectRunner does.
+# Beam's runners that builds may use. Some others look for Prism on the network (TestDirectRunner).
 _RUNNERS: dict[str, Kind] = {
     "DirectRunner": "direct",
     "FnApiRunner": "direct",
@@ -32,9 +31,8 @@ _KINDS: dict[str, Kind] = {  # Beam ignores the case of a runner's name
     **{name.lower(): kind for name, kind in _RUNNERS.items()},
 }
 _NO_WAIT = "--no_wait_until_finish"
-_UBER_JARS = frozenset(
-    {"--flink_submit_uber_jar", "--spark_submit_uber_jar"}
-)  # the cluster gets the whole job over HTTP
+# With these, the cluster gets the whole job over HTTP.
+_UBER_JARS = frozenset({"--flink_submit_uber_jar", "--spark_submit_uber_jar"})
 
 # Where an engine may run the workers' code, and what --environment_config must then hold.
 _ENVIRONMENTS = {
@@ -49,8 +47,9 @@ _ENVIRONMENTS = {
 class Engine:
     """A runner as the user named it, and Beam's arguments.
 
-    Without a runner the build runs on this machine without Beam. ``on_interrupt``: what Ctrl-C does to a job that does not need
-    this process, "cancel" or "detach"; None asks on a terminal, and else detaches.
+    Without a runner the build runs on this machine without Beam. ``on_interrupt``: what Ctrl-C does
+    to a job that goes on without this process, "cancel" or "detach". None asks on a terminal and
+    detaches elsewhere.
     """
 
     runner: str | None = None
@@ -59,7 +58,7 @@ class Engine:
 
     @property
     def kind(self) -> Kind:
-        """What sort of engine this is; Beam's own runners alone are told apart."""
+        """What sort of engine this is. Only Beam's own runners are told apart."""
         if self.runner is None:
             return "local"
         return _KINDS.get(_class_name(self.runner), "other") if _is_of_beam(self.runner) else "other"
@@ -119,7 +118,7 @@ class Engine:
             return True
         if self._starts_engine:
             return False
-        # By default workers are threads of the launcher if Beam can start the engine, else containers.
+        # If Beam can start the engine, its workers are threads of the launcher; else containers.
         default = "DOCKER" if self.kind == "portable" else "LOOPBACK"
         return (self.arg("environment_type") or default) != "LOOPBACK"
 
@@ -165,7 +164,7 @@ class Engine:
     def _check_leaving(self, option: str) -> None:
         """Refuses an ``option`` that leaves the job running, if the job ends with this process.
 
-        Were the option ignored, the user would find later that the job ended with the terminal.
+        If the option were ignored, the user would find out only later.
 
         Raises:
             UsageError: the job ends with this process.
@@ -232,7 +231,7 @@ def _check_direct(engine: Engine) -> None:
 
 
 def _check_dataflow(engine: Engine) -> None:
-    """Beam would ask for each of these alone, after its import and the listing."""
+    """Names everything that is missing. Beam would ask for each alone, after the listing."""
     if not engine.is_dataflow:
         return
     region = os.environ.get("CLOUDSDK_COMPUTE_REGION")  # Beam takes it too

@@ -14,7 +14,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes in ``100MB``, ``64MiB`` or ``1000000``; a byte that is begun counts.
+    """Bytes in ``100MB``, ``64MiB`` or ``1000000``; fractions are rounded up.
 
     Raises:
         UsageError: another form.
@@ -65,7 +65,7 @@ def parse_colour(text: str) -> tuple[int, int, int]:
 
 
 def read_class_list(path: str) -> tuple[str, ...]:
-    """Classes of a text file, one a line, in label order; empty lines are skipped.
+    """Classes of a text file, one per line, in label order; empty lines are skipped.
 
     Raises:
         UsageError: no such file, not UTF-8, no classes, or a class twice.
@@ -86,7 +86,7 @@ def read_class_list(path: str) -> tuple[str, ...]:
 
 
 def _unescaped(line: str, path: str) -> str:
-    """A line of a class list, as a dataset's own ``classes.txt`` writes it: a backslash begins one of JSON's escapes."""
+    """A line as a dataset's own ``classes.txt`` has it: a backslash begins an escape of JSON's."""
     if "\\" not in line:
         return line
     try:

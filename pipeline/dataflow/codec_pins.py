@@ -1,8 +1,9 @@
-"""The source package that travels with a job (``--setup_file``) asks for the codecs of the launcher that sent it.
+"""The source package that travels with a job (``--setup_file``) asks for the launcher's codecs.
 
-The package takes ranges, since trainers install it too; workers that took the newest of them, or what Beam's image happens to
-hold, would make other bytes than a build on the launcher's machine, and their first step would refuse them. Beam builds that
-package in a process of its own, so the versions reach setup.py by the environment.
+The package itself takes ranges, because trainers install it too. Workers with the newest versions,
+or with what Beam's image happens to hold, would make other bytes than the launcher, and their first
+step would refuse them. Beam builds the package in another process, so the versions reach setup.py
+by the environment.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PINS = "SHARDFEED_PINS"
 
 @contextlib.contextmanager
 def codecs_pinned(engine: Engine) -> Iterator[None]:
-    """While this is on, a source package that is built for ``engine``'s workers names exact codecs."""
+    """In the block, a source package built for ``engine``'s workers names exact codecs."""
     if engine.arg("setup_file") is None:
         yield
         return

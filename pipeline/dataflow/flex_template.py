@@ -1,7 +1,8 @@
-"""What a Flex template's launcher runs: ``shardfeed build`` with the template's parameters as flags.
+"""The program of a Flex template's launcher: ``shardfeed build`` with the parameters as flags.
 
-The launcher gives every parameter as ``--name=value``, also those left empty in a form, and adds options of Dataflow, among them
-``--template_location``: the job then goes into that file, and this program must end, since the launcher hands the job over.
+The launcher gives every parameter as ``--name=value``, also those left empty in a form. It adds
+options of Dataflow, among them ``--template_location``. Beam then writes the job into that file,
+this program ends, and the launcher hands the job over.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from shardfeed.cli.main import main
 
-# Ours that take no value; a form can only say true or false.
+# Flags of ours that take no value; a form can only say true or false.
 SWITCHES = frozenset({"keep_original", "discard_incomplete", "keep_parts", "trust_manifest", "cross_region"})
 
 

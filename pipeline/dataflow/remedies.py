@@ -1,9 +1,10 @@
-"""What Dataflow says when it refuses or fails a job, and what to do about it.
+"""What to do when Dataflow refuses or fails a job.
 
-Its texts name causes in the service's own terms. Each entry is a pattern of such a text and our remedy; the service's text is
-always shown too, since it knows more than we do. A wrong remedy is worse than none, so patterns are what the service says and not
-the words in it: a text about a quota also names a region, a file's name may hold «network», and the advice that Dataflow adds to
-any failed work item speaks of service accounts and subnetworks.
+The service's own text is always shown, because it knows more than we do. An entry here adds what
+that text lacks: a flag, a role or a command. A wrong remedy is worse than none. So a pattern is a
+phrase of the service, never a single word: a text about a quota also names a region, a file's name
+may hold "network", and Dataflow's advice on any failed work item speaks of service accounts and
+subnetworks.
 """
 
 from __future__ import annotations
@@ -24,27 +25,13 @@ _QUOTA = (
     r"QUOTA_EXCEEDED|QUOTA_FOR_|(?i:quota '[\w-]+' exceeded)|Quota exceeded for quota metric|insufficient quota|"
     r"project quota may have been exceeded"
 )
-_NETWORK = (
-    r"[Nn]etwork \S+ is not accessible to Dataflow|does not have Private Google Access|"
-    r"resource\.(properties\.)?networkInterfaces|'compute\.(sub)?networks\.|/(sub)?networks/[^/\s]+' was not found|"
-    r"same region as the subnetwork"
-)
 
 _REFUSALS = (  # of the request to create a job; a text begins with the status
     (r"^401\b|UNAUTHENTICATED", "Log in: gcloud auth application-default login"),
     (
-        r"requires a quota project",
-        "Name the project that pays: gcloud auth application-default set-quota-project {project}",
-    ),
-    (
         r"SERVICE_DISABLED|has not been used in project|API .*disabled|accessNotConfigured|APIs need to be enabled",
         "An API is off. Turn them on: gcloud services enable dataflow.googleapis.com compute.googleapis.com "
         "storage.googleapis.com --project={project}",
-    ),
-    (
-        r"vpcServiceControlsUniqueIdentifier|(?i:prohibited by organization's policy)|VPC_SERVICE_CONTROLS",
-        "A perimeter of your organisation (VPC Service Controls) keeps project {project} and you apart. Have its administrator "
-        "let you in.",
     ),
     (
         r"^429\b|RESOURCE_EXHAUSTED|" + _QUOTA,
@@ -57,31 +44,17 @@ _REFUSALS = (  # of the request to create a job; a text begins with the status
         "builds the same dataset, yours joins it.",
     ),
     (
-        _NETWORK,
-        "Is the network right (--network, --subnetwork)? It must be of region {region}, and you and Dataflow's service account "
-        "must be allowed to use it.",
-    ),
-    (
         r"actAs|act as service account|iam\.serviceAccounts",
         "You may not use the workers' service account. Have somebody who may grant you roles/iam.serviceAccountUser on it.",
     ),
     (
-        r"^403\b|PERMISSION_DENIED",
+        r"dataflow\.jobs\.create|write access to project",
         "You may not start jobs in this project. Have somebody who may run: gcloud projects add-iam-policy-binding {project} "
         "--member=user:YOU --role=roles/dataflow.developer",
     ),
-    (
-        r"regional endpoint|not a known region|(?i:invalid|unknown|unsupported) (region|location)\b",
-        "Is --region {region} right? Regions: gcloud compute regions list --project={project}",
-    ),
-    (r"bucket does not exist", "Is --temp_location right? Your buckets: gcloud storage ls --project={project}"),
-    (
-        r"^404\b|NOT_FOUND",
-        "Is --project {project} right? It is the project's id, not its title: gcloud projects list",
-    ),
 )
 
-_NO_RERUN_MENDS = (  # what Python says on a worker too, and will say again
+_NO_RERUN_MENDS = (  # Python's text on a worker, which a rerun would meet again
     (
         NO_PACKAGE,
         "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile and "
@@ -94,7 +67,7 @@ _NO_RERUN_MENDS = (  # what Python says on a worker too, and will say again
     ),
 )
 
-_WORKERS_FAILURES = (  # what Python says on a worker, in a traceback or not
+_FULL_DISK = (  # Python's text on a worker, in a traceback or not
     (r"No space left on device", "A worker's disk is full. Give larger ones: --disk_size_gb 100"),
 )
 
@@ -109,17 +82,8 @@ _FAILURES = (  # of a job that was created, in the service's own words; the same
         "The region is short of these machines. Rerun with another --worker_machine_type, or later.",
     ),
     (
-        r"IP_SPACE_EXHAUSTED",
-        "The subnetwork has no addresses left. Give fewer workers (--max_num_workers), or a larger one (--subnetwork).",
-    ),
-    (
         _QUOTA,
         "A quota is used up. Give fewer workers (--max_num_workers), or ask for more.",
-    ),
-    (
-        _NETWORK,
-        "The workers' network cannot be used. Name one that exists (--network, --subnetwork); without public addresses it needs "
-        "Private Google Access.",
     ),
     (
         r"lost contact with the service|Timed out waiting for an update from the worker|out of memory|OutOfMemory|\bOOM|"
@@ -136,9 +100,9 @@ _FAILURES = (  # of a job that was created, in the service's own words; the same
 )
 
 
-def explain_refusal(text: str, *, project: str, region: str) -> str:
-    """The message for a job that Dataflow did not take, with the remedy where the text tells one."""
-    remedy = first_remedy(text, _REFUSALS).format(project=project, region=region)
+def explain_refusal(text: str, *, project: str) -> str:
+    """The message for a job that Dataflow did not take, with the remedy if the text says which."""
+    remedy = first_remedy(text, _REFUSALS).format(project=project)
     return f"Dataflow did not take the job: {clip(text, _SHOWN)}\n{remedy}".rstrip()
 
 
@@ -148,5 +112,5 @@ def explain_failure(state: str, text: str) -> ShardfeedError:
     ended = f"the job ended as {state}{what}"
     if wrong := first_remedy(text, _NO_RERUN_MENDS):
         return UsageError(f"{ended}\n{wrong}")
-    remedy = first_remedy(text, _WORKERS_FAILURES) or first_remedy(before_traceback(text), _FAILURES)
+    remedy = first_remedy(text, _FULL_DISK) or first_remedy(before_traceback(text), _FAILURES)
     return IncompleteError(f"{ended}\n{remedy} {_CARRY_ON}".replace("\n ", "\n"))

@@ -1,7 +1,7 @@
 """What the workers of a job have counted, and how many images an earlier run had finished.
 
-An engine's numbers are not trusted: a repeated attempt may be in them twice, a lost one not at all.
-They are used only if they hold as many images as the manifest.
+An engine's numbers are not trusted: a repeated attempt may count twice, a lost one not at all. They
+are used only if they hold as many images as the manifest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from shardfeed.transforms.run.state import Run
 
 
 def counted(result: Any) -> dict[str, int]:
-    """Our counters by name, summed over the steps that have one of it; ``result`` is Beam's."""
+    """Our counters by name, each summed over its steps; ``result`` is Beam's."""
     from apache_beam.metrics.metric import MetricsFilter
 
     found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]

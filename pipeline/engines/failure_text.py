@@ -1,8 +1,8 @@
 """Finds the cause in an engine's account of a failed job, and the remedy that fits it.
 
-Engines give a worker's error as a traceback inside their own, or two. Its first error is the cause;
-what follows was made of it on the way. An entry of a table is a pattern of such a text and our remedy.
-The first one that fits wins, so the specific ones stand first.
+Engines give a worker's error as a traceback inside one or two of their own. The first error in it
+is the cause; what follows was made of it on the way. A table's entry is a pattern of such a text
+and our remedy. The first entry that fits wins, so the specific ones stand first.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ NO_DEPENDENCY = r"No module named '(obstore|simplejpeg|cykooz_resizer|PIL|numpy|
 
 _SHOWN = 600  # characters of a text that is not ours
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (?!Traceback).+", re.MULTILINE)
-_IN_A_STEP = (
-    "[while running '"  # Beam's mark at what left a step of the graph, in an account of its own after the cause
-)
+_IN_A_STEP = "[while running '"  # Beam's mark at the error that left a step of the graph, after the cause
 _TRACEBACK = "Traceback (most recent call last):"
 _OURS = re.compile(r"^(shardfeed(?:\.\w+)+): ", re.MULTILINE)
 _CONSEQUENCES = re.compile(r"\n\n*(?:During handling of|The above exception was)")
@@ -35,23 +33,23 @@ def before_traceback(text: str) -> str:
 
 
 def telling_line(text: str) -> str:
-    """The error of a traceback, with the step if the text has it; the beginning of any other text."""
+    """A traceback's error, with the step if the text has it; the beginning of any other text."""
     errors = [found[0].strip() for found in _ERROR.finditer(text)]
     told = next((error for error in errors if _IN_A_STEP in error), errors[0] if errors else "")
     return clip(told or " ".join(text.partition(_TRACEBACK)[0].split()), _SHOWN)
 
 
 def names_error(text: str) -> bool:
-    """Whether an engine's account has an error in it, by which ``telling_line`` explains it."""
+    """Whether an engine's account has an error in it, which ``telling_line`` finds."""
     return _ERROR.search(text) is not None
 
 
 def step_error(text: str) -> tuple[str, str]:
-    """Full name of the class, and message, of the error of shardfeed's that a step raised; else empty."""
+    """Class (full name) and message of an error of ours that a step raised; else empty."""
     before, raised, _ = text.partition(_IN_A_STEP)
     heads = list(_OURS.finditer(before)) if raised else []
     message = before[heads[-1].end() :].removesuffix(" ") if heads else ""
-    if _TRACEBACK in message:  # of what came of it: that is what the step raised
+    if _TRACEBACK in message:  # of a later error: that is the one that the step raised
         return "", ""
     return (heads[-1][1], message) if message else ("", "")
 

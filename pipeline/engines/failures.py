@@ -1,20 +1,13 @@
 """What an engine other than Dataflow says when a job failed, and what to do about it.
 
-The reason that a step of the graph wrote comes first (``shardfeed.transforms.run.outcome``). This is for a job whose
-steps wrote none, or could not: a worker may not write the output, or its disk is full.
+The reason that a step of the graph wrote comes first (``shardfeed.transforms.run.outcome``). This
+is for a job whose steps wrote none, or could not: a worker may not write the output, or its disk is
+full.
 """
 
 from __future__ import annotations
 
-from shardfeed.errors import (
-    ConflictError,
-    DatasetError,
-    IncompleteError,
-    ShardfeedError,
-    TooManyRejectsError,
-    UsageError,
-    clip,
-)
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines.failure_text import (
     NO_DEPENDENCY,
@@ -26,25 +19,11 @@ from shardfeed.pipeline.engines.failure_text import (
     telling_line,
 )
 from shardfeed.pipeline.engines.quiet import Said
-from shardfeed.storage import NotFoundError, StorageError, UnreadableError
 
 _NO_RERUN_MENDS = (
     (NO_PACKAGE, "the workers have no shardfeed"),
     (NO_DEPENDENCY, "the workers lack what shardfeed depends on"),
 )
-_OURS: dict[str, type[ShardfeedError]] = {
-    f"{cls.__module__}.{cls.__name__}": cls
-    for cls in (
-        UsageError,
-        TooManyRejectsError,
-        IncompleteError,
-        ConflictError,
-        DatasetError,
-        StorageError,
-        UnreadableError,
-        NotFoundError,
-    )
-}
 
 
 def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> ShardfeedError:
@@ -54,8 +33,8 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
     """
     text = str(error) or type(error).__name__
     name, message = step_error(text)
-    if name in _OURS:  # the output of which it tells is also where its outcome belonged
-        return _OURS[name](message)
+    if ours := _class_of(name):  # it could not write its outcome, for the same reason
+        return ours(message)
     wrong = first_remedy(text, _NO_RERUN_MENDS)
     if wrong:
         return UsageError(
@@ -70,6 +49,15 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
         f"the engine gave up: {telling_line(text)}\nRerun the same command to carry on; what each engine needs is in "
         f"docs/how-to/engines.md.{more}"
     )
+
+
+def _class_of(name: str) -> type[ShardfeedError] | None:
+    """The error class of this full name, if it is one of the reader's or the storage's."""
+    classes: list[type[ShardfeedError]] = [ShardfeedError]
+    for each in classes:
+        classes += each.__subclasses__()
+    known = {f"{each.__module__}.{each.__name__}": each for each in classes}
+    return known.get(name) if name.startswith(("shardfeed.errors.", "shardfeed.storage.")) else None
 
 
 def _install(engine: Engine) -> str:

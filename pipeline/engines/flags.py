@@ -1,4 +1,4 @@
-"""Which flags are Beam's: a flag that neither we nor Beam know is an error, not something to ignore."""
+"""Which flags are Beam's: a flag that neither we nor Beam know is an error."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from shardfeed.errors import UsageError, clip
 
 
 def require_beam() -> None:
-    """Raises UsageError where Apache Beam is not installed: a trainer's machine needs none, a builder's does."""
+    """Raises UsageError if Apache Beam is not installed; only builds with ``--runner`` need it."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UsageError("build: Apache Beam is not installed here. Install it with: pip install 'shardfeed[beam]'")
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our error form: its own is the usage of all of Beam's flags. ``prog``: the command of ours."""
+    """argparse with our form of an error: its own would show all of Beam's flags."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: Beam does not take this: {message}. See `shardfeed {self.prog} --help`.")
 
 
 def refuse_unknown(args: Sequence[str], command: str) -> None:
-    """Raises UsageError for the first argument of ``command`` that no Beam options class knows, or whose value it refuses.
+    """Raises UsageError for the first argument of ``command`` that Beam does not know or refuses.
 
     Imports Beam (about a second).
     """

@@ -1,12 +1,12 @@
 """Prism as a process of one run: started at the lowest priority, and ended with the run.
 
 While a step that has a side input is at work, Prism 2.77 asks without a pause whether there is more
-work for it. That takes the better part of a core that the images need: 12,272 of them on two cores took
-1.6 times as long as in process, and 1.2 times at this priority. Prism's other work is done while the
-workers wait for it.
+work for it. That takes the better part of a core that the images need. 12,272 of them on two cores
+took 1.6 times as long as in process, and 1.2 times at this priority. Prism's other work is done
+while the workers wait for it.
 
-Beam's own runner keeps Prism until the interpreter ends, waits a second for it there, and installs a
-handler for SIGINT that stops Prism before anybody else hears the signal.
+Beam's own runner keeps Prism until the interpreter ends and waits a second for it there. It also
+installs a handler for SIGINT that stops Prism before anybody else hears the signal.
 """
 
 import logging
@@ -21,19 +21,18 @@ from apache_beam.version import __version__ as beam_version
 
 from shardfeed.errors import UsageError, clip
 
-_DEFAULT_LOG_LEVEL = "info"  # Beam's
-_ANSWER_SECONDS = 30.0  # for the options of a program; Prism tells its own in 0.03 s
+_ANSWER_SECONDS = 30.0  # for a program to list its options; Prism takes 0.03 s
 
 
 class OwnPrismRunner(PrismRunner):
-    """Beam's runner for Prism; a Prism that it started is killed at the end of its ``with`` block."""
+    """Beam's runner for Prism. At the end of its block it kills the Prism that it started."""
 
     def __init__(self) -> None:
         super().__init__()
         self._prism: _Prism | None = None
 
     def default_job_server(self, options: Any) -> Any:
-        """The Prism of this run. Beam does not ask for it if the user names an engine that runs already."""
+        """The Prism of this run. Beam does not ask for it if the user names a running engine."""
         self._prism = _Prism(options)
         return self._prism
 
@@ -50,13 +49,7 @@ class _Prism(PrismJobServer):
 
     def start(self) -> Any:
         command, endpoint = self._command()
-        logger = logging.getLogger(__name__)
-        if self._log_filter is not None and self._log_level != _DEFAULT_LOG_LEVEL:
-            # Beam's filter gives a record the level that Prism has written into it.
-            logger = logging.getLogger(PrismJobServer.__name__)
-            logger.addFilter(self._log_filter)
-            logger.setLevel(logging.INFO)
-        port = int(endpoint.rpartition(":")[2])
+        port, logger = int(endpoint.rpartition(":")[2]), logging.getLogger(__name__)
         self._process = _Process(beam_job_api_pb2_grpc.JobServiceStub, command, port=port, logger=logger)
         return self._process.start()
 
@@ -79,7 +72,7 @@ class _Prism(PrismJobServer):
 
 
 class _Process(SubprocessServer):
-    """Beam's, which tells what process it has started."""
+    """Beam's, which remembers the process that it has started."""
 
     _popen: "subprocess.Popen[bytes] | None" = None
 
@@ -104,7 +97,7 @@ def _require_prism(program: str) -> None:
             [program, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS
         )
         wrong = "" if b"job_port" in asked.stdout + asked.stderr else "it has no option --job_port"
-    except (OSError, subprocess.TimeoutExpired) as error:  # a page in place of it, another machine's program
+    except (OSError, subprocess.TimeoutExpired) as error:  # a web page in its place, or another machine's program
         wrong = str(error)
     if wrong:
         raise UsageError(

@@ -1,12 +1,12 @@
 """Keeps what Beam says during a run, and shows it only if nothing else explains how the run ended.
 
-A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets threads
-end by it: pages that would bury our message. Wording and thread names change with Beam's releases, so
-neither is looked at. What counts is that code of Beam or of gRPC said it.
+A failure in a step reaches the launcher as an exception. Beam also prints it, logs it, and lets
+threads end by it: pages that would bury our message. Wording and thread names change with Beam's
+releases, so neither is looked at. What counts is that code of Beam or of gRPC said it.
 
-The hooks are those of the whole process. The first run installs them and the last one removes them, so
-that a program which calls the library is left as it was. Nobody can tell to which of several runs a
-thread of Beam's belongs, so each run keeps what is said while it lasts.
+The hooks are those of the whole process. The first run installs them and the last one removes them,
+so a program that calls the library is left as it was. Nobody can tell to which of several runs a
+thread of Beam belongs, so each run keeps what is said while it lasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -32,15 +32,11 @@ _PACKAGES = ("apache_beam", "grpc")
 
 
 class Said:
-    """What Beam has said: in its log from ``level`` on, on standard error, and as its threads ended."""
+    """What Beam has said: in its log from ``level`` on, on standard error, and as threads ended."""
 
     def __init__(self, level: int = logging.ERROR) -> None:
-        self._level = level
+        self.level = level
         self._texts: collections.deque[str] = collections.deque(maxlen=MOST)
-
-    def wants(self, level: int) -> bool:
-        """Whether a record of this level is kept."""
-        return level >= self._level
 
     def add(self, text: str) -> None:
         """Keeps a text, if it is not empty."""
@@ -62,7 +58,7 @@ class Said:
 def kept(said: Said) -> Iterator[None]:
     """In the block ``said`` gets what Beam says, and nobody else does.
 
-    In the command line this lasts to the end of the process, for the threads that end only then.
+    In the command line this lasts to the end of the process, because some threads end only then.
     """
     _HOOKS.add(said)
     try:
@@ -107,7 +103,8 @@ class _Hooks:
             logger.propagate = False
         root = logging.getLogger()
         if not root.handlers and logging.lastResort is not None:
-            # Else Beam's logging.debug() would give the root one, for good; this is the one that Python uses without any.
+            # Else Beam's logging.debug() would give the root a handler, for good. Python uses this
+            # one without any.
             undo(root.removeHandler, logging.lastResort)
             root.addHandler(logging.lastResort)
         undo(root.removeFilter, self._passes)
@@ -118,25 +115,26 @@ class _Hooks:
 
         def hook(args: threading.ExceptHookArgs) -> None:
             is_beams = _is_beams(frame for frame, _ in traceback.walk_tb(args.exc_traceback))
-            if not (is_beams and self.keep(logging.CRITICAL, lambda: _end_of_thread(args))):
+            error = (args.exc_type, args.exc_value, args.exc_traceback)
+            if not (is_beams and self.keep(logging.CRITICAL, "".join(traceback.format_exception(*error)))):
                 before(args)
 
         undo(_restore_excepthook, hook, before)
         threading.excepthook = hook
 
-    def keep(self, level: int, text: Callable[[], str]) -> bool:
+    def keep(self, level: int, text: str) -> bool:
         """Gives a text to the runs that want it; False if none does."""
-        wanted = [said for said in self._listening if said.wants(level)]
+        wanted = [said for said in self._listening if level >= said.level]
         for said in wanted:
-            said.add(text())
+            said.add(text)
         return bool(wanted)
 
     def _passes(self, record: logging.LogRecord) -> bool:
         """A filter of the root logger, to which Beam logs what an engine tells it."""
-        return not (record.pathname.startswith(self._folder) and self.keep(record.levelno, lambda: _text_of(record)))
+        return not (record.pathname.startswith(self._folder) and self.keep(record.levelno, _text_of(record)))
 
     def _print(self, *values: object, sep: str | None = " ", **_where: Any) -> None:
-        self.keep(logging.CRITICAL, lambda: (" " if sep is None else sep).join(map(str, values)))
+        self.keep(logging.CRITICAL, (" " if sep is None else sep).join(map(str, values)))
 
     def await_last_words(self) -> None:
         """Waits until no thread runs Beam's code; not long, for some wait for work for ever."""
@@ -151,7 +149,7 @@ class _Handler(logging.Handler):
         self._hooks = hooks
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._hooks.keep(record.levelno, lambda: _text_of(record)):
+        if not self._hooks.keep(record.levelno, _text_of(record)):
             logging.getLogger().callHandlers(record)  # where it would have gone
 
 
@@ -170,10 +168,6 @@ def _is_beams(frames: Iterator[FrameType]) -> bool:
 
 def _text_of(record: logging.LogRecord) -> str:
     return logging.Formatter().format(record)
-
-
-def _end_of_thread(args: threading.ExceptHookArgs) -> str:
-    return "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
 
 
 def _restore_excepthook(ours: object, before: Any) -> None:

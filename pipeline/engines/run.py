@@ -1,8 +1,8 @@
 """Runs a graph on an engine and waits for its end; says what Ctrl-C does to a job elsewhere.
 
-Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends the
-waiting, and the job only if the user says so; on a terminal the user is asked, once. A rerun of the
-same command joins a job that goes on, and carries on one that was cancelled.
+Such a job does not need this program: its workers publish the dataset themselves. So Ctrl-C ends
+the waiting, and ends the job only if the user says so. On a terminal the user is asked, once. A
+rerun of the same command joins a job that goes on, and carries on one that was cancelled.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
+
+import grpc  # type: ignore[import-untyped]
+import requests
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineState
 
 from shardfeed import signals
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -29,7 +34,7 @@ _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
 def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None = None) -> Submitted | None:
-    """Runs a graph to its end; only hands it over, and returns what was, if nobody shall wait for it.
+    """Runs a graph to its end. If nobody shall wait, only hands it over and returns the job.
 
     Warns on ``stream`` if no worker begins.
 
@@ -38,13 +43,13 @@ def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None 
         IncompleteError: the engine cannot be reached, or was lost.
         Exception: whatever an engine makes of a failure in a step.
     """
-    own = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
-    with _engine_trouble(engine, run), own:
+    started_here = pipeline.runner if isinstance(pipeline.runner, AbstractContextManager) else contextlib.nullcontext()
+    with _engine_trouble(engine, run), started_here:
         result = _submitted(pipeline, engine)
         if not engine.waits_for_end:
             return Submitted(run.output, result._job_id)
         asked = cancelled_or_left(result, engine, run.output) if engine.outlives_launcher else contextlib.nullcontext()
-        with asked, first_sign.awaited(result, engine, run.output, stream):
+        with asked, first_sign.awaited(engine, run.output, stream):
             result.wait_until_finish()
             note_counted(result, run)
     return None
@@ -61,11 +66,9 @@ def _submitted(pipeline: Any, engine: Engine) -> Any:
         with signals.on_stop(may_be_taken) if engine.outlives_launcher else contextlib.nullcontext():
             return pipeline.run()
     except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
-        from apache_beam.runners.portability.portable_runner import PortableRunner
-
         if not isinstance(pipeline.runner, PortableRunner):  # it has run the job then
             raise
-        if _is_no_answer(error):
+        if isinstance(error, (requests.ConnectionError, requests.Timeout)):  # a cluster called over HTTP
             raise IncompleteError(
                 f"no engine answers: {_first_line(error)}. Start it, then rerun the same command."
             ) from error
@@ -78,7 +81,7 @@ def _submitted(pipeline: Any, engine: Engine) -> Any:
 def cancelled_or_left(result: Any, engine: Engine, output: str, job: str = "the job") -> AbstractContextManager[None]:
     """In the block a signal cancels ``result``'s job, or leaves it running, and ends this process.
 
-    If the job has ended by then, the block goes on, to the job's result. ``job`` is its name in messages.
+    If the job has ended by then, the block goes on to its result. ``job`` names it in messages.
     """
     return signals.on_stop(functools.partial(_cancel_or_leave, result, engine, output, job), again=_NO_LONGER)
 
@@ -90,7 +93,7 @@ def _cancel_or_leave(result: Any, engine: Engine, output: str, job: str) -> None
             "finished is done twice."
         )
     try:
-        if _has_ended(result):
+        if PipelineState.is_terminal(result.state):
             return
         result.cancel()
     except Exception as error:  # whatever an engine's client raises
@@ -102,12 +105,6 @@ def _cancel_or_leave(result: Any, engine: Engine, output: str, job: str) -> None
     )
 
 
-def _has_ended(result: Any) -> bool:
-    from apache_beam.runners.runner import PipelineState
-
-    return bool(PipelineState.is_terminal(result.state))
-
-
 def _shall_cancel(engine: Engine) -> bool:
     if engine.on_interrupt is not None:
         return engine.on_interrupt == "cancel"
@@ -115,7 +112,8 @@ def _shall_cancel(engine: Engine) -> bool:
         return False
     sys.stderr.write(_QUESTION)
     sys.stderr.flush()
-    # Not sys.stdin: the interpreter's end waits for its lock, which a thread that reads there holds.
+    # Not sys.stdin: a thread that reads there holds its lock, and the interpreter's end waits for
+    # it.
     answer = os.read(sys.stdin.fileno(), 1000)
     return answer.strip().lower() in (b"y", b"yes")
 
@@ -128,8 +126,6 @@ def _engine_trouble(engine: Engine, run: Run) -> Iterator[None]:
     except Exception as error:
         if _is_ctrl_c(error):
             raise KeyboardInterrupt from None
-        import grpc  # type: ignore[import-untyped]
-
         endpoint = engine.arg("job_endpoint")
         if endpoint is not None and isinstance(error, grpc.FutureTimeoutError):
             seconds = engine.arg("job_server_timeout") or "300"
@@ -140,10 +136,10 @@ def _engine_trouble(engine: Engine, run: Run) -> Iterator[None]:
         if isinstance(error, grpc.RpcError):
             pool = engine.arg("environment_config")
             remedy = "Rerun" if pool is None else f"See that it runs, and the workers at {clip(pool)}, then rerun"
-            said = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
+            lost = f"the engine was lost: {_first_line(error)}. {remedy} the same command to carry on."
             if not engine.outlives_launcher:
-                signals.leave(said)  # at once: each thread of a worker in this process would end with pages of its own
-            raise IncompleteError(said) from error
+                signals.leave(lost)  # at once: each thread of a worker in this process would end with pages of its own
+            raise IncompleteError(lost) from error
         raise
     finally:
         run.stop.set()  # before an engine's workers in this process are forgotten
@@ -156,13 +152,6 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _is_no_answer(error: Exception) -> bool:
-    """Whether a cluster that Beam calls over HTTP (``--flink_submit_uber_jar``) cannot be reached."""
-    import requests  # Beam's; it takes a tenth of a second
-
-    return isinstance(error, (requests.ConnectionError, requests.Timeout))
 
 
 def _first_line(error: Exception) -> str:

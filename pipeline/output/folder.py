@@ -1,7 +1,7 @@
-"""A local output folder before and after a build: can it be made, is it free, and does a build that did nothing leave it behind?
+"""A local output folder: can it be made, is it free, and is it left behind empty?
 
-The one decision: only what a listing of files cannot show is looked at here; foreign files are the claim's business. A bucket
-has no folders, so nothing of this concerns one.
+Only what a listing of files cannot show is looked at here. Foreign files are the claim's
+business. A bucket has no folders, so it passes.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ def _folders_in(path: str) -> list[str]:
     try:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
-    except OSError:  # absent, a file, or unreadable: whoever writes there says so
+    except OSError:  # absent, a file, or unreadable: the build says so when it writes
         return []
 
 
 @contextlib.contextmanager
 def no_empty_folders(output: str) -> Iterator[None]:
-    """However the block ends: of the output's path, what was not there before and is empty is removed."""
+    """However the block ends: removes the folders of the output's path that are new and empty."""
     missing = [] if storage.is_remote(output) else _missing(output)
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # not empty, or never made: then the folders above stay too
+        with contextlib.suppress(OSError):  # one that is not empty, or never made, keeps those above
             for folder in missing:
                 os.rmdir(folder)

@@ -62,7 +62,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         )
     engine, options = config.engine, config.options
     if engine.is_dataflow:
-        check_job(engine, roots=config.roots, output=config.output, anywhere=config.cross_region)
+        check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
     for root in config.roots:
         check_root(root, open_source(root.url))
     if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment

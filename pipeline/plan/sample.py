@@ -25,7 +25,6 @@ from shardfeed.format.hashing import hash64
 from shardfeed.transforms.elements import ImageRef, RefBatch, unpack_refs
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.rejects import Reason
-from shardfeed.transforms.inputs.labels import Faulty
 
 SAMPLE_IMAGES = 400  # of all splits; photos' encoded sizes vary by 40 %, which leaves 2 % of error
 LEAST_IMAGES = 100  # of each split, however many splits there are; and in all, however long they take
@@ -103,7 +102,7 @@ class Sampler:
 
     def add(self, batch: RefBatch) -> None:
         """Counts the references of a labelled batch."""
-        if batch.split.startswith(Faulty.PREFIX):
+        if batch.fault:
             return
         for ref in unpack_refs(batch.refs):
             kind = batch.split, os.path.splitext(ref.key)[1].lower(), ref.stat.size.bit_length()

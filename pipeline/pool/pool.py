@@ -140,6 +140,8 @@ class _Process:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=[fd],
+                # NumPy's BLAS, which nothing here uses, would start a thread per core, which spins for 50 ms.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
         threading.Thread(target=self._collect, args=(self._pipe,), name="pool", daemon=True).start()
         self._send((list(sys.path), site.getusersitepackages() if site.ENABLE_USER_SITE else ""))

@@ -1,4 +1,4 @@
-"""The progress line: one line that is rewritten on a terminal, a plain line now and then elsewhere."""
+"""The progress line: rewritten on a terminal; elsewhere a plain line now and then."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ProgressLine:
 
 
 def progress_text(step: str, done: int, total: int, rejected: int, size: int, rate: float) -> str:
-    """One line: step, images done of total, rate in images a second, bytes written, time left."""
+    """One line: step, images done of total, images per second, bytes written, time left."""
     if not total:
         return f"{step} …"
     text = f"{step} {done:,} of {total:,} images ({100 * done // total} %)"

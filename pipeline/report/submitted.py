@@ -1,4 +1,4 @@
-"""What a build says that was handed over to an engine and not waited for."""
+"""What a build shows that was handed over to an engine and not waited for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class Submitted:
     """A job that was handed over and not waited for.
 
-    ``job_id`` is the engine's, None where the job went into a template's file; ``link`` is its page, where there is one.
+    ``job_id``: the engine's; None if the job went into a template's file. ``link``: its page, if it
+    has one.
     """
 
     output: str

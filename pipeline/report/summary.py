@@ -1,4 +1,4 @@
-"""What a build says at its end: a screen of text, or the same facts as JSON."""
+"""What a build shows at its end: a screen of text, or the same facts as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _CLASS_ROWS = 12
 class Summary:
     """A published dataset and the run that found or made it.
 
-    ``kept``: images whose parts an earlier run had finished; None where nobody knows, and then nothing is said of a rate.
+    ``kept``: images whose parts an earlier run had finished. If nobody knows it, it is None and no
+    rate is shown.
     """
 
     manifest: Manifest

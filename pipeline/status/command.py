@@ -30,7 +30,7 @@ from shardfeed.transforms.elements import PartResult, add_counts
 from shardfeed.transforms.output.claim import DESKTOP_FILES, Claim, read_claim
 from shardfeed.transforms.output.part_files import Sidecar, parse_sidecar
 from shardfeed.transforms.run.concurrent_requests import side_by_side
-from shardfeed.transforms.run.outcome import parse_outcome
+from shardfeed.transforms.run.state import Outcome
 from shardfeed.transforms.stores.base import WritableStore
 
 READ = 256  # sidecars; if there are more, a regular sample of them: an error of 2 % if parts differ by 30 %
@@ -246,7 +246,7 @@ def _last_failure(store: WritableStore, outcomes: list[tuple[float, str]]) -> st
     """Why the latest run that failed did so, as it wrote it down."""
     for _, name in sorted(outcomes, reverse=True):
         try:
-            outcome = parse_outcome(store.read(name))
+            outcome = Outcome.from_bytes(store.read(name))
         except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):  # gone, torn, or not a run's
             continue
         return f"exit {outcome.code}: {outcome.message}"

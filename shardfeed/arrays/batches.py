@@ -29,7 +29,6 @@ from shardfeed.arrays.blocks import BlockReader
 from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import RecordDecoder, batches
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.provenance import Origin, marked
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.errors import UsageError, clip
@@ -168,7 +167,6 @@ def array_batches(
     if training:
         steps = training_steps(split, chosen.num_records, share, hosts, epochs, start)
         watch = None if epochs is None else Repeats(split, epochs)
-        origin = Origin(found, chosen, watch=watch)
 
         def read() -> Iterator[Batch]:
             windows = training_windows(
@@ -185,7 +183,7 @@ def array_batches(
         plan = evaluation_plan(
             split, chosen.num_records, share, hosts, replicas=hosts, pad=pad, epochs=epochs, start=start
         )
-        steps, origin = plan.steps, Origin(found, chosen)
+        steps = plan.steps
         if plan.padding:
             warn(
                 f"{plan.padding} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of "
@@ -199,7 +197,7 @@ def array_batches(
                     # This host's records can be used up before those of another one.
                     yield _weighted(*next(stream, none), share if pad else 0, plan.weight)
 
-    return marked(ArrayBatches(again, read, steps=steps, batch_size=share, image_shape=shape), origin)
+    return ArrayBatches(again, read, steps=steps, batch_size=share, image_shape=shape)
 
 
 def _weighted(images: NDArray[np.uint8], labels: NDArray[np.int32], rows: int, weight: float) -> Batch:

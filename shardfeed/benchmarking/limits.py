@@ -1,19 +1,12 @@
-"""What reading alone and decoding alone can do on this machine: the limits that ``benchmark`` puts a stream beside.
-
-The one decision: a limit does what the stream does and nothing else. Decoding cuts and resizes as the stream was asked to; a
-stream from decoded images in memory has no limits, because it neither reads nor decodes; copies are read where copies were made.
-"""
+"""What reading alone and decoding alone can do on this machine: the limits that ``benchmark`` puts a stream beside."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -21,57 +14,48 @@ from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
-from shardfeed.dataset.info import DatasetInfo
-from shardfeed.dataset.provenance import Origin
-from shardfeed.format.manifest import Shard
+from shardfeed.benchmarking.result import Arrivals, rate_of
+from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.format.manifest import ImageInfo
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import blocks_in
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
 _READERS = (2, 16)  # local, gs://
-_SEED = 0x5EED  # blocks for the reading limit: others than the stream has just left in the page cache, in a large split
-_WARM = 0.25  # of a pass is not measured, ``_WARM_MOST`` arrivals at most: until then what was made in advance is handed out
-_WARM_MOST = 8
-
-Arrivals = Sequence[tuple[float, int]]
-"""(seconds on a clock, images) of each batch of one pass."""
+_SEED = 0x5EED  # in a large split other blocks than those that the stream has just left in the page cache
 
 
-def measured(origin: Origin, seconds: float, *, tensorflow: bool) -> tuple[float | None, float | None]:
-    """(images/s of reading, of decoding), each measured for ``seconds``; None where the stream does not do it.
+def measured(
+    found: DatasetInfo,
+    split: SplitInfo,
+    seconds: float,
+    *,
+    tensorflow: bool,
+    image_size: tuple[int, int] | None,
+    crop: str | None,
+) -> tuple[float, float | None]:
+    """(images/s of reading, images/s of decoding), each measured for ``seconds``.
 
-    ``tensorflow``: decoded by TensorFlow, not by ``array_batches``.
+    Decoding is None if the images vary in size and no ``image_size`` is given. ``tensorflow``: TensorFlow decodes, crops and
+    resizes, as in ``load``. Otherwise simplejpeg or Pillow decodes, as in ``array_batches``.
     """
-    if origin.cache == "decoded":
-        return None, None
-    found = origin.info
-    url, shards = (found.url, origin.split.shards) if origin.cache is None else _copies(origin)
-    reader = BlockReader(url)
-    sample, read = _reading(reader, storage.is_remote(url), shards, seconds)
-    if tensorflow:
-        wanted = _wanted(origin)
-        return read, None if wanted is None else _rate(_tensorflow_decoding(found, wanted, sample), seconds)
-    height, width, channels = found.image_shape
-    if height is None or width is None:
+    image = found.manifest.image
+    reader = BlockReader(found.url)
+    sample: list[LoadedBlock] = []
+    read = _rate(_reading(reader, found, split, sample), seconds)
+    if tensorflow and (image_size or (image.height and image.width)):
+        return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
+    if image.height is None or image.width is None:
         return read, None
-    decoder = RecordDecoder(reader, image_decoder(found.manifest.image), (height, width, channels), len(found.classes))
+    shape = (image.height, image.width, image.channels)
+    decoder = RecordDecoder(reader, image_decoder(image), shape, len(found.classes))
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 
-def rate_of(passes: Sequence[Arrivals]) -> float | None:
-    """Images/s from arrivals, without starts: the first of each pass, and what lay ready when it came. None: nothing is left."""
-    images, seconds = 0, 0.0
-    for arrivals in passes:
-        skipped = min(int(len(arrivals) * _WARM), _WARM_MOST)
-        images += sum(rows for _, rows in arrivals[skipped + 1 :])
-        seconds += arrivals[-1][0] - arrivals[skipped][0]
-    return images / seconds if images and seconds > 0 else None
-
-
 def _rate(counts: Generator[int, None, None], seconds: float) -> float:
-    """Images/s of ``counts``, which have no end, over ``seconds`` after the first."""
-    arrivals: list[tuple[float, int]] = []
+    """Images/s of ``counts``, which have no end, over ``seconds`` after the first of them."""
+    arrivals: Arrivals = []
     with closing(counts):
         for count in counts:
             arrivals.append((time.perf_counter(), count))
@@ -80,80 +64,52 @@ def _rate(counts: Generator[int, None, None], seconds: float) -> float:
     raise AssertionError("limits are measured without end")
 
 
-def _copies(origin: Origin) -> tuple[str, tuple[Shard, ...]]:
-    """The folder of the copies that ``load(cache=…)`` made and checked, and the shards as they are called there."""
-    from shardfeed.dataset.local_copy import mirror
-
-    shards = origin.split.shards
-    paths = mirror(origin.info, shards, str(origin.cache))
-    copies = [replace(shard, file=os.path.basename(path)) for shard, path in zip(shards, paths, strict=True)]
-    return os.path.dirname(paths[0]), tuple(copies)
-
-
 def _reading(
-    reader: BlockReader, remote: bool, shards: Sequence[Shard], seconds: float
-) -> tuple[list[LoadedBlock], float]:
-    """A sample of records, and images/s of reading blocks in an order of its own."""
-    blocks = blocks_in(shards)
-    chosen = [blocks[number] for number in order.permutation(len(blocks), _SEED).tolist()]
-    readers = _READERS[remote]
-    sample: list[LoadedBlock] = []
+    reader: BlockReader, found: DatasetInfo, split: SplitInfo, sample: list[LoadedBlock]
+) -> Generator[int, None, None]:
+    """Numbers of records in blocks that are read in an order of their own. The first blocks are put into ``sample``."""
+    readers = _READERS[storage.is_remote(found.url)]
+    blocks = blocks_in(split.shards)
+    endless = itertools.cycle(order.permutation(len(blocks), _SEED).tolist())
     held = 0
-
-    def counts() -> Generator[int, None, None]:
-        nonlocal held
-        endless = itertools.cycle(chosen)
-        while True:  # as many at a time as there are readers
-            for records in pool.map(reader.read, itertools.islice(endless, 4 * readers)):
-                if held < _SAMPLE_BYTES:
-                    sample.append(records)
-                    held += len(records.data)
-                yield len(records)
-
     with ThreadPoolExecutor(readers) as pool:
-        return sample, _rate(counts(), seconds)
+        while True:
+            ahead = [blocks[number] for number in itertools.islice(endless, 4 * readers)]
+            for block in pool.map(reader.read, ahead):
+                if held < _SAMPLE_BYTES:
+                    sample.append(block)
+                    held += len(block.data)
+                yield len(block)
 
 
 def _array_decoding(decoder: RecordDecoder, sample: list[LoadedBlock]) -> Generator[int, None, None]:
-    examples = decoder.examples(sample)
+    examples, threads = decoder.examples(sample), cores()
+    chunk = records_per_task(decoder.shape, threads)
+    every = range(len(examples.images))
+    endless = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
 
     def decode(numbers: Sequence[int]) -> int:
         decoder.pixels(examples, numbers, np.empty((len(numbers), *decoder.shape), np.uint8))
         return len(numbers)
 
-    threads = cores()
-    chunk = records_per_task(decoder.shape, threads)
     with ThreadPoolExecutor(threads) as pool:
-        every = range(len(examples.images))
-        chunks = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
         while True:
-            yield from pool.map(decode, itertools.islice(chunks, 4 * threads))
+            yield from pool.map(decode, itertools.islice(endless, 4 * threads))
 
 
-def _wanted(origin: Origin) -> Any:
-    """What the stream makes of a record; where it does not say, the image as it is stored. None: those have no one size."""
-    from shardfeed.tfdata.decode import ImageOptions
-
-    if origin.wanted is not None:
-        return origin.wanted
-    return None if None in origin.info.image_shape else ImageOptions(size=None)
-
-
-def _tensorflow_decoding(found: DatasetInfo, wanted: Any, sample: list[LoadedBlock]) -> Generator[int, None, None]:
+def _tensorflow_decoding(
+    image: ImageInfo, size: tuple[int, int] | None, crop: str | None, sample: list[LoadedBlock]
+) -> Generator[int, None, None]:
     import tensorflow as tf
 
     from shardfeed.tfdata.batching import records_per_call, threads, with_options
-    from shardfeed.tfdata.decode import chunk_decoder
+    from shardfeed.tfdata.decode import ImageOptions, chunk_decoder
 
-    decode = chunk_decoder(found.manifest.image, wanted)
-    data = [bytes(record.data) for records in sample for record in records]
-    records = (
-        tf.data.Dataset.from_tensor_slices(data)
-        .batch(records_per_call(wanted.output(found.manifest.image)))
-        .cache()
-        .repeat()
-    )
-    decoded = records.map(
+    options = ImageOptions(size=size, crop=crop)
+    decode = chunk_decoder(image, options)
+    data = [bytes(record.data) for block in sample for record in block]
+    chunks = tf.data.Dataset.from_tensor_slices(data).batch(records_per_call(options.output(image))).cache().repeat()
+    decoded = chunks.map(
         lambda chunk: decode(chunk, tf.range(tf.size(chunk, tf.int64)))["image"],
         num_parallel_calls=threads(),
         deterministic=True,

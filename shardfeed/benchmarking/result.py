@@ -1,41 +1,48 @@
-"""What ``benchmark`` measured, and its verdict in words: which link of the chain holds the others up, and what to change."""
+"""What ``benchmark`` measured, and its verdict in words: what holds the others up, and what to change."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 _NEAR = 0.8  # of a limit: the rest is the price of order, batches and threads
-_BEYOND = 1.1  # of a limit: it was measured while something else ran, or for too short
+_BEYOND = 1.1  # of a limit: more cannot be, unless one of the two was disturbed or the stream has a cache
+_WARM = (
+    0.25  # of a pass is not measured, ``_WARM_MOST`` batches at most: until then what was made in advance is handed out
+)
+_WARM_MOST = 8
 
-_FASTER_DECODING = (
-    "Use more cores, or store images that decode faster: smaller ones (--image_size), a lower --quality, or "
-    "--image_format raw, which is not decoded at all but is about ten times as large."
-)
-_FEWER_BYTES = "store fewer bytes an image (--image_size, --quality)"
-_COPYING = (
-    "Nothing is decompressed: what is left is copying pixels, and cutting and resizing where crop= or image_size= say so. "
-    "Use more cores, or store smaller images (--image_size)."
-)
 _ADVICE = {
-    ("consumer", False): "Nothing to change.",
-    ("consumer", True): "Nothing to change.",
-    ("copying", False): _COPYING,
-    ("copying", True): _COPYING,
-    ("decoding", False): _FASTER_DECODING,
-    ("decoding", True): _FASTER_DECODING,
-    ("reading", False): f"Copy the dataset to a faster disk, or {_FEWER_BYTES}.",
-    ("reading", True): "Read from a bucket in the machine's own region, call shardfeed.tune_gcs() before TensorFlow is "
-    f"imported, or {_FEWER_BYTES}.",
+    "consumer": "Nothing to change.",
+    "decoding": "Use more cores, or store images that decode faster: smaller ones (--image_size), a lower --quality, or "
+    "--image_format raw, which is not decoded at all but is about ten times as large.",
+    "reading": "Copy the dataset to a faster disk, or store fewer bytes per image (--image_size, --quality, or --image_format "
+    "jpeg in place of raw or png).",
+    "other work": "Neither reading nor decoding alone explains the speed. Small batches cost more per image. Work behind the "
+    "reader takes its share (a map, an augmentation of each image: do it on the device), and so do other programs.",
 }
-_OTHER_WORK = (
-    "Look for what was added behind the reader (a map, an augmentation for each image: do it on the device), and for other "
-    "programs on this machine."
+_RAW_DECODING = (
+    "Nothing is decompressed: what is left is copying, cropping and resizing pixels. Use more cores, or store smaller images "
+    "(--image_size)."
 )
-_BELOW = (
-    "The stream is well below that limit though nothing was added: small batches cost more an image, and other programs on "
-    "this machine take their share."
+_BUCKET_READING = (
+    "Read from a bucket in the machine's own region, call shardfeed.tune_gcs() before TensorFlow is imported, or store fewer "
+    "bytes per image (--image_size, --quality)."
 )
+
+Arrivals = list[tuple[float, int]]
+"""(seconds on a clock, number of images) of each batch of one pass."""
+
+
+def rate_of(passes: Sequence[Arrivals]) -> float | None:
+    """Images/s of ``passes``, each without its first batch and those that lay ready when it came. None: no batch is left."""
+    images, seconds = 0, 0.0
+    for arrivals in passes:
+        skipped = min(int(len(arrivals) * _WARM), _WARM_MOST)
+        images += sum(rows for _, rows in arrivals[skipped + 1 :])
+        seconds += arrivals[-1][0] - arrivals[skipped][0]
+    return images / seconds if images and seconds > 0 else None
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,14 @@ class Benchmark:
 
     Attributes:
         images_per_second: Of the stream.
-        megabytes_per_second: Of stored bytes, 10**6, that the stream went through.
-        cores: That this process may use.
-        batch_size: Rows a batch.
+        megabytes_per_second: Stored bytes behind these images, in 10**6 per second.
+        cores: Number of CPU cores this process may use.
+        batch_size: Rows per batch.
         first_batch_seconds: From the start to the first batch.
-        decode_limit: Images/s of decoding alone, from memory, on all cores; None where nothing was decoded.
-        read_limit: Images/s of reading alone; None where nothing was read (``cache="decoded"``).
-        needed: Images/s that the accelerator takes, where ``step_ms`` was given.
-        remote: Records came from a bucket.
-        added: Something stands behind the reader, or nobody knows what the batches went through.
+        decode_limit: Images/s of decoding alone, from memory, on all cores. None: images vary in size.
+        read_limit: Images/s of reading alone.
+        needed: Images/s that the accelerator takes; None without ``step_ms``.
+        remote: The dataset is in a bucket.
         image_format: As stored.
     """
 
@@ -62,52 +68,40 @@ class Benchmark:
     batch_size: int
     first_batch_seconds: float
     decode_limit: float | None
-    read_limit: float | None
+    read_limit: float
     needed: float | None
     remote: bool
-    added: bool
     image_format: str
 
     @property
     def per_core(self) -> float:
-        """Images/s and core."""
+        """Images/s per core."""
         return self.images_per_second / self.cores
 
     @property
     def fast_enough(self) -> bool | None:
-        """Whether the stream keeps up with the accelerator; None where its step is not known."""
+        """Whether the stream keeps up with the accelerator; None if its step is not known."""
         return None if self.needed is None else self.images_per_second >= self.needed
 
     @property
-    def doubtful(self) -> bool:
-        """Whether the stream was faster than a limit of its own, which cannot be: one of the two was disturbed."""
-        return any(self.images_per_second > _BEYOND * limit for limit in self._limits().values())
-
-    @property
     def bottleneck(self) -> str:
-        """The slowest of the chain: "consumer", "decoding", "copying", "reading" or "other work"."""
+        """What holds the others up: "consumer", "decoding", "reading" or "other work"."""
         if self.fast_enough:
             return "consumer"
-        limits = self._limits()
-        if not limits:
-            return "other work" if self.added else "copying"
-        lowest = min(limits, key=limits.__getitem__)
-        if self.images_per_second < _NEAR * limits[lowest]:
-            if self.remote:  # a single reader waits longer for a bucket than sixteen requests at a time
-                return "reading"
-            if self.added:
-                return "other work"
-        return lowest
+        lowest, name = self._lowest_limit()
+        if self.images_per_second >= _NEAR * lowest:
+            return name
+        # A reader waits longer for a bucket than the reading limit, which makes sixteen requests at a time.
+        return "reading" if self.remote else "other work"
 
-    def _limits(self) -> dict[str, float]:
-        work = "copying" if self.image_format == "raw" else "decoding"
-        both = {"reading": self.read_limit, work: self.decode_limit}
-        return {name: limit for name, limit in both.items() if limit is not None}
+    def _lowest_limit(self) -> tuple[float, str]:
+        reading = (self.read_limit, "reading")
+        return reading if self.decode_limit is None else min(reading, (self.decode_limit, "decoding"))
 
     def __str__(self) -> str:
         rate = self.images_per_second
         lines = [
-            f"input          {_figure(rate)} img/s, {self.megabytes_per_second:,.1f} MB/s, {_figure(self.per_core)} img/s a "
+            f"input          {_figure(rate)} img/s, {self.megabytes_per_second:,.1f} MB/s, {_figure(self.per_core)} img/s per "
             f"core ({self.cores} cores)",
             f"first batch    {self.first_batch_seconds:.2f} s",
         ]
@@ -118,29 +112,32 @@ class Benchmark:
                 )
         if self.needed is not None:
             step = 1000 * self.batch_size / self.needed
-            lines.append(f"accelerator    {_figure(self.needed)} img/s ({_figure(step)} ms a step)")
-        return "\n".join([*lines, "", self._verdict(1000 * self.batch_size / rate)])
+            lines.append(f"accelerator    {_figure(self.needed)} img/s ({_figure(step)} ms per step)")
+        return "\n".join([*lines, "", self._verdict()])
 
-    def _verdict(self, step: float) -> str:
-        doubt = (
-            "Doubtful: the stream was faster than its own limit, so another program ran in between, or the time was too short. "
-            "Measure again for longer (seconds). "
-            if self.doubtful
-            else ""
-        )
-        slowest = self.bottleneck
-        advice = _OTHER_WORK if slowest == "other work" else _ADVICE[slowest, self.remote]
-        if self.image_format == "raw":
-            advice = advice.replace("--quality", "--image_format jpeg")
-        if not self.added and self.images_per_second < _NEAR * self._limits().get(slowest, 0):
-            advice = f"{_BELOW} {advice}"
+    def _advice(self) -> str:
+        if self.bottleneck == "decoding" and self.image_format == "raw":
+            return _RAW_DECODING
+        if self.bottleneck == "reading" and self.remote:
+            return _BUCKET_READING
+        return _ADVICE[self.bottleneck]
+
+    def _verdict(self) -> str:
+        slowest, advice = self.bottleneck, self._advice()
+        doubt = ""
+        if self.images_per_second > _BEYOND * self._lowest_limit()[0]:
+            doubt = (
+                "Doubtful: the stream was faster than its own limit. Either it has a cache, and the limit does not hold for it; "
+                "or another program ran in between, or the time was too short: measure again for longer (seconds). "
+            )
         if self.needed is None:
+            step = 1000 * self.batch_size / self.images_per_second
             return (
-                f"{doubt}Bottleneck: {slowest}. An accelerator that takes {_figure(step)} ms or more for a batch of "
+                f"{doubt}Bottleneck: {slowest}. An accelerator that takes {_figure(step)} ms or more per batch of "
                 f"{self.batch_size} never waits for this input; a faster one does. {advice}"
             )
         ratio = self.images_per_second / self.needed
-        if ratio >= 1:
+        if self.fast_enough:
             return (
                 f"{doubt}Bottleneck: the consumer. The input is {ratio:,.1f} times as fast as the accelerator. {advice}"
             )
@@ -151,16 +148,8 @@ class Benchmark:
 
     def to_json(self) -> str:
         """The same as JSON, for programs."""
-        return json.dumps(
-            {
-                **asdict(self),
-                "per_core": self.per_core,
-                "bottleneck": self.bottleneck,
-                "doubtful": self.doubtful,
-                "fast_enough": self.fast_enough,
-            },
-            sort_keys=True,
-        )
+        verdict = {"per_core": self.per_core, "bottleneck": self.bottleneck, "fast_enough": self.fast_enough}
+        return json.dumps({**asdict(self), **verdict}, sort_keys=True)
 
 
 def _figure(value: float) -> str:

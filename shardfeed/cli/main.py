@@ -9,15 +9,19 @@ import sys
 from collections.abc import Callable, Sequence
 
 from shardfeed._version import __version__
+from shardfeed.cli.dataset_commands import add_dataset_command
 from shardfeed.cli.stderr import forgiving_stderr
-from shardfeed.errors import DatasetError, IncompleteError, ShardfeedError, UsageError, clip
+from shardfeed.errors import IncompleteError, ShardfeedError, UsageError
 
-# Commands of the job, which write or read a build's output, and what each does. Their code is imported when one is called.
-PIPELINE_COMMANDS = {
-    "build": "images to a committed dataset",
-    "plan": "what a build would give and cost; writes nothing",
-    "status": "how far a build is, and what to do next",
+COMMANDS = {
+    "build": "make a dataset from images",
+    "plan": "forecast a build and its cost; writes nothing",
+    "verify": "check a dataset",
+    "status": "say how far a build is, and what to do next",
+    "inspect": "show a summary of a dataset and its first records",
+    "benchmark": "measure how fast a trainer here can read a dataset, and what holds it up",
 }
+PIPELINE_COMMANDS = ("build", "plan", "status")  # of the job, whose code is imported only when one of them is called
 
 
 def main(argv: Sequence[str] | None = None, decided: Callable[[int], object] = lambda code: None) -> int:
@@ -111,152 +115,22 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(UsageError.code)
 
 
-def _parser(command: str | None) -> _Parser:
-    """All commands. Only the flags of ``command`` are there if it belongs to the pipeline, which is imported for them."""
+def _parser(called: str | None) -> _Parser:
+    """All commands, and the flags of the one that is called."""
     parser = _Parser(
         prog="shardfeed",
-        description="Turns a folder or bucket of images, one folder a class, into a verified TFRecord dataset.",
+        description="Turns a folder or bucket of images, one folder per class, into a verified TFRecord dataset.",
+        epilog="shardfeed COMMAND --help explains a command.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"shardfeed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    _add_of_pipeline(commands, "build", command)
-    _add_of_pipeline(commands, "plan", command)
-    verify = commands.add_parser(
-        "verify",
-        help="check a dataset",
-        description="Checks names and sizes at once; with --deep every byte, record and image.",
-        epilog="exit codes: 0 in order, 2 bad arguments, 4 damaged, incomplete or no dataset.",
-        allow_abbrev=False,
-    )
-    _add_verify(verify)
-    _add_of_pipeline(commands, "status", command)
-    inspect = commands.add_parser(
-        "inspect",
-        help="show a dataset's card and first records",
-        description="Prints the dataset's card and the first records of a split.",
-        allow_abbrev=False,
-    )
-    _add_inspect(inspect)
-    benchmark = commands.add_parser(
-        "benchmark",
-        help="how fast a trainer here can read a dataset, and what holds it up",
-        description="Reads batches as a trainer would, for some seconds, and says how fast they came, what decoding and\n"
-        "reading alone can do on this machine, which of them is the bottleneck, and what to change.",
-        epilog="exit codes: 0 measured, whatever the verdict; 2 bad arguments, 4 damaged, incomplete or no dataset.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _add_benchmark(benchmark)
+    for name, what in COMMANDS.items():
+        below = commands.add_parser(name, help=what, allow_abbrev=False)
+        if name == called and name in PIPELINE_COMMANDS:
+            from shardfeed.pipeline.cli.commands import add_command
+
+            add_command(below, name)
+        elif name == called:
+            add_dataset_command(below, name)
     return parser
-
-
-def _add_of_pipeline(commands: argparse._SubParsersAction[_Parser], name: str, called: str | None) -> None:
-    below = commands.add_parser(name, help=PIPELINE_COMMANDS[name], allow_abbrev=False)
-    if name == called:
-        from shardfeed.pipeline.cli.commands import add_command
-
-        add_command(below, name)
-
-
-def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_verify)
-    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
-    parser.add_argument("--deep", action="store_true", help="read everything: crc, records, keys, images")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_inspect)
-    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
-    parser.add_argument("split", nargs="?", metavar="SPLIT", help="whose records (default: the first split)")
-    parser.add_argument("-n", type=int, default=10, metavar="N", help="records shown (default 10)")
-    parser.add_argument("--sheet", metavar="FILE.png", help="also draw the records' images into a contact sheet")
-
-
-def _add_benchmark(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_benchmark)
-    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
-    parser.add_argument("split", nargs="?", metavar="SPLIT", help="which split (default: the first)")
-    parser.add_argument("--batch_size", type=int, default=128, metavar="N", help="images a batch (default 128)")
-    parser.add_argument("--image_size", metavar="N|HxW", help="as load resizes them (default: as stored)")
-    parser.add_argument("--crop", choices=("center", "random_resized"), help="as load cuts them (default: not at all)")
-    parser.add_argument(
-        "--step_ms",
-        type=float,
-        metavar="MS",
-        help="what your accelerator takes for a batch; warns if the input is slower",
-    )
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long to read (default 5)")
-    parser.add_argument(
-        "--reader", choices=("tensorflow", "arrays"), default="tensorflow", help="load (default) or array_batches"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
-def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
-    from shardfeed.verification.dataset import verify
-
-    report = verify(args.dir, deep=args.deep)
-    return 0 if report.ok else DatasetError.code, report.to_json() if args.json else str(report)
-
-
-def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
-    import shardfeed
-    from shardfeed.dataset.first_records import first_records
-    from shardfeed.inspection.summary import card
-
-    if args.sheet is not None:
-        _check_sheet(args.dir, args.sheet)
-    split = args.split or next(iter(shardfeed.info(args.dir).splits))
-    records = first_records(args.dir, split, args.n)
-    lines = [card(args.dir), "", f"first {len(records)} records of {split}:"]
-    for record in records:
-        label, size = clip(record.label, 24), f"{record.height}x{record.width}"
-        lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
-    if args.sheet is not None:
-        _write_sheet(args.dir, split, args.n, args.sheet)
-        lines += ["", f"contact sheet: {args.sheet}"]
-    return 0, "\n".join(lines)
-
-
-def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
-    from shardfeed import storage
-    from shardfeed.arguments import parse_image_size
-    from shardfeed.benchmarking.stream import benchmark_reader
-    from shardfeed.tfdata.tune_gcs import tune_gcs
-
-    if storage.is_remote(args.dir):
-        tune_gcs()
-    result = benchmark_reader(
-        args.dir,
-        args.split,
-        args.batch_size,
-        reader=args.reader,
-        seconds=args.seconds,
-        step_ms=args.step_ms,
-        image_size=None if args.image_size is None else parse_image_size(args.image_size),
-        crop=args.crop,
-    )
-    return 0, result.to_json() if args.json else str(result)
-
-
-def _check_sheet(directory: str, path: str) -> None:
-    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
-    if not path.lower().endswith(".png"):
-        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
-    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
-        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
-
-
-def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
-    from shardfeed.inspection.contact_sheet import contact_sheet
-
-    data = contact_sheet(directory, split, n=count)
-    try:
-        with open(path, "wb") as file:
-            file.write(data)
-    except OSError as error:
-        raise UsageError(
-            f"--sheet {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
-        ) from None

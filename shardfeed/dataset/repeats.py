@@ -8,7 +8,9 @@ that was written for them goes wrong here without a sign.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 from shardfeed.warning import users_line
 
@@ -31,6 +33,8 @@ class Repeats:
 
         If the stream has one batch only, that look is a reading to the end, so the third one warns.
         """
+        if _paused:
+            return
         if first and self._ends > last and not self._warned:
             self._warned = True
             warnings.warn_explicit(
@@ -43,6 +47,16 @@ class Repeats:
             )
         self._ends += bool(last)
 
-    def forget(self) -> None:
-        """Forgets the readings so far: no model was trained with them."""
-        self._ends = 0
+
+_paused = False
+
+
+@contextlib.contextmanager
+def not_counted() -> Iterator[None]:
+    """Readings in the block do not count: nobody is trained with them."""
+    global _paused
+    _paused = True
+    try:
+        yield
+    finally:
+        _paused = False

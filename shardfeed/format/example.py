@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
@@ -23,26 +23,32 @@ def encode_example(features: Mapping[str, Value]) -> bytes:
 
     A value: bytes, int (int64), float (float32) or a non-empty list of one.
     """
-    return join_features(encode_feature(name, features[name]) for name in sorted(features, key=str.encode))
+    return join_features([encode_feature(name, features[name]) for name in sorted(features, key=str.encode)])
 
 
 def encode_feature(name: str, value: Value) -> bytes:
     """One feature as an Example contains it. A writer keeps it for columns whose value recurs."""
-    if not isinstance(value, bytes):
-        return _field(1, _name_field(name) + _field(2, _feature(value)))
-    # The same nesting with the lengths first, so that an image is copied once and not once per
-    # level.
-    item = b"\n" + _varint(len(value))
-    size = len(item) + len(value)
+    if isinstance(value, bytes):
+        return feature_head(name, len(value)) + value
+    return _field(1, _name_field(name) + _field(2, _feature(value)))
+
+
+def feature_head(name: str, size: int) -> bytes:
+    """What precedes the value in a feature of one bytes value of ``size`` bytes."""
+    item = b"\n" + _varint(size)
+    size += len(item)
     feature = b"\n" + _varint(size)
     size += len(feature)
     pair = _name_field(name) + b"\x12" + _varint(size)
-    return b"".join((b"\n", _varint(len(pair) + size), pair, feature, item, value))
+    return b"".join((b"\n", _varint(len(pair) + size), pair, feature, item))
 
 
-def join_features(features: Iterable[bytes]) -> bytes:
-    """Serialised ``tf.train.Example`` of encoded features, in the byte order of their names."""
-    return _field(1, b"".join(features))
+def join_features(features: Sequence[bytes]) -> bytes:
+    """Serialised ``tf.train.Example`` of encoded features, in the byte order of their names.
+
+    A feature may come in several pieces, so that a large value is copied once.
+    """
+    return b"".join((b"\n", _varint(sum(map(len, features))), *features))
 
 
 @functools.lru_cache(maxsize=1024)

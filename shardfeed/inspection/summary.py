@@ -1,4 +1,4 @@
-"""The card of a dataset: what somebody asks first, on one screen, from the manifest alone."""
+"""A summary of a dataset: what people ask first, on one screen, from the manifest alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SPLIT_COLUMNS = 5  # splits beside each other
 _WIDTH = 100  # columns of wrapped lines
 
 
-def card(directory: str | os.PathLike[str]) -> str:
-    """Text of the card: images, totals, shards, classes, configuration; every line without control characters.
+def dataset_summary(directory: str | os.PathLike[str]) -> str:
+    """Text of the summary: images, totals, shards, classes, configuration; every line without control characters.
 
     Of more than 20 classes, the ten largest and the ten smallest are shown.
 

@@ -80,7 +80,7 @@ def users_error(error: Exception, action: ObjectAction, bucket: str, name: str) 
     kind = UnreadableError if action in ("list", "get") else UsageError
     if isinstance(error, google.auth.exceptions.GoogleAuthError) and not is_transient(error):
         return kind(
-            f"Google did not accept the credentials for {url}: {said}. Log in: gcloud auth application-default login."
+            f"Google did not accept the credentials for {url}: {said.rstrip('.')}. Log in: gcloud auth application-default login."
         )
     if status in (401, 403):
         return kind(

@@ -18,7 +18,6 @@ from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.provenance import Origin, marked
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
@@ -124,13 +123,12 @@ def load(
         found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
     )
     watch = None if epochs is None else Repeats(split, epochs)
-    origin = Origin(found, chosen, options, stream.cache, watch)
     if training:
         found.trained_with.setdefault(split, set()).add(batch_size)
-        return marked(stream.train(epochs, seed, window_bytes, start_step, watch), origin)
+        return stream.train(epochs, seed, window_bytes, start_step, watch)
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
-    return marked(stream.evaluate(pad=pad, epochs=epochs, start_step=start_step), origin)
+    return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)
 
 
 def _cache(value: object) -> str | None:

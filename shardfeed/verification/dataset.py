@@ -1,11 +1,11 @@
 """Is the dataset what its manifest says? Fast: names and sizes, one listing. Deep: every byte of every file.
 
-One decision: causes, not consequences. A file whose size or content is not the manifest's gets one finding, and what would
-follow from it (class counts, doubled keys, index lines) is not reported on top; consistency between records is checked for
-files that are, byte for byte, the ones that were published. Nothing is written: read-only rights suffice.
+Causes are reported, not consequences. A file whose size or content is not the manifest's gets one finding. What follows from
+it (class counts, keys that occur twice, lines of the index) is not reported on top: consistency between records is checked only
+for files that are, byte for byte, the published ones. Nothing is written: read-only rights suffice.
 
-Cost of deep: one pass over the data on all cores, decoding included; memory is a few megabytes a thread and 24 bytes a
-record, for the proof that no key occurs twice.
+Deep costs one pass over the data on all cores, decoding included. It needs a few megabytes of memory per thread and 24 bytes
+per record, for the proof that no key occurs twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, sealed_json
 from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, Store
-from shardfeed.verification.report import Finding, Report, rebuild, restore
+from shardfeed.verification.report import Finding, Report, no_file, rebuild, restore
 
 __all__ = ["Finding", "Report", "verify"]
 
@@ -34,8 +34,8 @@ _MAX_THREADS = 16  # above it a bucket's bandwidth, not its latency, is the limi
 def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: int | None = None) -> Report:
     """Compare the files in ``directory`` with its manifest.
 
-    ``deep`` also reads every file: checksums, every record, every image decoded, keys unique, counts. ``threads``: files
-    checked at a time (default: one a core).
+    ``deep`` also reads every file: it compares checksums, checks every record, decodes every image, and proves that keys are
+    unique and counts right. ``threads``: number of files checked at a time (default: one per core, at most 16).
 
     Raises:
         DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown version.
@@ -65,7 +65,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
 
 
 def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
-    """``run.json``, and the manifest against the checksum in it; a dataset without the file is not damaged for that."""
+    """Checks ``run.json``, and the manifest against the checksum in it. A dataset without ``run.json`` is in order."""
     if naming.RUN not in listed:
         return []
     again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
@@ -99,7 +99,7 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
     sizes = _sizes(manifest)
     for name, size in sizes.items():
         if name not in listed:
-            findings.append(Finding(name, None, "file", f"{size} bytes", "no file", restore(name, store.url)))
+            findings.append(no_file(name, size, store.url))
         elif (found := listed[name].size) != size:
             findings.append(
                 Finding(name, min(size, found), "size", f"{size} bytes", f"{found} bytes", restore(name, store.url))
@@ -110,14 +110,14 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
                 expected = f"an entry for {index}"
                 findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
     for name in sorted(listed):
-        if _is_taken_in(name) and not _is_expected(name, sizes):
-            remedy = f"Readers that glob would take it in: move {name} out of {store.url}."
-            findings.append(Finding(name, None, FOREIGN, "no file that the manifest does not name", "one", remedy))
+        if _looks_like_ours(name) and not _is_expected(name, sizes):
+            remedy = f"Readers that list *.tfrecord would read it too: move {name} out of {store.url}."
+            findings.append(Finding(name, None, FOREIGN, "only files that the manifest names", "another", remedy))
     return findings
 
 
-def _is_taken_in(name: str) -> bool:
-    """Whether we, or a reader that globs, would take a file of this name for one of a dataset."""
+def _looks_like_ours(name: str) -> bool:
+    """Whether shardfeed, or a reader that lists *.tfrecord, would take a file of this name for one of a dataset."""
     return naming.is_ours(name) or name.endswith(".tfrecord")
 
 
@@ -132,7 +132,7 @@ def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
             f"{naming.PARTS}/ holds {len(parts)} files of a build in progress or stopped after it published; "
             "they are no part of the dataset, and rerunning the same build sweeps them."
         )
-    if strangers := sorted(name for name in listed if not _is_taken_in(name)):
+    if strangers := sorted(name for name in listed if not _looks_like_ours(name)):
         shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
         notes.append(f"{len(strangers)} files are not shardfeed's: {shown}")
     return notes

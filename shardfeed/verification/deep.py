@@ -1,4 +1,4 @@
-"""Deep verification of a whole dataset: shards and side files one by one in a pool, then what holds between them."""
+"""Deep verification of a whole dataset: each shard and side file in a pool, then the consistency between them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from itertools import pairwise
+
+import numpy as np
 
 from shardfeed.errors import clip
 from shardfeed.format import naming
@@ -17,10 +19,9 @@ from shardfeed.format.tfrecord import scan
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.seekable import open_file
 from shardfeed.verification.record import RecordCheck
-from shardfeed.verification.report import Finding, rebuild, restore
-from shardfeed.verification.shard import ENTRY, ShardCheck, check_shard, entry_place
+from shardfeed.verification.report import Finding, no_file, rebuild, restore
+from shardfeed.verification.shard import ShardCheck, check_shard
 
-_BUCKETS = 256  # by the first byte of a key's hash: sorting needs 1/256 of the keys as Python objects at a time
 _MAX_DUPLICATES = 10
 
 
@@ -29,34 +30,27 @@ def verify_deep(
 ) -> tuple[list[Finding], int]:
     """Findings that sizes cannot show, and the number of records read. ``present``: bytes by name of the files found."""
     check = RecordCheck(manifest)
-    sides_by_name = {file.file: file for file in manifest.files}
-    shards = [
-        (number, shard)
-        for number, shard in enumerate(shard for split in manifest.splits.values() for shard in split.shards)
-        if shard.file in present
-    ]
+    side_files = {file.file: file for file in manifest.files}
+    shards = [shard for split in manifest.splits.values() for shard in split.shards if shard.file in present]
     findings: list[Finding] = []
     intact: dict[str, ShardCheck] = {}
-    keys = _Keys()
     records = 0
 
-    def read(item: tuple[int, Shard]) -> ShardCheck:
-        number, shard = item
-        return check_shard(store, shard, number, present, check, sides_by_name.get(naming.index_name(shard.file)))
+    def read(shard: Shard) -> ShardCheck:
+        return check_shard(store, shard, present, check, side_files.get(naming.index_name(shard.file)))
 
-    for (_, shard), result in zip(shards, pool.map(read, shards), strict=True):
+    for shard, result in zip(shards, pool.map(read, shards), strict=True):
         findings += result.findings
-        records += result.records
+        records += len(result.offsets)
         if result.intact:
-            keys.add(result.entries)
             intact[shard.file] = result
     findings += _class_counts(store, manifest, intact)
-    findings += _duplicates(store, manifest, present, keys)
+    findings += _duplicates(store, present, intact)
     named = {finding.file for finding in findings}  # an index with a wrong line needs no second finding
     sides = [file for file in manifest.files if present.get(file.file) == file.bytes and file.file not in named]
-    for damage in pool.map(lambda file: _side_file(store, file), sides):
-        findings += damage
-        named |= {finding.file for finding in damage}
+    for found in pool.map(lambda file: _side_file(store, file), sides):
+        findings += found
+        named |= {finding.file for finding in found}
     findings += _rejects(store, manifest, [file for file in sides if file.file not in named])
     return findings, records
 
@@ -75,43 +69,32 @@ def _class_counts(store: Store, manifest: Manifest, intact: Mapping[str, ShardCh
                 )  # fmt: skip
 
 
-class _Keys:
-    """Entries of every record, 24 bytes each, in buckets by hash."""
+def _duplicates(store: Store, present: Mapping[str, int], intact: Mapping[str, ShardCheck]) -> list[Finding]:
+    """Keys that occur twice: found by 64 bits of their hashes, then compared themselves.
 
-    def __init__(self) -> None:
-        self._buckets = [bytearray() for _ in range(_BUCKETS)]
-
-    def add(self, entries: bytes) -> None:
-        for at in range(0, len(entries), ENTRY):
-            self._buckets[entries[at]] += entries[at : at + ENTRY]
-
-    def duplicates(self) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs of entries with equal hashes."""
-        for bucket in self._buckets:
-            entries = sorted(bytes(bucket[at : at + ENTRY]) for at in range(0, len(bucket), ENTRY))
-            for first, second in pairwise(entries):
-                if first[:12] == second[:12]:
-                    yield first, second
-
-
-def _duplicates(store: Store, manifest: Manifest, present: Mapping[str, int], keys: _Keys) -> list[Finding]:
-    files = [shard.file for split in manifest.splits.values() for shard in split.shards]
-    findings: list[Finding] = []
+    Two of 100 M different keys have the same 64 bits with a probability of 3e-4.
+    """
+    by_file = {name: np.frombuffer(check.hashes, np.uint64) for name, check in intact.items()}
+    hashes = np.concatenate([np.empty(0, np.uint64), *by_file.values()])
+    hashes.sort()
+    equal = hashes[1:][hashes[1:] == hashes[:-1]]
+    shown = np.unique(equal)[:_MAX_DUPLICATES]
+    places: dict[int, list[tuple[str, int]]] = {value: [] for value in shown.tolist()}
+    for name, found in by_file.items():
+        for number in np.flatnonzero(np.isin(found, shown)).tolist():
+            places[int(found[number])].append((name, intact[name].offsets[number]))
+    pairs = [pair for same in places.values() for pair in pairwise(same)][:_MAX_DUPLICATES]
     remedy = rebuild(store.url)
-    total = 0
-    for pair in keys.duplicates():
-        total += 1
-        if total > _MAX_DUPLICATES:
-            continue
-        (number, offset), (other_number, other_offset) = entry_place(pair[0]), entry_place(pair[1])
-        file, other = files[number], files[other_number]
-        key = _key_at(store, other, present[other], other_offset)
-        found = f"{clip(key)} here and in {file} at byte {offset}"
-        findings.append(Finding(other, other_offset, "key", "keys that occur once", found, remedy))
+    findings = []
+    for (first, first_offset), (name, offset) in pairs:
+        key = _key_at(store, name, present[name], offset)
+        if key == _key_at(store, first, present[first], first_offset):
+            where = f"{clip(key)} here and in {first} at byte {first_offset}"
+            findings.append(Finding(name, offset, "key", "keys that occur once", where, remedy))
     findings.sort(key=lambda finding: (finding.file, finding.offset))
-    if total > _MAX_DUPLICATES:
-        found = f"{total - _MAX_DUPLICATES} more keys that occur twice"
-        findings.append(Finding(naming.MANIFEST, None, "key", "keys that occur once", found, remedy))
+    if more := len(equal) - len(pairs):
+        many = f"{more} more keys that occur twice"
+        findings.append(Finding(naming.MANIFEST, None, "key", "keys that occur once", many, remedy))
     return findings
 
 
@@ -123,19 +106,18 @@ def _key_at(store: Store, name: str, size: int, offset: int) -> bytes:
 
 
 def _side_file(store: Store, side: SideFile) -> list[Finding]:
-    remedy = restore(side.file, store.url)
     try:
         with open_file(store, side.file, side.bytes) as file:
             _, crc = crc32c_file(file)
     except NotFoundError:
-        return [Finding(side.file, None, "file", f"{side.bytes} bytes", "no file", remedy)]
+        return [no_file(side.file, side.bytes, store.url)]
     if to_hex(crc) != side.crc32c:
-        return [Finding(side.file, None, "crc32c", side.crc32c, to_hex(crc), remedy)]
+        return [Finding(side.file, None, "crc32c", side.crc32c, to_hex(crc), restore(side.file, store.url))]
     return []
 
 
 def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> list[Finding]:
-    """Lines of the rejects files by reason, against the manifest's counts; only when all of the files are there."""
+    """Compares the lines of the rejects files, by reason, with the manifest's counts, if all of the files are there."""
     wanted = [file for file in manifest.files if naming.is_rejects(file.file)]
     present = [file for file in sides if naming.is_rejects(file.file)]
     if len(present) < len(wanted):
@@ -149,7 +131,7 @@ def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> lis
                 try:
                     counts[json.loads(line)["reason"]] += 1
                 except (ValueError, KeyError, TypeError):
-                    expected = 'one JSON object a line with "key", "reason" and "detail"'
+                    expected = 'one JSON object per line with "key", "reason" and "detail"'
                     return [Finding(side.file, offset, "line", expected, clip(line), remedy)]
                 offset += len(line)
     if counts != Counter(manifest.rejected):

@@ -1,8 +1,8 @@
-"""The records of a shard that may be damaged: past every damaged one to the next.
+"""The records of a shard that may be damaged: every whole one, and every damaged one that can be passed.
 
-One decision: where a record begins is never guessed. It is known from the length of the record before, or, where that is
-damaged, from the shard's index, if its bytes are the published ones. A search for something that looks like a header
-would find records of its own making, with wrong numbers; what cannot be known is said to be unread instead.
+Where a record begins is never guessed. The length of the record before gives it, or, if that length is damaged, the shard's
+index, if its bytes are the published ones. A search for bytes that look like a header would find records of its own making, with
+wrong numbers. Records whose place is not known are reported as unread instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shardfeed.storage.seekable import open_file
 
 
 class Readable(Protocol):
-    """What is asked of a file here."""
+    """The part of a file's interface that ``frames`` needs."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -29,8 +29,8 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A record whose checksums are right: its number in the shard, its offset in bytes, its data."""
+class Frame:
+    """A frame whose checksums are right: its number in the shard, its offset in bytes, the record in it."""
 
     index: int
     offset: int
@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Records ``first`` to ``last``, behind the damaged length at ``offset``: nothing tells where they begin."""
+    """Records ``first`` to ``last``, behind the damaged length at ``offset``: it is not known where they begin."""
 
     offset: int
     first: int
@@ -48,28 +48,28 @@ class Unread:
 
 def frames(
     file: Readable, records: int, starts: Callable[[], Sequence[int] | None]
-) -> Iterator[Record | RecordError | Unread]:
-    """Every record of ``file``, whole or damaged, in order; an ``Unread`` where that ends early.
+) -> Iterator[Frame | RecordError | Unread]:
+    """Every frame of ``file``, whole or damaged, in order; ``Unread`` last if the rest cannot be read.
 
-    ``records``: how many there should be. ``starts`` gives the offsets of all records, or None where they are not known;
-    it is asked at most once, and only if a length is damaged.
+    ``records``: how many there should be. ``starts`` gives the offsets of all records, or None if they are not known. It is
+    called at most once, and only if a length is damaged.
     """
     offset = index = 0
     known: Sequence[int] | None = None
     while True:
+        end: int | None
         try:
             data = read_record(file, offset, index)  # type: ignore[arg-type]
-        except RecordError as error:
-            damage = error
+        except RecordError as damage:
+            yield damage
+            end = damage.end
         else:
             if data is None:
                 return
-            yield Record(index, offset, data)
-            offset, index = offset + len(data) + OVERHEAD, index + 1
-            continue
-        yield damage
-        if damage.end is not None:
-            offset, index = damage.end, index + 1
+            yield Frame(index, offset, data)
+            end = offset + len(data) + OVERHEAD
+        if end is not None:
+            offset, index = end, index + 1
             continue
         known = starts() if known is None else known
         if known is None:

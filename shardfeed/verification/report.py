@@ -1,4 +1,4 @@
-"""What a verification says: one ``Finding`` a damage, each with the file, the byte, expected, found and the remedy."""
+"""The report of a verification: one ``Finding`` per problem, with the file, the byte, expected, found and the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardfeed.errors import clip
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One damage. ``offset``: byte of ``file`` where it starts (for a record, where its frame starts), None for the whole."""
+    """One problem. ``offset``: byte of ``file`` where it starts (for a record, where its frame starts); None: the whole file."""
 
     file: str
     offset: int | None
@@ -24,8 +24,13 @@ class Finding:
         return f"{place}: {self.what}: expected {clip(self.expected)}, found {clip(self.found)}. {self.remedy}"
 
 
+def no_file(name: str, size: int, url: str) -> Finding:
+    """The file ``name`` of ``size`` bytes is missing from the dataset at ``url``."""
+    return Finding(name, None, "file", f"{size} bytes", "no file", restore(name, url))
+
+
 def rebuild(url: str) -> str:
-    """Remedy where no copy of a file helps: what was published is wrong in itself."""
+    """Remedy if no copy of a file helps, because what was published is itself wrong."""
     return f"Delete {url} and build again."
 
 
@@ -36,10 +41,15 @@ def restore(file: str, url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``files`` and ``bytes`` that the manifest names and that were found; ``records`` read (0 unless ``deep``).
+    """What ``verify`` found. As text: one line per finding, one per note, and the verdict last. It is true if it is ``ok``.
 
-    ``notes`` are remarks that are no damage: work in progress, files that are not ours. As text: one line a finding, one a
-    note, and the verdict last. A report is true if it is ``ok``.
+    Attributes:
+        findings: Problems.
+        notes: Remarks that are no problem: work in progress, files that are not shardfeed's.
+        files: Number of files that the manifest names and that were found.
+        bytes: Their size.
+        records: Number of records read; 0 unless ``deep``.
+        deep: Whether the files were read.
     """
 
     findings: tuple[Finding, ...]
@@ -51,7 +61,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True when nothing is damaged."""
+        """Whether there is no problem."""
         return not self.findings
 
     def __bool__(self) -> bool:
@@ -60,8 +70,8 @@ class Report:
     def __str__(self) -> str:
         looked = f"{self.files:,} files, {self.bytes:,} bytes; "
         looked += f"{self.records:,} records read" if self.deep else "names and sizes only (--deep reads the records)"
-        damages = f"{len(self.findings)} damage{'s' * (len(self.findings) != 1)} found"
-        verdict = "in order" if self.ok else damages
+        problems = f"{len(self.findings)} problem{'s' * (len(self.findings) != 1)} found"
+        verdict = "in order" if self.ok else problems
         return "\n".join([*map(str, self.findings), *(f"note: {note}" for note in self.notes), f"{verdict}: {looked}"])
 
     def to_json(self) -> str:

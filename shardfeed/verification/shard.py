@@ -1,15 +1,14 @@
 """Deep verification of one shard: framing, checksum, every record, block boundaries, index lines.
 
-Every damaged record is named, up to a limit; a damaged one does not hide those behind it (see ``verify_frames``).
+Every damaged record is named, up to a limit. A damaged record does not hide those behind it (see ``frames``).
 """
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO
 
@@ -21,137 +20,105 @@ from shardfeed.format.manifest import Shard, SideFile
 from shardfeed.format.tfrecord import RecordError
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.seekable import open_file
-from shardfeed.verification.frames import Record, Unread, frames, published_starts
+from shardfeed.verification.frames import Unread, frames, published_starts
 from shardfeed.verification.record import RecordCheck, RecordProblem
-from shardfeed.verification.report import Finding, restore
+from shardfeed.verification.report import Finding, no_file, restore
 
-ENTRY = 24  # bytes a record: 96 bits of its key's hash (100 M keys collide with odds of 1e-13), shard number, offset
-_PLACE = struct.Struct(">IQ")
-_MAX_FINDINGS = 10  # a shard; a systematic fault would give one a record
+_MAX_FINDINGS = 10  # per shard; a systematic fault would give one per record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ShardCheck:
-    """``intact``: the file is byte for byte the manifest's and every record is in order.
+    """What one reading of a shard gave.
 
-    ``entries``: ``ENTRY`` bytes a record, key hash first. ``class_counts``: records by class index.
+    Attributes:
+        findings: Problems.
+        intact: The file is byte for byte the manifest's, and every record is in order.
+        offsets: Where the frames begin that were read.
+        hashes: 64 bits of the key's hash, per record in order.
+        class_counts: Number of records by class index.
     """
 
-    findings: tuple[Finding, ...]
-    records: int
-    intact: bool
-    entries: bytes
-    class_counts: Counter[int]
-
-
-def entry_place(entry: bytes) -> tuple[int, int]:
-    """(shard number, offset) of an entry."""
-    number, offset = _PLACE.unpack_from(entry, 12)
-    return number, offset
+    findings: list[Finding] = field(default_factory=list)
+    intact: bool = False
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    hashes: array[int] = field(default_factory=lambda: array("Q"))
+    class_counts: Counter[int] = field(default_factory=Counter)
 
 
 def check_shard(
-    store: Store,
-    shard: Shard,
-    number: int,
-    present: Mapping[str, int],
-    check: RecordCheck,
-    index: SideFile | None,
+    store: Store, shard: Shard, present: Mapping[str, int], check: RecordCheck, index: SideFile | None
 ) -> ShardCheck:
-    """Read ``shard``, the ``number``-th of the dataset. ``present``: bytes by name of the files that were found.
+    """Read ``shard``.
 
-    ``index``: what the manifest says of the shard's index.
+    ``present``: bytes by name of the files that were found. ``index``: the manifest's entry for the shard's index.
     """
-    remedy = restore(shard.file, store.url)
     size = present[shard.file]
-    pass_ = _Pass(shard, number, remedy)
-    crc, gone = None, []
+    remedy = restore(shard.file, store.url)
+    result = ShardCheck()
     try:
         with open_file(store, shard.file, size) as file:
-            crc = pass_.run(file, check, lambda: published_starts(store, index, present))
+            crc = _read(file, shard, check, lambda: published_starts(store, index, present), remedy, result)
     except NotFoundError:
-        gone = [Finding(shard.file, None, "file", f"{shard.bytes} bytes", "no file", remedy)]
-    same = crc is not None and to_hex(crc) == shard.crc32c and size == shard.bytes
-    findings = [*pass_.findings(), *gone]
-    if crc is not None and size == shard.bytes and not same:
-        findings.append(Finding(shard.file, None, "crc32c", shard.crc32c, to_hex(crc), remedy))
-    intact = same and not findings
-    if intact:
-        findings += _counts(store, shard, pass_.offsets, size)
-        findings += _index(store, shard, pass_.offsets, present)
-    return ShardCheck(
-        findings=tuple(findings),
-        records=len(pass_.offsets),
-        intact=intact,
-        entries=bytes(pass_.entries),
-        class_counts=pass_.class_counts,
-    )
+        result.findings.append(no_file(shard.file, shard.bytes, store.url))
+        return result
+    if crc is not None and size == shard.bytes:
+        if to_hex(crc) != shard.crc32c:
+            result.findings.append(Finding(shard.file, None, "crc32c", shard.crc32c, to_hex(crc), remedy))
+        result.intact = not result.findings
+    if result.intact:
+        result.findings += _counts(store, shard, result.offsets)
+        result.findings += _index(store, shard, result.offsets, present)
+    return result
 
 
-class _Pass:
-    """One reading of a shard."""
-
-    def __init__(self, shard: Shard, number: int, remedy: str) -> None:
-        self._shard, self._number, self._remedy = shard, number, remedy
-        self._named: list[Finding] = []  # up to the limit
-        self._more = 0
-        self._unread: Unread | None = None
-        self.offsets = array("Q")  # of the records read
-        self.entries = bytearray()
-        self.class_counts: Counter[int] = Counter()
-
-    def run(self, file: BinaryIO, check: RecordCheck, starts: Callable[[], Sequence[int] | None]) -> int | None:
-        """CRC-32C of the whole file; None where a record is damaged, which says it better."""
-        tee, damaged = _Checksummed(file), False
-        for frame in frames(tee, self._shard.records, starts):
-            if isinstance(frame, Record):
-                self.offsets.append(frame.offset)
-                self._record(frame, check)
-                continue
-            damaged = True
-            if isinstance(frame, RecordError):
-                self._add(frame.offset, frame.index, frame.what, frame.expected, frame.found)
+def _read(
+    file: BinaryIO,
+    shard: Shard,
+    check: RecordCheck,
+    starts: Callable[[], Sequence[int] | None],
+    remedy: str,
+    result: ShardCheck,
+) -> int | None:
+    """Reads all records into ``result``. CRC-32C of the whole file; None if a frame is damaged, which says it better."""
+    tee, damaged, problems, unread = _Checksummed(file), False, 0, None
+    for frame in frames(tee, shard.records, starts):
+        problem: RecordError | RecordProblem
+        if isinstance(frame, Unread):
+            damaged, unread = True, frame
+            break
+        if isinstance(frame, RecordError):
+            damaged, problem = True, frame
+        else:
+            result.offsets.append(frame.offset)
+            try:
+                key, class_index = check(frame.data)
+            except RecordProblem as error:
+                problem = error
             else:
-                self._unread = frame
-        return None if damaged else tee.crc
-
-    def _record(self, record: Record, check: RecordCheck) -> None:
-        try:
-            key, class_index = check(record.data)
-        except RecordProblem as problem:
-            self._add(record.offset, record.index, problem.what, problem.expected, problem.found)
-            return
-        self.entries += (key_hash(key) >> 32).to_bytes(12, "big") + _PLACE.pack(self._number, record.offset)
-        self.class_counts[class_index] += 1
-
-    def _add(self, offset: int, index: int, what: str, expected: str, found: str) -> None:
-        if len(self._named) == _MAX_FINDINGS:
-            self._more += 1
-            return
-        finding = Finding(
-            self._shard.file, offset, f"record {index}: {what}", clip(expected), clip(found), self._remedy
+                result.hashes.append(key_hash(key) >> 64)
+                result.class_counts[class_index] += 1
+                continue
+        problems += 1
+        if problems <= _MAX_FINDINGS:
+            what = f"record {frame.index}: {problem.what}"
+            expected, found = clip(problem.expected), clip(problem.found)
+            result.findings.append(Finding(shard.file, frame.offset, what, expected, found, remedy))
+    if problems > _MAX_FINDINGS:
+        found = f"{problems - _MAX_FINDINGS} more findings in this file"
+        result.findings.append(Finding(shard.file, None, "records", "records in order", found, remedy))
+    if unread is not None:
+        what = f"records {unread.first} to {unread.last}" if unread.first < unread.last else f"record {unread.first}"
+        found = (
+            f"not read: the length of record {unread.first - 1} is damaged, and {naming.index_name(shard.file)}, "
+            "which also says where the next record begins, is missing or damaged"
         )
-        self._named.append(finding)
-
-    def findings(self) -> list[Finding]:
-        """The first damaged records, how many more there are, and what could not be read."""
-        name, found = self._shard.file, list(self._named)
-        if self._more:
-            said = f"{self._more} more findings in this file"
-            found.append(Finding(name, None, "records", "records in order", said, self._remedy))
-        if self._unread is not None:
-            first, last = self._unread.first, self._unread.last
-            what = f"record {first}" if first == last else f"records {first} to {last}"
-            said = (
-                f"not read: the length of record {first - 1} is damaged, and {naming.index_name(name)}, "
-                "which also says where the next record begins, is missing or damaged"
-            )
-            found.append(Finding(name, self._unread.offset, what, "readable", said, self._remedy))
-        return found
+        result.findings.append(Finding(shard.file, unread.offset, what, "readable", found, remedy))
+    return None if damaged else tee.crc
 
 
 class _Checksummed:
-    """Reads like ``file``, summing what it hands out."""
+    """Reads like ``file``, and sums up the bytes that it hands out."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.crc = file, 0
@@ -162,44 +129,43 @@ class _Checksummed:
         return data
 
     def seek(self, offset: int) -> None:
-        """Leaves bytes out of the sum; only where a damaged record has made it worthless."""
+        """The sum misses the bytes in between; it is used only if no record is damaged, and then nobody seeks."""
         self._file.seek(offset)
 
 
-def _counts(store: Store, shard: Shard, offsets: array[int], size: int) -> list[Finding]:
-    """The manifest's counts of a file whose bytes are right: wrong ones make readers seek into a record's middle."""
+def _counts(store: Store, shard: Shard, offsets: array[int]) -> list[Finding]:
+    """The manifest's counts for a file whose bytes are right. Wrong ones make readers seek into the middle of a record."""
     remedy = restore(naming.MANIFEST, store.url)
     if len(offsets) != shard.records:
         what = f"records of {shard.file}"
         return [Finding(naming.MANIFEST, None, what, f"{len(offsets)} as in the file", f"{shard.records}", remedy)]
-    ends = [*offsets[1:], size]
-    starts = accumulate(shard.blocks, lambda a, b: (a[0] + b[0], a[1] + b[1]))
-    for index, (records, end) in enumerate(starts):
+    ends = [*offsets[1:], shard.bytes]
+    block_ends = accumulate(shard.blocks, lambda a, b: (a[0] + b[0], a[1] + b[1]))
+    for number, (records, end) in enumerate(block_ends):
         if ends[records - 1] != end:
-            what = f"block {index} of {shard.file}"
+            what = f"block {number} of {shard.file}"
             expected = f"end at byte {ends[records - 1]}, after {records} records"
             return [Finding(naming.MANIFEST, None, what, expected, f"end at byte {end}", remedy)]
     return []
 
 
 def _index(store: Store, shard: Shard, offsets: array[int], present: Mapping[str, int]) -> list[Finding]:
-    """The index has one ``offset size`` line a record, framing included, as NVIDIA DALI's ``tfrecord2idx`` writes it."""
+    """The index has one line ``offset size`` per record, framing included, as NVIDIA DALI's ``tfrecord2idx`` writes it."""
     name = naming.index_name(shard.file)
     if name not in present:
         return []
-    remedy = restore(name, store.url)
-    ends = [*offsets[1:], shard.bytes]
+    lines = [
+        b"%d %d\n" % (offset, end - offset) for offset, end in zip(offsets, [*offsets[1:], shard.bytes], strict=True)
+    ]
     at = 0
     try:
         with open_file(store, name, present[name]) as file:
-            for offset, end in zip(offsets, ends, strict=True):
-                expected = b"%d %d\n" % (offset, end - offset)
+            for expected in [*lines, b""]:
                 line = file.readline(64)
                 if line != expected:
-                    return [Finding(name, at, "line", clip(expected), clip(line) or "the end", remedy)]
+                    shown = clip(expected) or "the end", clip(line) or "the end"
+                    return [Finding(name, at, "line", *shown, restore(name, store.url))]
                 at += len(line)
-            if rest := file.read(64):
-                return [Finding(name, at, "line", "the end", clip(rest), remedy)]
     except NotFoundError:
-        return [Finding(name, None, "file", f"{present[name]} bytes", "no file", remedy)]
+        return [no_file(name, present[name], store.url)]
     return []

@@ -1,8 +1,8 @@
 """Lets TensorFlow's own gs:// reader, whose addresses are fixed, reach a server on this machine.
 
-TensorFlow asks https://storage.googleapis.com and https://www.googleapis.com and knows no other endpoint; but its libcurl honours
-``https_proxy`` and ``CURL_CA_BUNDLE``. So this is a CONNECT proxy that ends TLS itself, with a certificate made for the run, and
-passes the plain bytes on.
+TensorFlow asks https://storage.googleapis.com and https://www.googleapis.com and knows no other
+endpoint; but its libcurl honours ``https_proxy`` and ``CURL_CA_BUNDLE``. So this is a CONNECT
+proxy that ends TLS itself, with a certificate made for the run, and passes the plain bytes on.
 """
 
 from __future__ import annotations

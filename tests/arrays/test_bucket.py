@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage import retry
 from shardfeed.transforms import stores
-from tests.arrays.streams import THREE_BLOCKS, numbers
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
+from tests.reader.streams import THREE_BLOCKS, numbers
 
 SHARD = "a/flowers/train-00001-of-00003.tfrecord"
 
@@ -47,7 +48,7 @@ def test_batches_from_a_bucket_are_those_of_the_folder_that_was_copied(
 ) -> None:
     write_dataset(tmp_path)
     url = upload(tmp_path, f"{gcs_bucket}/{folder}" if folder else gcs_bucket)
-    options = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
+    options: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
 
     remote, local = (shardfeed.array_batches(where, "train", 9, **options) for where in (url, tmp_path))
 
@@ -61,7 +62,7 @@ def test_each_block_is_one_request_and_nothing_is_listed(strict_gcs: StrictGCS, 
     batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
     before = len(strict_gcs.log)
 
-    assert sorted(numbers(batches, written)) == list(range(37))
+    assert sorted(numbers(batches, written, "train")) == list(range(37))
     assert Counter(request.kind for request in strict_gcs.log[before:]) == {"get": 10}
 
 
@@ -79,7 +80,7 @@ def test_evaluation_keeps_many_requests_in_flight(
     monkeypatch.setattr(BlockReader, "read", read_together)
     batches = shardfeed.array_batches(url, "train", 37, training=False)
 
-    assert numbers(batches, written) == list(range(37))
+    assert numbers(batches, written, "train") == list(range(37))
 
 
 @pytest.mark.parametrize("effect", ["status", "drop"])
@@ -88,7 +89,7 @@ def test_a_fault_of_the_store_is_tried_again(strict_gcs: StrictGCS, tmp_path: Pa
     batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
     fault = strict_gcs.inject(effect, "get", SHARD, times=3)  # type: ignore[arg-type]
 
-    assert sorted(numbers(batches, written)) == list(range(37))
+    assert sorted(numbers(batches, written, "train")) == list(range(37))
     assert fault.times == 0
 
 

@@ -1,4 +1,5 @@
-"""JPEGs of another encoder that are damaged, with right checksums: what ``array_batches`` and ``verify`` refuse.
+"""JPEGs of another encoder that are damaged, with right checksums: what ``array_batches`` and
+``verify`` refuse.
 
 They refuse everything that ``load`` refuses, and the damage that TensorFlow's libjpeg hides.
 """
@@ -16,9 +17,9 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.verification.record import RecordCheck, RecordProblem
-from tests.arrays.test_damage import records_of
 from tests.kit import datasets
 from tests.kit.datasets import write_dataset
+from tests.reader.damage import records_of
 
 PHOTO = next(Path(__file__).parents[2].glob("examples/sample_photos/*/*.jpg"))
 END = b"\xff\xd9"
@@ -33,7 +34,9 @@ def jpeg(kind: str) -> bytes:
 
 
 def damaged(data: bytes) -> dict[str, tuple[bytes, str]]:
-    """Variants of a whole JPEG by name, and who refuses them: nobody, we (TensorFlow does not), or all."""
+    """Variants of a whole JPEG by name, and who refuses them: nobody, we (TensorFlow does not), or
+    all.
+    """
     half, scan = len(data) // 2, data.rfind(b"\xff\xda")
     return {
         "whole": (data, "nobody"),

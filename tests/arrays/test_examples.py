@@ -1,4 +1,7 @@
-"""The examples without TensorFlow. JAX trains for real; of PyTorch's only the reading half runs, on a stand-in for torch."""
+"""The examples without TensorFlow.
+
+JAX trains for real; of PyTorch's only the reading half runs, on a stand-in for torch.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ import numpy as np
 import pytest
 
 import shardfeed
-from tests.arrays.streams import numbers
 from tests.kit.datasets import write_dataset
+from tests.reader.streams import numbers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -81,7 +84,9 @@ class StandInTensor(np.ndarray):
 
 @pytest.fixture
 def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in ``found``."""
+    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in
+    ``found``.
+    """
     names = ("torch", "torch.nn", "torch.utils", "torch.utils.data", "torch.distributed")
     torch, nn, utils, data, distributed = map(ModuleType, names)
     found: dict[str, Any] = {"worker": None, "rank": 0, "world": 1}
@@ -116,7 +121,7 @@ def test_the_torch_dataset_gives_each_process_its_share_in_torchs_layout(
         found = list(batches)
         assert len(batches) == len(found) == 6
         assert found[0][0].shape == (6 // world, 3, 8, 12) and found[0][1].dtype == np.int64
-        seen += numbers([(np.asarray(x).transpose(0, 2, 3, 1), np.asarray(y)) for x, y in found], written)
+        seen += numbers([(np.asarray(x).transpose(0, 2, 3, 1), np.asarray(y)) for x, y in found], written, "train")
 
     assert sorted(seen) == list(range(36))
 

@@ -1,4 +1,6 @@
-"""How far ``array_batches`` reads ahead of its consumer, counted at the store: what ``shuffle_buffer`` promises."""
+"""How far ``array_batches`` reads ahead of its consumer, counted at the store: what
+``shuffle_buffer`` promises.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ BLOCKS = 200
 RECORDS = 4  # a block
 BATCH = 8
 WINDOW = 5  # blocks
-DECODED = (
-    2 * 64
-)  # records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two chunks are more than two batches
+# Records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two tasks are more than two
+# batches.
+DECODED = 2 * 64
 READERS = 1  # blocks that may be asked for beyond the next window
 
 
@@ -52,7 +54,10 @@ class CountingStore:
         return data
 
     def when_quiet(self) -> int:
-        """Blocks read, once no more come. A look too early could only miss some: it never fails a reader that is in order."""
+        """Blocks read, once no more come.
+
+        A look too early could only miss some: it never fails a reader that is in order.
+        """
         before = -1
         while before != self.blocks:
             before = self.blocks
@@ -82,7 +87,9 @@ def batches(written: Written) -> Iterator[Any]:
 
 
 def bound(taken: int) -> int:
-    """Blocks that ``taken`` batches may have cost: their own, those decoded ahead, the window they end in and the next one."""
+    """Blocks that ``taken`` batches may have cost: their own, those decoded ahead, the window they
+    end in and the next one.
+    """
     return -(-(taken * BATCH + DECODED) // RECORDS) + 2 * WINDOW + READERS
 
 
@@ -106,7 +113,8 @@ def test_blocks_in_memory_are_bounded_over_passes(written: Written, store: Count
     for _ in islice(batches(written), 3 * BLOCKS * RECORDS // BATCH):
         pass
 
-    # What a window still holds while the next two are there comes on top: a block is freed with its last record.
+    # What a window still holds while the next two are there comes on top: a block is freed with
+    # its last record.
     assert WINDOW * largest / 2 < store.most <= (bound(1) + WINDOW) * largest
     assert store.blocks >= 3 * BLOCKS
 

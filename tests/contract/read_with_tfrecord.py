@@ -1,6 +1,8 @@
-"""Prints, as JSON, what the package tfrecord reads of the given shards in two halves each, seeking by their index files.
+"""Prints, as JSON, what the package tfrecord reads of the given shards in two halves each, seeking
+by their index files.
 
-A program of its own: the package describes tf.train.Example to protobuf once more, which TensorFlow's process refuses.
+A program of its own: the package describes tf.train.Example to protobuf once more, which
+TensorFlow's process refuses.
 """
 
 from __future__ import annotations

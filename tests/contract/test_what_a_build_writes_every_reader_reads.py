@@ -1,6 +1,8 @@
-"""One real build per image format, read by every kind of reader: every key once, with its label and its picture.
+"""One real build per image format, read by every kind of reader: every key once, with its label
+and its picture.
 
-Each image has one colour of its own, so that a picture tells which image it is, also after lossy compression.
+Each image has one colour of its own, so that a picture tells which image it is, also after lossy
+compression.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from PIL import Image
 
 import shardfeed
 from shardfeed.cli.main import main
+from shardfeed.testing import assert_dataset_intact
 from tests.tfds.environment import run_with_tfds
 
 CLASSES = ("a b", "daisy", "größe")
 SPLITS = ("train", "validation")
-COLOURS = list(itertools.product((20, 70, 120, 170), repeat=3))  # as far apart as no compression here moves them
+# as far apart as no compression here moves them
+COLOURS = list(itertools.product((20, 70, 120, 170), repeat=3))
 Seen = list[tuple[str, int, int]]
 """Key, label and number of the image by its colour."""
 
@@ -108,8 +112,7 @@ def test_array_batches_gives_what_load_gives_in_the_same_order(built: Built) -> 
 
 
 def test_deep_verification(built: Built) -> None:
-    report = shardfeed.verify(built.out, deep=True)
-    assert report.ok and report.records == len(built.images)
+    assert_dataset_intact(built.out)
 
 
 def test_tfds(built: Built) -> None:
@@ -126,7 +129,9 @@ def in_order(built: Built, split: str) -> Seen:
 
 
 def stored(built: Built, split: str) -> list[tuple[str, int, bytes]]:
-    """Key, label and stored image of each record, by TensorFlow's own parser and the columns of the tutorials."""
+    """Key, label and stored image of each record, by TensorFlow's own parser and the columns of
+    the tutorials.
+    """
     columns = {
         "image": tf.io.FixedLenFeature([], tf.string),
         "class": tf.io.FixedLenFeature([], tf.int64),
@@ -148,7 +153,7 @@ def test_tensorflows_own_parser(built: Built) -> None:
 
 
 def test_a_reader_that_seeks_by_the_index_files(built: Built) -> None:
-    program = [sys.executable, Path(__file__).with_name("read_with_tfrecord.py"), *built.shards()]
+    program: list[str | Path] = [sys.executable, Path(__file__).with_name("read_with_tfrecord.py"), *built.shards()]
     seen = json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
     assert seen == [
         [key, label, hashlib.sha256(image).hexdigest()]

@@ -27,7 +27,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Cloud:
-    """``gs://PHOTOS/in`` holds photos, ``gs://DATA`` is empty, ``gs://SCRATCH`` takes staged files."""
+    """Buckets: ``photos`` holds images in ``in/``, ``data`` is empty, ``scratch`` is Beam's."""
 
     service: FakeDataflow
     gcs: str
@@ -59,9 +59,9 @@ class Cloud:
 
     @contextlib.contextmanager
     def launcher(self, *flags: str, program: Sequence[str] = command()) -> Iterator[subprocess.Popen[str]]:
-        """The same in a process of its own, as signals need it; ``program`` starts ``shardfeed``."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen([*program, *self.arguments(*flags)], **pipes, text=True, env=environment()) as process:
+        """The same in another process, for signals; ``program`` starts ``shardfeed``."""
+        pipe, words = subprocess.PIPE, [*program, *self.arguments(*flags)]
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
             try:
                 yield process
             finally:
@@ -84,7 +84,7 @@ class Cloud:
         return {blob.name: blob.download_as_bytes() for blob in client.list_blobs(bucket)}
 
     def digests(self, folder: str) -> dict[str, str]:
-        """SHA-256 of every file of a dataset in ``gs://DATA`` but ``run.json``, which alone may differ."""
+        """SHA-256 of each file of a dataset in ``gs://data``, except ``run.json``."""
         files = {
             name.removeprefix(folder): data for name, data in self.objects("data").items() if name.startswith(folder)
         }

@@ -1,4 +1,4 @@
-"""A cloud on this machine: a bucket server, Dataflow's front door, and the command line that speaks to both."""
+"""A cloud on this machine: a bucket server, Dataflow's front door, and our command line."""
 
 from __future__ import annotations
 

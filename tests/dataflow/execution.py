@@ -1,8 +1,8 @@
-"""What Dataflow does with a job, on this machine: fetches what was staged, installs it on a worker, runs the graph there.
+"""Does on this machine what Dataflow does with a job: installs what was staged and runs the graph.
 
-The graph's Docker environments become one external worker: a process that has Beam with its dependencies and the staged source
-package (``tests.kit.worker_python``), started in ``/`` with none of this process's variables. The engine behind it is Beam's
-in-process one.
+The graph's Docker environments become one external worker. It is a process that has Beam with its
+dependencies and the staged source package (``tests.kit.worker_python``). It starts in ``/`` with
+none of this process's variables. The engine behind it is Beam's in-process one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 
 def staged(job: Job) -> dict[str, bytes]:
-    """Files that the job names, by their names: the packages for the workers, and the graph as ``pipeline.pb``."""
+    """Files that the job names: the packages for the workers, and the graph (``pipeline.pb``)."""
     (pool,) = job["environment"]["workerPools"]
     urls = [package["location"] for package in pool.get("packages", [])]
     urls.append(job["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"])
@@ -46,7 +46,8 @@ def staged(job: Job) -> dict[str, bytes]:
 
 def graph(job: Job) -> beam_runner_api_pb2.Pipeline:
     """The staged graph."""
-    return beam_runner_api_pb2.Pipeline.FromString(staged(job)["pipeline.pb"])
+    proto: beam_runner_api_pb2.Pipeline = beam_runner_api_pb2.Pipeline.FromString(staged(job)["pipeline.pb"])
+    return proto
 
 
 def _fetch(url: str) -> bytes:
@@ -78,7 +79,7 @@ class Worker:
 
     @contextlib.contextmanager
     def running(self, gcs: str) -> Iterator[str]:
-        """Address of a pool that starts workers on this machine; it knows the bucket's server and nothing else."""
+        """Address of a pool that starts workers here; it knows only the bucket's server."""
         env = {"PATH": os.defpath, "HOME": str(self._folder), "STORAGE_EMULATOR_HOST": gcs}
         with (self._folder / "worker.log").open("wb") as log:
             process = subprocess.Popen(
@@ -99,7 +100,7 @@ class Worker:
 
 @contextlib.contextmanager
 def shuffle_sizes() -> Iterator[list[int]]:
-    """Bytes of each message of elements that the engine was given for a grouping while this was on."""
+    """Bytes of each message of elements that the engine groups in the block."""
     sizes: list[int] = []
     append = execution.GroupingBuffer.append
 
@@ -113,7 +114,10 @@ def shuffle_sizes() -> Iterator[list[int]]:
 
 
 def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None = None) -> End:
-    """Runs the staged graph on the worker; a failure's text is what the service would show. ``counters`` gets the job's."""
+    """Runs the staged graph on the worker. A failure's text is what the service would show.
+
+    ``counters`` receives the job's counters.
+    """
     proto = graph(job)
     with worker.running(gcs) as address:
         external = beam_runner_api_pb2.ExternalPayload(endpoint=endpoints_pb2.ApiServiceDescriptor(url=address))
@@ -122,7 +126,7 @@ def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None 
             environment.payload = external.SerializeToString()
             del environment.dependencies[:]
         try:
-            result = FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
+            result: Any = FnApiRunner().run_via_runner_api(proto, PipelineOptions([]))
             result.wait_until_finish()
             if counters is not None:
                 counters.update(counted(result))

@@ -1,7 +1,7 @@
-"""The image, without a container engine: what the Dockerfile copies, installs and sets, below a folder of this machine.
+"""The image without a container engine: what the Dockerfile copies and installs, in a folder.
 
-Its Python has Beam with its dependencies, as Beam's image does, and ours from the files that the Dockerfile copies: nothing
-else of this checkout.
+Its Python has Beam with its dependencies, as Beam's image does, and our package from the files that
+the Dockerfile copies. It has nothing else of this checkout.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def instructions() -> list[tuple[str, str]]:
 
 
 class Image(Worker):
-    """The image's files lie below ``root``; ``env`` is what its processes find set. Workers of it run as ``Worker``'s do.
+    """The image's files lie below ``root``; ``env`` is what its processes find set.
 
-    ``installs``: the Dockerfile's own packages, which are ours alone; Beam's dependencies are there already.
+    ``installs``: whether to install our package, as the Dockerfile does. Beam's dependencies are
+    there already.
     """
 
     def __init__(self, folder: Path, *, installs: bool = True) -> None:

@@ -54,7 +54,7 @@ echo '{BUILT}'
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of the script: exit code, what it printed, what it started Python with, what it asked gcloud."""
+    """One run of the script: exit code, output, arguments of each Python, questions to gcloud."""
 
     code: int
     out: str
@@ -79,9 +79,10 @@ def run(
     *arguments: str,
     answers: Mapping[str, Answer] | None = None,
     script: Path = ROOT / "run_dataflow.sh",
+    env: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Ran:
-    """Runs the script in ``folder``, which is not the repository; a variable that is empty is not set."""
+    """Runs the script in ``folder``, which is not the repository. An empty variable is not set."""
     gcloud = ["#!/bin/sh", 'echo "$*" >>"$ASKED"', 'case "$*" in']
     for words, answer in {**WELL, **(answers or {})}.items():
         does = f"printf '%s\\n' {shlex.quote(answer if isinstance(answer, str) else answer.text)}"
@@ -90,17 +91,18 @@ def run(
     write_program(folder / "bin" / "gcloud", "\n".join([*gcloud, "*) exit 3 ;;", "esac", ""]))
     write_program(folder / "bin" / "python", SCRIPTED_PYTHON)
     calls, asked = folder / "calls", folder / "asked"
-    env = {
+    set_ = {
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "PYTHON": str(folder / "bin" / "python"),
         "CALLS": str(calls),
         "ASKED": str(asked),
         "PROJECT": "my-project",
         "REGION": "us-central1",
+        **(env or {}),
         **variables,
     }
-    env = {name: value for name, value in env.items() if value or name == "PLANNED"}
-    done = subprocess.run([script, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+    set_ = {name: value for name, value in set_.items() if value or name == "PLANNED"}
+    done = subprocess.run([script, *arguments], cwd=folder, env=set_, capture_output=True, text=True)
     started = [call.splitlines() for call in calls.read_text().split("\n\n") if call] if calls.exists() else []
     questions = asked.read_text().splitlines() if asked.exists() else []
     return Ran(done.returncode, done.stdout, done.stderr, started, questions)

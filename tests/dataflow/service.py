@@ -1,8 +1,9 @@
 """Dataflow's front door, on this machine: takes jobs as the service does, and answers for them.
 
-The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with ``localhost`` in it), with a token that
-the same server gives out for a service account's key. What became of a job is the test's to say: a state and
-messages, or a function that executes what was staged.
+The real ``DataflowRunner`` speaks to it over REST (Beam does that for an endpoint with
+``localhost`` in it), with a token that the same server gives out for a service account's key. A
+test says how a job ends: with a state and messages, or with a function that executes what was
+staged.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Refusal:
 
 
 class FakeDataflow:
-    """The service. ``jobs``: what was submitted; ``execute``: what it does with a job, on a thread of its own."""
+    """The service. ``jobs``: what was submitted; ``execute``: runs a job, in a thread."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -55,7 +56,7 @@ class FakeDataflow:
         self.taking: Callable[[], object] = lambda: None  # what happens while a job is handed over
         self.looked_at = threading.Event()  # whether anybody has looked at a job
         self.ended = threading.Event()  # whether a job has ended by itself
-        self.asked_for: list[str] = []  # states that jobs were asked to go to
+        self.asked_for: list[int] = []  # states that jobs were asked to go to
         self.execute: Callable[[Job], End] = lambda _job: End()
         self.meanwhile: Callable[[], str] = lambda: "JOB_STATE_RUNNING"  # state of a job that has not ended
         self.asked_for_metrics: Callable[[], object] = lambda: None

@@ -1,4 +1,4 @@
-"""What was submitted, executed: by a worker that has Beam and the staged source package, and nothing else of this checkout."""
+"""A worker executes a submitted job with Beam and the staged source package only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_run_dataflow_sh_plans_submits_and_follows_a_job_to_the_same_dataset(
         script=Path(shutil.copy(ROOT / "run_dataflow.sh", cloud.tree)),
         PYTHON=sys.executable,
         TEMP="gs://scratch/tmp",
-        **{name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")},
+        env={name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")},
     )
     assert (executed.code, ran.code) == (0, 0), ran.err
     assert ran.out.startswith("Built: gs://data/script\n")

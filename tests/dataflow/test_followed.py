@@ -1,140 +1,122 @@
-"""A job that was taken: followed to its end, and a failure says what to do."""
+"""A job that was taken is followed to its end, and its most telling error is shown."""
 
 from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from google.api_core.exceptions import ServiceUnavailable
+from google.api_core import exceptions
 
-from shardfeed.errors import IncompleteError, UsageError
+from shardfeed.errors import IncompleteError
 from shardfeed.pipeline.dataflow import follow
-from shardfeed.pipeline.dataflow.remedies import explain_failure
 from shardfeed.storage import retry
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End
 
 IMAGE = ("--sdk_container_image", "shardfeed:1")
+NO_DATASET = "gs://data/out/manifest.json is not there although the engine reported success"
+CARRY_ON = "What is finished is kept: rerun the same command to carry on."
 
-pytestmark = pytest.mark.usefixtures("as_usual")
+BUSY: Exception = cast(Any, exceptions.TooManyRequests)("busy")
 
-
-@pytest.mark.parametrize(
-    ("errors", "said"),
-    [
-        (
-            [
-                "Startup of the worker pool in zone us-central1-a failed: ZONE_RESOURCE_POOL_EXHAUSTED",
-                "Workflow failed.",
-            ],
-            "Rerun with another --worker_machine_type, or later.",
-        ),
-        (["Workflow failed. Causes: Quota 'CPUS' exceeded. Limit: 24.0"], "Give fewer workers (--max_num_workers)"),
-        (
-            ["Error pulling container image us-docker.pkg.dev/p/i:1: manifest unknown"],
-            "The workers cannot fetch the image.",
-        ),
-        (["The worker lost contact with the service."], "--worker_machine_type n2-highmem-4"),
-        (
-            ["Network default is not accessible to Dataflow Service account"],
-            "Name one that exists (--network, --subnetwork)",
-        ),
-        ([], "the job ended as failed and gave no reason"),
-    ],
-    ids=["no machines", "quota", "no image", "out of memory", "no network", "silence"],
-)
-def test_a_failure_names_the_remedy(errors: list[str], said: str) -> None:
-    error = explain_failure("failed", errors[0] if errors else "")
-    assert isinstance(error, IncompleteError)
-    assert said in str(error)
-    assert str(error).endswith("What is finished is kept: rerun the same command to carry on.")
+Page = Sequence[str] | Exception
 
 
-@pytest.mark.parametrize(
-    ("module", "said"),
-    [
-        (
-            "transforms",
-            "The workers have no shardfeed. Give --setup_file (run_dataflow.sh does), or an image that holds it: see Dockerfile "
-            "and --sdk_container_image.",
-        ),
-        (
-            "obstore",
-            "The workers lack what shardfeed depends on. With --setup_file workers need the network to install it; without, give "
-            "an image that holds it: see Dockerfile and --sdk_container_image.",
-        ),
-    ],
-)
-def test_what_no_rerun_mends_is_a_bad_argument(module: str, said: str) -> None:
-    cause = f"ModuleNotFoundError: No module named '{module}'"
-    error = explain_failure("failed", f"Traceback (most recent call last):\n  File x\n{cause}")
-    assert isinstance(error, UsageError)
-    assert str(error) == f"the job ended as failed: {cause}\n{said}"
+class Job:
+    """Beam's result and client of a job: each look finds the next state, and the next page."""
 
+    def __init__(self, *states: str | Exception, pages: Sequence[Page] = ()) -> None:
+        self._states: Iterator[str | Exception] = iter(states)
+        self._pages = iter(pages)
+        self.shown = io.StringIO()
 
-def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
-    errors = ["A work item was attempted 4 times", "Traceback\n  File x\nValueError: no such thing", "Workflow failed."]
-    cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", errors)
-    ended = cloud.submit(*IMAGE)
-    assert (ended.code, ended.out) == (4, "")
-    assert ended.err.endswith(
-        "shardfeed: the job ended as failed: ValueError: no such thing\nWhat is finished is kept: rerun the same command to "
-        "carry on.\n"
-    )
+    @property
+    def state(self) -> str:
+        found = next(self._states)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
+    def job_id(self) -> str:
+        return "1"
 
-def test_a_job_that_fails_without_a_word_is_asked_for_its_last_words(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
-    cloud.service.execute = lambda _job: End("JOB_STATE_FAILED", ["\n"])
-    ended = cloud.submit(*IMAGE)
-    assert ended.code == 4
-    assert "job error: " not in ended.err
-    assert "shardfeed: the job ended as failed and gave no reason; its page may.\n" in ended.err
-
-
-def _followed(pages: list[list[str] | Exception]) -> str:
-    """What is shown of a job that is looked at once and is then done; each request for messages takes the next of ``pages``."""
-    left = [page for page in pages if isinstance(page, list)]
-    answers = iter(pages)
-
-    def list_messages(_job: str, page_token: str | None, minimum_importance: str) -> tuple[list[object], str | None]:
-        page = next(answers)
+    def list_messages(self, *_: object, **__: object) -> tuple[list[object], str | None]:
+        """A page whose texts end with "…" has another one after it."""
+        page = next(self._pages, ())
         if isinstance(page, Exception):
             raise page
-        more = "next" if page is not left[-1] else None
-        return [SimpleNamespace(id=text, message_text=text) for text in page], more
+        more = "next" if page and page[-1] == "…" else None
+        return [SimpleNamespace(id=text, message_text=text) for text in page if text != "…"], more
 
-    shown = io.StringIO()
-    result = SimpleNamespace(state="DONE", job_id=lambda: "job1")
-    follow.follow(result, SimpleNamespace(list_messages=list_messages), shown)
-    return shown.getvalue()
+    def follow(self) -> str:
+        """What is shown; nobody sleeps meanwhile."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (follow, retry):
+                patch.setattr(module, "sleep", lambda _seconds: None)
+            follow.follow(self, self, self.shown)
+        return self.shown.getvalue()
 
 
-def test_an_error_is_shown_also_where_the_next_page_has_to_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "sleep", lambda _: None)
-    first = ["Quota 'CPUS' exceeded"]
-    assert _followed([first, ServiceUnavailable("busy"), first, ["and another"]]) == (
-        "job job1: done\njob error: Quota 'CPUS' exceeded\njob error: and another\n"
-    )
+def test_each_state_and_each_error_is_shown_once_also_if_a_page_must_be_asked_for_again() -> None:
+    pages: list[Page] = [
+        ["Quota"],
+        ["Quota", "…"], BUSY, ["Quota", "…"], ["and another\nwith a second line"],
+    ]  # fmt: skip
+    job = Job("PENDING", "RUNNING", BUSY, "RUNNING", "DONE", pages=pages)
+    assert job.follow() == ("job 1: pending\njob error: Quota\njob 1: running\njob error: and another\njob 1: done\n")
 
 
 def test_an_error_is_shown_escaped_and_cut() -> None:
-    assert _followed([["\x1b[2J" + "x" * 600 + "\nTraceback"]]) == f"job job1: done\njob error: \\x1b[2J{'x' * 592}…\n"
+    shown = Job("DONE", pages=[["\x1b[2J" + "x" * 600 + "\nTraceback"]]).follow()
+    assert shown == f"job 1: done\njob error: \\x1b[2J{'x' * 592}…\n"
 
 
+TRIED = "A work item was attempted 4 times"
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["Traceback\nValueError: no such thing", "Disk", TRIED], ": ValueError: no such thing"),
+        ([TRIED, "one sentence", "another", "Workflow failed."], ": another"),
+        ([TRIED, "Workflow failed."], ": Workflow failed."),
+        (["\n"], " and gave no reason; its page may."),
+    ],
+    ids=["a traceback", "the last sentence", "nothing else", "silence"],
+)
+def test_a_job_that_fails_is_incomplete_with_its_most_telling_error(texts: list[str], told: str) -> None:
+    job = Job(*["FAILED"] * 20, pages=[texts] * 20)
+    with pytest.raises(IncompleteError) as failed:
+        job.follow()
+    assert str(failed.value) == f"the job ended as failed{told}\n{CARRY_ON}"
+
+
+def test_a_failed_job_is_asked_for_its_last_words() -> None:
+    with pytest.raises(IncompleteError, match="the job ended as failed: late"):
+        Job(*["FAILED"] * 20, pages=[*[()] * 9, ["late"]]).follow()
+
+
+def test_a_service_that_stays_busy_is_left_and_the_job_goes_on() -> None:
+    with pytest.raises(IncompleteError) as left:
+        Job(*[BUSY] * 20).follow()
+    assert str(left.value) == (
+        "Dataflow does not answer (429 busy), so nobody waits any more; job 1 goes on. To wait for it again, rerun the same "
+        "command: it joins."
+    )
+
+
+@pytest.mark.usefixtures("as_usual")
 def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "METRICS_SECONDS", 0.05)
     over = threading.Event()
     cloud.service.counters = {
         "images_listed": 5000, "images_written": 1200, "images_rejected": 3, "bytes_out": 5_000_000, "retries": 9,
     }  # fmt: skip
+    cloud.service.busy["/metrics"] = 3
     cloud.service.asked_for_metrics = over.set
     cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
     ended = cloud.submit(*IMAGE)
@@ -142,59 +124,24 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     job = cloud.service.jobs[-1]["id"]
     assert shown[0] == f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job}?project=my-project"
     assert "encoded 1,203 of 5,000 images, 5.0 MB, 3 rejected, 9 requests tried again" in shown
-    assert shown[-2] == f"job {job}: done"
+    assert (ended.code, ended.out, shown[-2]) == (4, "", f"job {job}: done")
+    assert NO_DATASET in shown[-1]
 
 
-@pytest.mark.parametrize(
-    ("state", "shown"),
-    [("JOB_STATE_QUEUED", "queued"), ("JOB_STATE_STOPPED", "stopped"), ("JOB_STATE_PAUSED", "paused")],
-)
-def test_a_job_that_has_not_ended_is_waited_for(
-    state: str, shown: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "LAST_WORDS_SECONDS", 0.1)
-    over, left = threading.Event(), iter(range(10))  # looks, far more than a failed job gets
+@pytest.mark.usefixtures("as_usual")
+def test_a_job_that_waits_for_its_turn_is_waited_for(cloud: Cloud) -> None:
+    over, looks = threading.Event(), iter(range(10))  # far more than a failed job gets
 
     def meanwhile() -> str:
-        if next(left, None) is None:
+        if next(looks, None) is None:
             over.set()
-        return state
+        return "JOB_STATE_QUEUED"  # for which Beam has no name
 
     cloud.service.meanwhile = meanwhile
-    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
+    cloud.service.execute = lambda _job: End("JOB_STATE_FAILED" if over.wait(60) else "JOB_STATE_DONE", ["no machines"])
     ended = cloud.submit(*IMAGE)
     job = cloud.service.jobs[-1]["id"]
-    told = [line for line in ended.err.splitlines() if line.startswith(f"job {job}: ")]
-    assert told == [f"job {job}: {shown}", f"job {job}: done"]
-    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
-
-
-def test_a_job_that_is_done_without_a_dataset_is_incomplete(cloud: Cloud) -> None:
-    ended = cloud.submit(*IMAGE)
+    told = [line for line in ended.err.splitlines() if line.startswith("job ")]
+    assert set(told) == {f"job {job}: queued", f"job {job}: failed", "job error: no machines"}
     assert (ended.code, ended.out) == (4, "")
-    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
-
-
-@pytest.mark.parametrize("what", ["", "/messages", "/metrics"])
-def test_a_service_that_is_busy_is_asked_again(what: str, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "METRICS_SECONDS", 0.05)
-    monkeypatch.setattr(retry, "sleep", lambda _: None)
-    over = threading.Event()
-    cloud.service.busy[what] = 3
-    cloud.service.asked_for_metrics = over.set
-    cloud.service.execute = lambda _job: End() if over.wait(60) else End("JOB_STATE_FAILED")
-    ended = cloud.submit(*IMAGE)
-    assert cloud.service.busy == {what: 0}
-    assert "gs://data/out/manifest.json is not there although the engine reported success" in ended.err
-
-
-def test_a_service_that_stays_busy_is_left_and_the_job_goes_on(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "sleep", lambda _: None)
-    cloud.service.busy["/messages"] = 1000
-    ended = cloud.submit(*IMAGE)
-    job = cloud.service.jobs[-1]["id"]
-    assert ended.code == 4
-    assert (
-        f"so nobody waits any more; job {job} goes on. To wait for it again, rerun the same command: it joins."
-        in ended.err
-    )
+    assert ended.err.endswith(f"shardfeed: the job ended as failed: no machines\n{CARRY_ON}\n")

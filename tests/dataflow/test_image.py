@@ -1,4 +1,4 @@
-"""The image and its lock file: what they name exists, agrees with what is tested here, and leaves nothing to chance."""
+"""The image and its lock file: what they name exists, has a version, and is what is tested here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOR_311 = {"python_version": "3.11", "python_full_version": "3.11.9", "extra": "
 def locked() -> dict[str, tuple[Requirement, list[str]]]:
     """Requirements of the lock file by name, with their hashes."""
     text = "".join(line + "\n" for line in (ROOT / "requirements.lock").read_text().splitlines() if line[:1] != "#")
-    found = {}
+    found: dict[str, tuple[Requirement, list[str]]] = {}
     for entry in text.replace("\\\n", " ").splitlines():
         words, *hashes = entry.split(" --hash=")
         requirement = Requirement(words.strip())
@@ -30,7 +30,7 @@ def locked() -> dict[str, tuple[Requirement, list[str]]]:
 
 def pinned() -> dict[str, str]:
     """Versions of constraints.txt that hold on Python 3.11."""
-    found = {}
+    found: dict[str, str] = {}
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             requirement = Requirement(line)
@@ -46,11 +46,6 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
     assert [source for source in named if not (ROOT / source).exists()] == []
     assert set(named) == allowed
     assert set(PACKAGES) <= set(named)
-
-
-def test_base_images_are_named_with_their_versions() -> None:
-    bases = [words.split()[0] for name, words in instructions() if name == "FROM"]
-    assert [base for base in bases if not re.fullmatch(r"[a-z0-9./_-]+:[A-Za-z0-9._-]*\d[A-Za-z0-9._-]*", base)] == []
 
 
 def test_the_workers_beam_is_the_one_that_is_tested() -> None:
@@ -95,7 +90,7 @@ def test_every_locked_package_has_one_version_and_hashes() -> None:
 
 
 def test_the_lock_holds_what_builds_the_package() -> None:
-    """It is built without an environment of its own (``--no-build-isolation``), so by what the image has."""
+    """The image builds it with what the image has (``--no-build-isolation``)."""
     (build,) = re.findall(r'^requires = \["([^"]+)"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     asked, (locked_one, _) = Requirement(build), locked()[Requirement(build).name]
     assert asked.specifier.contains(str(locked_one.specifier)[2:])

@@ -11,11 +11,46 @@ import pytest
 
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End
+from tests.kit.servers.strict_gcs import StrictGCS
 
 pytestmark = pytest.mark.usefixtures("as_usual")
 
 IMAGE = ("--sdk_container_image", "shardfeed:1")
 SECONDS = 60.0
+
+
+# ``shardfeed`` that lets this test's buckets pass.
+UNCHECKED = """
+import sys
+from shardfeed import __main__
+from shardfeed.pipeline.dataflow import buckets
+buckets.check = lambda *_, **__: None
+sys.exit(__main__.main())
+"""
+
+
+def test_a_signal_while_files_are_staged_says_that_no_job_runs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    staged, over = threading.Event(), threading.Event()
+
+    def stage() -> None:
+        staged.set()
+        over.wait(SECONDS)
+
+    with StrictGCS() as gcs:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs.url)
+        gcs.objects.buckets.update(data={}, scratch={}, photos={})
+        gcs.objects.put("photos", "in/cat/0.jpg", b"")
+        gcs.inject("call", "upload", matches=lambda request: request.bucket == "scratch", action=stage)
+        before = len(cloud.service.jobs)
+        with cloud.launcher(*IMAGE, program=(sys.executable, "-c", UNCHECKED)) as launcher:
+            assert staged.wait(SECONDS), "nothing is staged"
+            launcher.send_signal(signal.SIGINT)
+            out, err = launcher.communicate(timeout=SECONDS)
+            over.set()
+    assert (launcher.returncode, out, len(cloud.service.jobs)) == (4, "", before)
+    assert err.splitlines()[-1] == (
+        "shardfeed: stopped before Dataflow was asked for a job: none runs. Rerun the same command."
+    )
 
 
 def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) -> None:
@@ -77,8 +112,8 @@ def test_a_signal_while_a_job_is_followed(
 LOOKING_SELDOM = """
 import sys
 from shardfeed import __main__
-from shardfeed.pipeline.dataflow import follow as dataflow_job
-dataflow_job.sleep = lambda seconds: sys.stdin.readline()
+from shardfeed.pipeline.dataflow import follow
+follow.sleep = lambda seconds: sys.stdin.readline()
 sys.exit(__main__.main())
 """
 

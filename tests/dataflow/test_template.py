@@ -17,7 +17,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.cli.config_from_flags import build_config
 from shardfeed.pipeline.cli.flags import add_build_flags
-from shardfeed.pipeline.dataflow.flex_template import SWITCHES, build_arguments
+from shardfeed.pipeline.dataflow.flex_template import build_arguments
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.execution import execute, graph, staged
 from tests.dataflow.image import Image
@@ -27,115 +27,90 @@ from tests.pipeline.test_config import BYTES, NO_BYTES, NO_SHARDS, NO_SIZES, SHA
 
 METADATA = json.loads((ROOT / "flex_template.json").read_text())
 PARAMETERS: dict[str, dict[str, Any]] = {parameter["name"]: parameter for parameter in METADATA["parameters"]}
-GOOD = {
-    "input": ["gs://photos", "gs://photos/in/*/*.jpg"],
-    "output": ["gs://data/flowers/v1"],
-    "sdk_container_image": [
-        "us-docker.pkg.dev/p/r/shardfeed:0.1.0",
-        "us-docker.pkg.dev/p/r/shardfeed:RC1",
-        f"us-docker.pkg.dev/p/r/shardfeed:_{'X.y-2' * 25}00",
-        "us-docker.pkg.dev/example.com/p/r/a_b/shardfeed",
-        "gcr.io/p/i@sha256:0f",
-        "localhost:5000/i:V1@sha256:0f",
+VALUES = {
+    "input": ["gs://photos", "gs://photos/in/*/*.jpg", "gs://"],
+    "output": ["gs://data/flowers/v1", "gs://data/*"],
+    "image_size": [
+        "1",
+        "224",
+        "224x320",
+        "1x8192",
+        "8099x100",
+        "100x8190",
+        "big",
+        "224x",
+        "0",
+        "224x0",
+        "8193",
+        "100000",
     ],
-    "image_size": ["1", "224", "224x320", "1x8192", "1000", "2048", "8099x100", "100x8190"],
-    "resize": ["crop", "longest"],
-    "channels": ["gray"],
-    "image_format": ["raw"],
-    "quality": ["1", "95", "100"],
-    "keep_original": ["true", "false"],
-    "splits": ["train", "folders", "train=0.9,validation=0.1"],
-    "num_shards": ["1", "16", "1000000", "train=16,validation=2"],
-    "shard_bytes": ["100MB", "64MiB", "500kB", "0.5 gb", "1.5GB", "1000000", "10 B"],
-    "max_rejected": ["0", "25", "1%", "0.5%", ".5%", "12.5%", "100%", "100.0%"],
-    "seed": ["0", "-1"],
-    "discard_incomplete": ["true"],
-    "cross_region": ["false"],
-}
-BAD = {
-    "input": ["photos/", "gs://"],
-    "output": ["gs://data", "gs://data/*", "/out"],
-    "sdk_container_image": [
-        "--flag",
-        "",
-        "us-docker.pkg.dev/p/R/shardfeed:1",
-        "us-docker.pkg.dev/p/r/Shardfeed",
-        "us-docker.pkg.dev/p/r/shardfeed:-1",
-        "us-docker.pkg.dev/p/r/shardfeed:RC/1",
-        f"us-docker.pkg.dev/p/r/shardfeed:{'X' * 129}",
-        "us-docker.pkg.dev/p/r/",
-    ],
-    "image_size": ["big", "224x", "0", "224x0", "8193", "1x9999", "100000"],
-    "resize": ["stretch"],
-    "channels": ["cmyk"],
-    "image_format": ["gif"],
-    "quality": ["0", "101"],
-    "keep_original": ["yes"],
-    "splits": ["train=", "train validation"],
-    "num_shards": ["0", "many", "train=0", "1000001", "train=9999999"],
-    "shard_bytes": ["big", "100TB", "100M", "0", "0MB", "0.0GB"],
+    "resize": ["crop", "longest", "stretch"],
+    "channels": ["gray", "cmyk"],
+    "image_format": ["raw", "gif"],
+    "quality": ["1", "95", "100", "0", "101"],
+    "splits": ["train", "folders", "train=0.9,validation=0.1", "train=", "train validation"],
+    "num_shards": ["1", "1000000", "train=16,validation=2", "0", "many", "train=0", "1000001", "train=9999999"],
+    "shard_bytes": ["100MB", "64MiB", "0.5 gb", "1000000", "10 B", "big", "100TB", "100M", "0", "0MB", "0.0GB"],
     "max_rejected": [
-        "-1",
-        "some",
-        "0.5",
-        "1/3%",
-        "1e1%",
-        "1_0",
-        "+5",
-        "1.%",
-        "%",
-        ".%",
-        "-1%",
-        "100.1%",
-        "101%",
-        "150%",
-        "9" * 19,
+        *("0", "25", "1%", "0.5%", ".5%", "12.5%", "100%", "100.0%"),
+        *(
+            "-1",
+            "some",
+            "0.5",
+            "1/3%",
+            "1e1%",
+            "1_0",
+            "+5",
+            "1.%",
+            "%",
+            ".%",
+            "-1%",
+            "100.1%",
+            "101%",
+            "150%",
+            "9" * 19,
+        ),
     ],
-    "seed": ["1.5"],
-    "discard_incomplete": ["1"],
-    "cross_region": ["eu"],
+    "seed": ["0", "-1", "1.5"],
 }
-# Values of the flags' own tests, good and bad.
-FLAGS_OWN = {
-    "image_size": [*SIZES, *NO_SIZES],
-    "shard_bytes": [*BYTES, *NO_BYTES],
-    "num_shards": [*SHARDS, *NO_SHARDS],
+for _name, _more in (
+    ("image_size", [*SIZES, *NO_SIZES]), ("shard_bytes", [*BYTES, *NO_BYTES]), ("num_shards", [*SHARDS, *NO_SHARDS])
+):  # fmt: skip
+    VALUES[_name] += _more  # of the flags' own tests
+# Good and bad values, for flags that take no value, are Beam's, or also take what a job cannot.
+SPECIAL = {
+    "input": ([], ["photos/"]),
+    "output": ([], ["gs://data", "/out"]),
+    "sdk_container_image": (
+        [
+            "us-docker.pkg.dev/p/r/shardfeed:0.1.0",
+            f"us-docker.pkg.dev/p/r/shardfeed:_{'X.y-2' * 25}00",
+            "us-docker.pkg.dev/example.com/p/r/a_b/shardfeed",
+            "localhost:5000/i:V1@sha256:0f",
+        ],
+        [
+            "--flag",
+            "",
+            "us-docker.pkg.dev/p/R/shardfeed:1",
+            "p/r/shardfeed:-1",
+            f"p/r/i:{'X' * 129}",
+            "us-docker.pkg.dev/p/r/",
+        ],
+    ),
+    **{name: (["true", "false"], ["yes", "1"]) for name in ("keep_original", "discard_incomplete", "cross_region")},
 }
-# What no pattern can tell, and the launcher refuses: products, sums, names given twice. And a bracket, which every engine of
-# regular expressions writes in its own way.
-LAUNCHERS = {
-    "output": ["gs://data/a]"],
-    "image_size": ["2049x2048"],
-    "num_shards": ["a=1,a=2"],
-    "splits": ["train=0.9,validation=0.2"],
-}
-
-
-def values(name: str) -> list[str]:
-    """All that a parameter is tried with."""
-    return [*GOOD[name], *BAD[name], *FLAGS_OWN.get(name, []), *LAUNCHERS.get(name, [])]
+# What no pattern can tell, and the launcher refuses: products, sums, names given twice. And a
+# bracket, which every engine of regular expressions writes in its own way.
+LAUNCHERS = [
+    ("output", "gs://data/a]"),
+    ("image_size", "2049x2048"),
+    ("num_shards", "a=1,a=2"),
+    ("splits", "train=0.9,validation=0.2"),
+]
 
 
 def accepted(name: str, value: str) -> bool:
     return all(re.search(pattern, value) for pattern in PARAMETERS[name]["regexes"])
-
-
-def test_every_parameter_is_described_and_has_a_pattern() -> None:
-    assert [name for name, p in PARAMETERS.items() if not (p["label"] and p["helpText"] and p["regexes"])] == []
-    assert list(PARAMETERS) == list(GOOD) == list(BAD)
-
-
-def test_every_parameter_is_a_flag() -> None:
-    parser = argparse.ArgumentParser()
-    add_build_flags(parser)
-    ours = {action.dest for action in parser._actions}
-    assert set(PARAMETERS) - ours == {"sdk_container_image"}  # Beam's
-
-
-@pytest.mark.parametrize("name", list(GOOD))
-def test_a_pattern_lets_good_values_pass_and_no_others(name: str) -> None:
-    assert [value for value in GOOD[name] if not accepted(name, value)] == []
-    assert [value for value in BAD[name] if accepted(name, value)] == []
 
 
 def taken(name: str, value: str) -> bool:
@@ -151,24 +126,43 @@ def taken(name: str, value: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if name not in {"sdk_container_image", *SWITCHES}])
+def test_every_parameter_is_described_tried_here_and_a_flag() -> None:
+    parser = argparse.ArgumentParser()
+    add_build_flags(parser)
+    assert [name for name, p in PARAMETERS.items() if not (p["label"] and p["helpText"] and p["regexes"])] == []
+    assert set(PARAMETERS) == {*VALUES, *SPECIAL}
+    assert set(PARAMETERS) - {action.dest for action in parser._actions} == {"sdk_container_image"}  # Beam's
+
+
+@pytest.mark.parametrize("name", VALUES)
 def test_a_pattern_and_its_flag_agree(name: str) -> None:
-    alone = LAUNCHERS.get(name, [])
-    local = BAD[name] if name in ("input", "output") else []  # the command line takes folders and whole buckets
-    tried = [value for value in values(name) if value not in (*alone, *local)]
-    assert [value for value in tried if accepted(name, value) != taken(name, value)] == []
-    assert [(value, accepted(name, value), taken(name, value)) for value in alone] == [(v, True, False) for v in alone]
+    tried = [value for value in VALUES[name] if (name, value) not in LAUNCHERS]
+    found = {value: accepted(name, value) for value in tried}
+    assert found == {value: taken(name, value) for value in tried}
+    assert {*found.values()} == {True, False}
 
 
-@pytest.mark.parametrize("name", list(GOOD))
+@pytest.mark.parametrize(("name", "value"), LAUNCHERS)
+def test_what_no_pattern_can_tell_the_launcher_refuses(name: str, value: str) -> None:
+    assert (accepted(name, value), taken(name, value)) == (True, False)
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_a_pattern_lets_good_values_pass_and_no_others(name: str) -> None:
+    good, bad = SPECIAL[name]
+    assert {value for value in (*good, *bad) if accepted(name, value)} == {*good}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
 def test_a_pattern_means_the_same_to_egrep(name: str) -> None:
-    """By Google's documentation they are «POSIX-egrep regular expressions»: there \\s is no space, and \\] ends a bracket."""
-    tried = [value for value in values(name) if value]
+    r"""Google calls them "POSIX-egrep": \s is no space there, and \] ends a bracket."""
+    good, bad = SPECIAL.get(name, ([], []))
+    tried = [value for value in (*VALUES.get(name, ()), *good, *bad) if value]
     (pattern,) = PARAMETERS[name]["regexes"]
     command = ["grep", "-E", "--text", "-e", pattern]
     found = subprocess.run(command, input="\n".join(tried), env={"LC_ALL": "C"}, capture_output=True, text=True)
     assert found.stdout.splitlines() == [value for value in tried if accepted(name, value)]
-    assert not re.search(r"\\[a-z]|\(\?", pattern)  # GNU's egrep knows \\s, others do not
+    assert not re.search(r"\\[a-z]|\(\?", pattern)  # GNU's egrep knows \s, others do not
 
 
 def test_empty_parameters_are_left_out_and_switches_are_switched() -> None:

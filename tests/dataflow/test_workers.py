@@ -1,12 +1,13 @@
-"""Workers where the user chose none, or chose some: what is derived from a machine's size, and what is said about it."""
+"""What is derived from a machine's size if the user chose no workers, and what is said about it."""
 
 from __future__ import annotations
 
 import pytest
-from apache_beam.options.pipeline_options import DebugOptions, WorkerOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, WorkerOptions
 
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.workers import (
+    MACHINE_TYPE,
     NEEDED,
     Machine,
     choose_workers,
@@ -14,13 +15,12 @@ from shardfeed.pipeline.dataflow.workers import (
     job_name_of,
     parse_machine_type,
 )
-from shardfeed.pipeline.engines.options import EngineOptions
 
 GIB = 2**30
 
 
-def chosen(*args: str) -> tuple[EngineOptions, list[str]]:
-    options = EngineOptions(list(args))
+def chosen(*args: str) -> tuple[PipelineOptions, list[str]]:
+    options = PipelineOptions(list(args))
     return options, choose_workers(options, threads=8, job_name="shardfeed-1")
 
 
@@ -44,18 +44,18 @@ def test_a_machine_types_name_tells_its_size(name: str, machine: Machine | None)
 def test_the_default_machine_has_memory_for_four_bundles_a_process() -> None:
     """So it suffices whether Dataflow takes the number of threads for a VM's or for a process's."""
     machine = parse_machine_type("n2-standard-4")
-    assert machine is not None and machine.a_process >= 4 * NEEDED
+    assert machine is not None and machine.per_process >= 4 * NEEDED
 
 
-def test_a_machine_with_too_little_memory_a_vcpu_gets_a_warning() -> None:
+def test_a_machine_with_too_little_memory_per_vcpu_gets_a_warning() -> None:
     _, said = chosen("--worker_machine_type=n1-highcpu-2")
     assert said[1:] == [
-        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 629 MiB where images are large. Take "
+        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 629 MiB if images are large. Take "
         "a standard or highmem type if workers run out of memory"
     ]
 
 
-def test_a_machine_with_enough_memory_a_vcpu_gets_none() -> None:
+def test_a_machine_with_enough_memory_per_vcpu_gets_none() -> None:
     _, said = chosen("--worker_machine_type=n1-highcpu-16")
     assert [line for line in said if "warning" in line] == []
 
@@ -72,6 +72,13 @@ def test_a_machine_with_enough_memory_a_vcpu_gets_none() -> None:
 def test_the_fleet_starts_with_at_most_48_vcpus(machine_type: str, most: str, first: int) -> None:
     options, _ = chosen(f"--worker_machine_type={machine_type}", f"--max_num_workers={most}")
     assert options.view_as(WorkerOptions).num_workers == first
+
+
+@pytest.mark.parametrize("flags", [(), ("--worker_machine_type=",)], ids=["none", "empty"])
+def test_without_a_machine_type_it_is_ours(flags: tuple[str, ...]) -> None:
+    options, said = chosen(*flags)
+    assert options.view_as(WorkerOptions).machine_type == MACHINE_TYPE
+    assert said[0] == "machine type n2-standard-4: 4 GB per vCPU (--worker_machine_type)"
 
 
 def test_a_machine_of_unknown_size_is_left_to_dataflow() -> None:

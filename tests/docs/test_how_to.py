@@ -1,4 +1,7 @@
-"""Every Python block of docs/how-to runs, in the order of the site, names shared per process."""
+"""Every Python block of docs/how-to runs.
+
+Blocks of one process share their names, over the pages in the order of the site.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ def pages() -> list[str]:
 
 
 def code_by_process() -> dict[str, str]:
-    """Blocks by process: a comment names it, to the end of the page; without one "tensorflow"."""
+    """A comment names the process of the blocks after it, to the end of its page.
+
+    Without one it is "tensorflow".
+    """
     out: dict[str, str] = {}
     for page in pages():
         process = "tensorflow"

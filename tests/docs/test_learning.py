@@ -1,4 +1,4 @@
-"""The models of the pages learn, trained as the pages say on pictures of digits."""
+"""The models of the pages learn pictures that a model this small can tell apart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print("accuracy", found["accuracy"])
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the dataset ``out``, built from scikit-learn's 1,797 digits as pictures."""
+    """A folder with the dataset ``out``: scikit-learn's 1,797 digits, drawn and built."""
     folder, digits = tmp_path_factory.mktemp("digits"), load_digits()
     for number, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
         path = folder / "photos" / str(digit) / f"{number:04}.png"

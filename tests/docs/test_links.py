@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import PAGES, ROOT
-from tools.docs_site import OUTSIDE, site_links
+from tools.docs_site import OUTSIDE, on_post_build, site_links
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#]*)(?:#([^)]*))?\)")
 
@@ -37,6 +38,21 @@ def test_links_become_those_of_the_site_or_paths() -> None:
         "[a](how-to/build.md#x), [b](project/changelog.md), `tests/verify`, [d](https://e.org), [e](#f)"
     )
     assert site_links("[a](../../README.md)", "docs/how-to/build.md", "how-to/build.md") == "[a](../index.md)"
+
+
+@pytest.mark.parametrize(
+    ("tag", "refused"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', True),
+        ('<link rel="stylesheet" href="//fonts.example/css">', True),
+        ('<a href="https://example.org">a link</a><img src="../sheet.jpg">', False),
+    ],
+)
+def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path, tag: str, refused: bool) -> None:
+    (tmp_path / "index.html").write_text(f"<html>{tag}</html>")
+
+    with pytest.raises(ValueError, match="another host") if refused else contextlib.nullcontext():
+        on_post_build({"site_dir": str(tmp_path)})
 
 
 def test_every_page_is_in_the_site_and_its_navigation() -> None:

@@ -1,4 +1,4 @@
-"""docs/tutorial: its commands in their order make a dataset and a model of a newcomer's folder."""
+"""The commands and programs of docs/tutorial run, in the order of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine runs: one input, its dataset as a plain build makes it, Prism, and a worker's Python."""
+"""One input for all engines, its dataset made by a plain build, Prism, and a worker's Python."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ StuckBuild = Callable[..., AbstractContextManager[Stuck]]
 
 @pytest.fixture
 def stuck_build(prism_program: Path, pool: Server, hook: Path, photos: Path, tmp_path: Path) -> StuckBuild:
-    """``with stuck_build(*flags, terminal=…) as stuck``: a build of ``photos`` to ``tmp_path/out`` that stands still on Prism."""
+    """``with stuck_build(*flags, terminal=…) as stuck``: a build that stands still on Prism."""
 
     def start(*flags: str, terminal: int | None = None) -> AbstractContextManager[Stuck]:
         args = builds.build_args(photos, tmp_path / "out", *FLAGS, *flags)

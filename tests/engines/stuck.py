@@ -1,4 +1,4 @@
-"""A build on an engine whose worker stands still in the middle of encoding, until the gate is opened."""
+"""A build on an engine whose worker stands still amid encoding until the gate is opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Stuck:
-    """``launcher`` waits for the job; ``worker`` is the process id of the one that stands still; ``args``: what was asked for."""
+    """``launcher`` waits for the job; ``worker`` is the process that stands still."""
 
     args: tuple[str, ...]
     launcher: subprocess.Popen[str]

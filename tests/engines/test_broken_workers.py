@@ -1,4 +1,4 @@
-"""Workers of a pool that lack the package, meet a bug or die: one line says it, with one traceback where there is a bug."""
+"""Workers of a pool lack the package, meet a bug or die: one line says it."""
 
 from __future__ import annotations
 

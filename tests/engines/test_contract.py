@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import logging
 import re
 import types
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import Any
 
 import pytest
 from apache_beam import version
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners import common
-from apache_beam.runners.portability.prism_runner import PrismJobServer
 from apache_beam.runners.worker import sdk_worker
 
-from shardfeed.pipeline.engines import failure_text, prism
-from shardfeed.pipeline.engines.options import EngineOptions
+from shardfeed.pipeline.dataflow.submission import DataflowRunner
+from shardfeed.pipeline.engines import failure_text
 from tests.kit.sources import ROOT
 
 RUNNERS = "apache_beam.runners"
@@ -33,8 +31,7 @@ CLOUD_JOB = f"{RUNNERS}.dataflow.dataflow_runner", "DataflowPipelineResult"
 
 # Who uses it; module, class and method; the names of the parameters that we give or take.
 METHODS = [
-    ("config/beam_flags", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
-    ("engines/options", "apache_beam.options.pipeline_options", "PipelineOptions", "view_as", ("self", "cls")),
+    ("engines/flags", "apache_beam.options.pipeline_options", "PipelineOptions", "_add_argparse_args", ("parser",)),
     ("engines/prism", PRISM, "PrismRunner", "default_job_server", ("self", "options")),
     ("engines/prism", PRISM, "PrismJobServer", "subprocess_cmd_and_endpoint", ("self",)),
     ("engines/prism", *SERVER, "__init__", ("self", "stub_class", "cmd", "port", "logger")),
@@ -42,28 +39,25 @@ METHODS = [
     ("engines/prism", *SERVER, "start_process", ("self",)),
     ("engines/prism", *SERVER, "stop", ("self",)),
     ("engines/run", *JOB, "cancel", ("self",)),
-    ("dataflow/submission", *CLIENT, "stage_file", ("self", "gcs_or_local_path")),
     ("dataflow/submission", *CLIENT, "submit_job_description", ("self", "job")),
     ("dataflow/follow", *CLIENT, "list_messages", ("self", "job_id")),
 ]
 
 # Who uses it; module and class; the method that sets the attribute, or reads it; the attribute.
 ATTRIBUTES = [
-    ("engines/prism", PRISM, "PrismJobServer", "__init__", "_log_filter"),
-    ("engines/prism", PRISM, "PrismJobServer", "__init__", "_log_level"),
     ("engines/run", *JOB, "__init__", "_job_id"),
-    ("engines/first_sign", *JOB, "metrics", "_metrics"),  # the first counts are kept there
     ("engines/quiet", f"{RUNNERS}.worker.sdk_worker", "SdkHarness", "_execute", "print"),
-    ("dataflow/submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", CLIENT[1]),
-    ("dataflow/follow", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner", "run_pipeline", "dataflow_client"),
+    ("dataflow/submission", *CLIENT, "create_job", "submit_job_description"),
     ("dataflow/follow", *CLOUD_JOB, "__init__", "_job"),
+    ("graph", "apache_beam.pipeline", "Pipeline", "__init__", "local_tempdir"),
     ("dataflow/follow", *CLOUD_JOB, "_get_job_state", "current_state"),
 ]
 
 # Classes that we catch, make or call, of modules that Beam does not document.
 CLASSES = [
     ("dataflow/submission", f"{RUNNERS}.dataflow.internal.apiclient", "DataflowJobAlreadyExistsError"),
-    ("dataflow/submission", "apache_beam.utils.retry", "PermanentException"),
+    ("dataflow/submission", f"{RUNNERS}.dataflow.dataflow_runner", "DataflowRunner"),
     ("engines/run", f"{RUNNERS}.portability.portable_runner", "PortableRunner"),
 ]
 
@@ -103,16 +97,9 @@ def test_the_worker_prints_by_python_s_own_function() -> None:
     assert "print" not in vars(sdk_worker)
 
 
-def test_prism_logs_in_json_at_this_level_unless_asked_otherwise() -> None:
-    server = PrismJobServer(PipelineOptions([]))
-    assert (server._log_level, isinstance(server._log_filter, logging.Filter)) == (prism._DEFAULT_LOG_LEVEL, True)
-
-
-def test_views_of_options_share_their_values() -> None:
-    options = EngineOptions(["--runner", "one"])
-    options.view_as(StandardOptions).runner = "two"
-    assert PipelineOptions.view_as(options, StandardOptions).runner == "two"
-    assert options.view_as(StandardOptions) is options.view_as(StandardOptions)
+def test_beam_validates_the_options_of_a_runner_of_this_name_only() -> None:
+    names = PipelineOptionsValidator.is_service_runner.__code__.co_consts
+    assert DataflowRunner.__name__ in [each for const in names if isinstance(const, tuple) for each in const]
 
 
 def test_an_error_in_a_step_is_marked_as_we_look_for_it() -> None:

@@ -1,4 +1,4 @@
-"""How a build ends on an engine that the launcher starts is said as it is in process: the message, and nothing of Beam's."""
+"""A build on an engine that the launcher starts ends with the same message as one in process."""
 
 from __future__ import annotations
 
@@ -53,10 +53,6 @@ def test_a_build_that_another_one_overtook(engine: tuple[str, ...], photos: Path
     builds.built(photos, tmp_path / "out")
     again = builds.build(photos, tmp_path / "out", *engine, hooks=[overlook_the_dataset])
     assert (again.code, again.err) == (0, "")
-
-
-def test_success(engine: tuple[str, ...], photos: Path, tmp_path: Path) -> None:
-    assert builds.built(photos, tmp_path / "out", *engine).err == ""
 
 
 # ``shardfeed``, which says so where Beam waits at the end for an engine that it has asked to stop.

@@ -16,7 +16,7 @@ ENGINE = Engine("PortableRunner", ("--job_endpoint", "localhost:8073"))
 DENIED = "cannot write to the output: out/_parts/CLAIM (Permission denied). Choose another --output."
 FULL = "disk full: 5 bytes of out/_parts/CLAIM cannot be written (No space left on device). Free some space."
 
-# As Prism and Beam's job service give it: the cause, then what it became in the step, then what the engine has to add.
+# As Prism and Beam's job service give it: the cause, then what the step and the engine made of it.
 ACCOUNT = """Pipeline job-001 failed in state FAILED: bundle inst004 stage-004 failed:Traceback (most recent call last):
   File "local.py", line 144, in _publish
 OSError: [Errno 1] the system's words
@@ -58,7 +58,7 @@ def test_an_error_of_ours_that_a_step_raised_is_raised_again_by_itself(
 
 
 def classes(base: type[ShardfeedError]) -> Iterator[type[ShardfeedError]]:
-    """Those of the reader and the storage below ``base``; the job's own never leave the launcher."""
+    """Error classes of the reader and the storage; the job's own never leave the launcher."""
     for kind in base.__subclasses__():
         if not kind.__module__.startswith(("shardfeed.transforms.", "shardfeed.pipeline.")):
             yield kind

@@ -1,4 +1,4 @@
-"""An engine, its worker or the images' store fails in the middle: the user gets a message and exit 4, and a rerun completes."""
+"""An engine, a worker or the store fails: a message, exit 4, and a rerun completes."""
 
 from __future__ import annotations
 
@@ -131,18 +131,14 @@ def test_what_is_no_prism_is_named(photos: Path, tmp_path: Path, text: str, wron
     [
         (("SparkRunner", "--spark_submit_uber_jar"), "Option spark_rest_url must be set"),
         (("FlinkRunner", "--flink_job_server_jar", "/absent.jar"), 'Unable to parse jar URL "/absent.jar"'),
-        (("no.such.Runner",), "No module named 'no'"),
         (("json.Runner",), "module 'json' has no attribute 'Runner'"),
     ],
-    ids=[
-        *("an option that another one needs", "a jar that is not there"),
-        *("a runner that is not there", "a module without the runner"),
-    ],
+    ids=["an option that another one needs", "a jar that is not there", "a module without the runner"],
 )
 def test_what_fails_before_there_is_a_job_is_no_reason_to_rerun(
     photos: Path, tmp_path: Path, flags: tuple[str, ...], wrong: str
 ) -> None:
-    failed = builds.build(photos, tmp_path / "out", "--runner", *flags)
+    failed = builds.build(photos, tmp_path / "out", "--runner", *flags, env={"TMPDIR": str(tmp_path)})
     assert (failed.code, failed.out) == (2, "")
     assert wrong in failed.err and "Rerun" not in failed.err and len(failed.err.splitlines()) == 1
 
@@ -163,10 +159,6 @@ UPLOADED = ("FlinkRunner", "--flink_master", "http://localhost:1", "--flink_subm
     [
         (FLINK, r"Unable to fetch remote job server jar at https://\S+job-server\S+\.jar: .*refused.*"),
         (
-            (*FLINK, "--flink_job_server_jar", "http://127.0.0.1:1/x.jar"),
-            r"Unable to fetch remote job server jar at http://127\.0\.0\.1:1/x\.jar: .*refused.*",
-        ),
-        (
             (*FLINK, "--flink_job_server_jar", "{jar}", "--job_server_java_launcher", "false"),
             "Service failed to start up with error 1",
         ),
@@ -179,7 +171,7 @@ UPLOADED = ("FlinkRunner", "--flink_master", "http://localhost:1", "--flink_subm
             "Service failed to start up with error 2",
         ),
     ],
-    ids=["no jar to fetch", "a wrong address of a jar", "a Java that does not start", "an artifact port", "a job port"],
+    ids=["no jar to fetch", "a Java that does not start", "an artifact port", "a job port"],
 )
 def test_what_beam_s_text_alone_tells_is_no_reason_to_rerun_either(
     photos: Path, tmp_path: Path, prism_program: Path, taken_port: int, flags: tuple[str, ...], wrong: str
@@ -204,7 +196,8 @@ def test_a_cluster_that_does_not_answer_is_worth_another_try(photos: Path, tmp_p
     jar = tmp_path / "server.jar"
     with zipfile.ZipFile(jar, "w") as made:
         made.writestr("name", "text")
-    failed = builds.build(photos, tmp_path / "out", "--runner", *UPLOADED, "--flink_job_server_jar", str(jar))
+    flags = (*UPLOADED, "--flink_job_server_jar", str(jar))
+    failed = builds.build(photos, tmp_path / "out", "--runner", *flags, env={"TMPDIR": str(tmp_path)})
     assert (failed.code, failed.out) == (4, "")
     assert re.fullmatch(
         r"shardfeed: no engine answers: .*localhost.*refused.*\. Start it, then rerun the same command\.\n", failed.err

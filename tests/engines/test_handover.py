@@ -1,4 +1,4 @@
-"""The moment in which a job is handed over to an engine: interrupted in it, and left right after it."""
+"""A build is interrupted while it hands its job over to an engine, or leaves right after that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS = 60.0
 signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
 
-class SlowService(beam_job_api_pb2_grpc.JobServiceServicer):  # type: ignore[misc]
+class SlowService(beam_job_api_pb2_grpc.JobServiceServicer):
     """An engine's front door that has been asked to run a job, and has not answered yet."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def slow_service() -> Iterator[tuple[SlowService, str]]:
 
 
 def interrupted(args: tuple[str, ...], number: signal.Signals) -> tuple[int, str, str, str]:
-    """Exit code, output and errors of a build that a signal meets while it is handed over, and the service's address."""
+    """Interrupts a build at its handover: exit code, output, errors, service's address."""
     with slow_service() as (service, address):
         engine = ("--runner", "PortableRunner", "--job_endpoint", address)
         program = command(*args, *engine)

@@ -1,4 +1,4 @@
-"""A program that calls the library: what is its own stays as it was; the engine ends with the build."""
+"""A program calls the library: the engine ends with the build, and all else is as it was."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_what_the_error_itself_says_is_not_shown_again(caplog: pytest.LogCapture
     assert len(caplog.messages) == 2
 
 
-# ``shardfeed`` whose in-process engine meets a bug of its own, of which only its log tells the reason.
+# ``shardfeed`` whose in-process engine has a bug; only its log tells the reason.
 BROKEN = """
 import logging, sys
 from apache_beam.runners.portability.fn_api_runner import fn_runner

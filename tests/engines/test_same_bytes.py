@@ -1,4 +1,4 @@
-"""Every engine that the tests can have runs the same job to the same bytes, from workers that hold only the source package."""
+"""Every engine makes the same bytes, on workers that have only the source package."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.engines.worker import Worker
 from tests.kit import builds, disk
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server
+from tests.kit.worker_python import run
 
 # The account of a worker: its process, that which started it, and where its code comes from.
 WITNESS = """
@@ -37,7 +38,7 @@ def test_prism_with_a_worker_thread_in_the_launcher(
 
 @dataclass(frozen=True)
 class Encoded:
-    """Who encoded images: pairs of process ids, its own and that of who started it; and the code that it ran, and where."""
+    """Processes that encoded, as pairs (id, parent's id); and the folders and files they ran."""
 
     who: set[tuple[int, int]]
     code: set[tuple[str, str]]
@@ -61,6 +62,24 @@ def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
         )
 
     return read
+
+
+# Modules that cannot be imported.
+LACKING = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        assert error.name == name, error
+        print(name)
+"""
+
+
+def test_a_worker_of_these_tests_has_beam_and_the_package_and_nothing_of_the_extras(worker: Worker) -> None:
+    needed = ("apache_beam.io.gcp.gcsio", "google.cloud.storage", "obstore", "cykooz_resizer", "shardfeed.pipeline")
+    rest = ("tensorflow", "keras", "jax", "pytest", "_pytest", "hypothesis", "sklearn", "mypy")
+    assert run(worker.python, "-c", LACKING, *needed, *rest).split() == list(rest)
 
 
 def installed(worker: Worker) -> set[tuple[str, str]]:

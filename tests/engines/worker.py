@@ -1,7 +1,8 @@
-"""A worker's Python: an environment that holds the source package, without its extras, and Beam with its dependencies.
+"""A worker's Python: an environment with the source package and Beam, but without our extras.
 
-The checkout is not on its path, its processes run in ``/`` with no PYTHONPATH, so that what works there works from the
-package alone. What workers do is seen and changed by a piece of Python that each runs before anything else (``Worker.hook``).
+Its processes run in ``/`` without PYTHONPATH, so what works there works from the package alone.
+Each runs a piece of Python first (``Worker.hook``), by which a test sees and changes what workers
+do.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Worker(WorkerPython):
     hook: Path
 
     def environment(self, home: Path) -> dict[str, str]:
-        """A worker machine's variables: nothing of this process but the way to the system's programs."""
+        """A worker machine's variables: of this process, only the path of the system's programs."""
         path = f"{self.python.parent}{os.pathsep}{os.defpath}"  # Beam's worker pool starts plain "python"
         return {"PATH": path, "HOME": str(home), "TMPDIR": str(home)}
 
@@ -44,7 +45,7 @@ def make_bare_worker(folder: Path) -> Worker:
 
 
 def make_worker(folder: Path) -> Worker:
-    """Builds the source package from a copy of the checkout, and installs it into a new environment."""
+    """Builds the source package from a copy of the checkout; installs it into a new environment."""
     copy, dist = folder / "tree", folder / "dist"
     copy.mkdir()
     for name in _FILES:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import struct
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.format.example import decode_example, encode_example
+from shardfeed.format.example import Value, decode_example, encode_example
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOAT32 = st.floats(width=32)
@@ -32,7 +31,13 @@ def no_name_begins_another(features: dict[str, Any]) -> bool:
     return not any(longer.startswith(name) for name, longer in pairwise(names))
 
 
-RECORD = {"image": b"\xff\xd8", "class": 3, "label": b"rose", "size": [224, 320], "key": b"rose/1.jpg"}
+RECORD: dict[str, Value] = {
+    "image": b"\xff\xd8",
+    "class": 3,
+    "label": b"rose",
+    "size": [224, 320],
+    "key": b"rose/1.jpg",
+}
 
 
 def tensorflow_example(features: dict[str, Any]) -> tf.train.Example:
@@ -70,7 +75,7 @@ def test_bytes_are_what_tensorflow_writes_deterministically(features: dict[str, 
 
 
 def test_a_name_that_begins_another_comes_before_it() -> None:
-    """Protobuf's Python encoder (upb) puts the longer one first, which is no order of names; ours is the bytes'."""
+    """Ours is the order of bytes; protobuf's Python encoder (upb) puts the longer name first."""
     assert list(decode_example(encode_example({"label_id": 1, "b": 2, "label": 3}))) == ["b", "label", "label_id"]
 
 
@@ -88,11 +93,6 @@ def test_tensorflows_bytes_are_decoded_in_whatever_order_it_wrote_them(features:
     decoded = decode_example(data)
     for name, value in features.items():
         assert same(value if isinstance(value, list) else [value], decoded[name])
-
-
-@given(features=FEATURES)
-def test_bytes_do_not_depend_on_the_order_of_columns(features: dict[str, Any]) -> None:
-    assert encode_example(dict(reversed(features.items()))) == encode_example(features)
 
 
 def test_the_codelabs_parser_reads_our_record() -> None:
@@ -117,17 +117,6 @@ def test_the_codelabs_parser_reads_our_record() -> None:
 def test_an_integer_outside_int64_is_refused(value: int | list[int]) -> None:
     with pytest.raises(ValueError, match="is not an int64"):
         encode_example({"class": value})
-
-
-def test_a_float_outside_float32_is_refused() -> None:
-    with pytest.raises(OverflowError):
-        encode_example({"x": 1e39})
-
-
-@given(data=st.binary(max_size=300))
-def test_any_bytes_are_an_example_or_a_value_error(data: bytes) -> None:
-    with contextlib.suppress(ValueError):
-        decode_example(data)
 
 
 @given(data=st.data())
@@ -164,8 +153,3 @@ def test_what_is_wrong_is_said(data: bytes, message: str) -> None:
 def test_a_cut_record_is_never_taken_for_a_whole_one(size: int) -> None:
     with pytest.raises(ValueError):
         decode_example(encode_example(RECORD)[:size])
-
-
-def test_floats_are_single_precision() -> None:
-    (value,) = decode_example(encode_example({"x": 0.1}))["x"]
-    assert value == struct.unpack("<f", struct.pack("<f", 0.1))[0]

@@ -266,7 +266,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
 
 
 def parses_or_refuses(data: bytes) -> None:
-    """Whatever is read can be written, and gives the same again; nothing but a DatasetError comes out."""
+    """What can be read can be written and read again; all else is a DatasetError."""
     try:
         read = parse_manifest(data, WHERE)
     except DatasetError:

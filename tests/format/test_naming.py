@@ -63,11 +63,6 @@ def test_every_name_that_we_make_is_ours(split: str, index: int, count: int) -> 
         assert naming.is_ours(name) and not naming.is_shard(name)
 
 
-@given(one=st.tuples(SPLITS, NUMBERS, NUMBERS), other=st.tuples(SPLITS, NUMBERS, NUMBERS))
-def test_different_shards_have_different_names(one: tuple[str, int, int], other: tuple[str, int, int]) -> None:
-    assert (naming.shard_name(*one) == naming.shard_name(*other)) == (one == other)
-
-
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,7 +1,8 @@
-"""A dataset stored whole: the format itself, exact on every machine, and the witness that later readers still read it.
+"""A stored dataset: the format, exact on every machine, which later readers must still read.
 
-Its images are bitmaps of the stored size, kept as raw pixels, and the versions of codecs are fixed words. So nothing in it
-depends on a codec: framing, hashes, packing, blocks, indexes, rejects and the manifest alone decide its bytes.
+Its images are bitmaps of the stored size, kept as raw pixels, and the versions of codecs are fixed
+words. So nothing in it depends on a codec: framing, hashes, packing, blocks, indexes, rejects and
+the manifest alone decide its bytes.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def test_the_stored_dataset_is_in_order_and_each_reader_reads_it() -> None:
 
 
 def test_parts_are_packed_and_blocks_close_as_they_did() -> None:
-    """Parts of 0.1 to 6 MB, some of the same size, into shards, and the blocks in which readers shuffle and seek."""
+    """Parts of 0.1 to 6 MB, some of the same size, make these shards and these blocks."""
     sizes = [100_000 * (1 + number * number % 59) for number in range(100)]
     parts = [PartFile(number, size, size // 1000, number) for number, size in enumerate(sizes)]
     packed = [{"parts": [part.part for part in shard], "blocks": blocks_of(shard)} for shard in pack(parts, 7)]
@@ -81,7 +82,7 @@ def test_parts_are_packed_and_blocks_close_as_they_did() -> None:
 
 
 def test_a_build_of_photos_writes_the_bytes_that_it_wrote_with_these_codecs(tmp_path: Path) -> None:
-    """Every file of a build of JPEGs, by digest; the table has a row per encoder revision and set of codecs."""
+    """Digests of all files. The table has a row per encoder revision and set of codecs."""
     key, found = f"revision {ENCODER_REVISION}: {codecs()}", digests_of_photos(tmp_path)
     table = json.loads(PHOTOS.read_text())
     assert key in table, (

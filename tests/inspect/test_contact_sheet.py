@@ -10,10 +10,9 @@ import pytest
 from PIL import Image
 
 from shardfeed.errors import UsageError
-from shardfeed.format.manifest import ImageInfo
 from shardfeed.inspection.contact_sheet import contact_sheet
 from tests.kit.datasets import write_dataset
-from tests.kit.tiny import Tiny, columns, tiny
+from tests.verify.damage import columns, rewrite
 
 CELL, GAP, TOP, CAPTION = 160, 12, 38, 38
 
@@ -26,10 +25,10 @@ def cell(sheet: Image.Image, number: int, columns: int) -> np.ndarray:
 
 
 def caption(sheet: Image.Image, number: int, columns: int) -> np.ndarray:
-    """Pixels below it, with the gap to the right."""
+    """Pixels below it."""
     row, column = divmod(number, columns)
     left, top = GAP + column * (CELL + GAP), TOP + CELL + row * (CELL + CAPTION + GAP)
-    return np.asarray(sheet.crop((left, top, left + CELL + GAP, top + CAPTION)))
+    return np.asarray(sheet.crop((left, top, left + CELL, top + CAPTION)))
 
 
 def open_sheet(data: bytes) -> Image.Image:
@@ -57,76 +56,71 @@ def test_every_format_shows_the_stored_pixels_in_order(
 
 
 def test_a_large_image_is_reduced_to_its_cell(tmp_path: Path) -> None:
-    rows = [columns(0, height=300, width=900, format="png")]
-    Tiny({"train": [rows]}, image=ImageInfo(300, 900, 3, "png", (1.0,) * 3, (1.0,) * 3)).write(tmp_path / "out")
-    shown = cell(open_sheet(contact_sheet(tmp_path / "out", "train", 1, 1)), 0, 1)
+    write_dataset(tmp_path, splits={"train": 1}, image_format="png", size=(300, 900), classes=("a",))
+    shown = cell(open_sheet(contact_sheet(tmp_path, "train", 1, 1)), 0, 1)
     frame = (214, 214, 214)
     assert {tuple(map(int, shown[y, 80])) == frame for y in (0, 52, 107, 159)} == {True}
     assert {tuple(map(int, shown[y, 80])) == frame for y in (54, 80, 105)} == {False}
 
 
 def test_fewer_records_than_asked_for_make_a_smaller_sheet(tmp_path: Path) -> None:
-    tiny().write(tmp_path / "out")
-    sheet = open_sheet(contact_sheet(tmp_path / "out", "test", 25, 5))
+    write_dataset(tmp_path, splits={"test": 4})
+    sheet = open_sheet(contact_sheet(tmp_path, "test", 25, 5))
     assert sheet.size == (GAP + 4 * (CELL + GAP), TOP + CELL + CAPTION + GAP)
 
 
 def test_the_same_dataset_gives_the_same_sheet(tmp_path: Path) -> None:
-    tiny().write(tmp_path / "out")
-    assert contact_sheet(tmp_path / "out", "train") == contact_sheet(tmp_path / "out", "train")
+    write_dataset(tmp_path)
+    assert contact_sheet(tmp_path, "train") == contact_sheet(tmp_path, "train")
 
 
-def test_captions_differ_by_label_and_key_and_stay_under_their_image(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 1)]
-    rows[0]["key"] = rows[1]["key"] = b"daisy/" + b"a very long folder/" * 20 + b"photo.jpg"
-    Tiny({"train": [rows]}).write(tmp_path / "out")
-    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 3, 3))
-    first, second, third = (caption(sheet, number, 3) for number in range(3))
-    assert (first == second).all()
-    assert (first[:20] != third[:20]).any(), "label"
-    assert (first[20:] != third[20:]).any(), "key"
-    for shown in (first, second, third):
-        assert (shown[:, CELL:] == 242).all(), "the gap beside a caption is empty"
+def captions(tmp_path: Path, *named: dict[str, Any]) -> list[np.ndarray]:
+    """Captions of records of one class, with other columns each."""
+    write_dataset(tmp_path, splits={"train": len(named)}, classes=("a",), shards=1)
+    name = "train-00000-of-00001.tfrecord"
+    rewrite(
+        tmp_path,
+        name,
+        [row | {"key": b"key"} | other for row, other in zip(columns(tmp_path, name), named, strict=True)],
+    )
+    sheet = open_sheet(contact_sheet(tmp_path, "train", len(named), len(named)))
+    return [caption(sheet, number, len(named)) for number in range(len(named))]
+
+
+def test_captions_show_the_class_above_the_key(tmp_path: Path) -> None:
+    first, same, label, index, key = captions(tmp_path, {}, {}, {"label": b"b"}, {"class": 1}, {"key": b"other"})
+    assert (first == same).all()
+    assert (first[:20] != label[:20]).any() and (first[20:] == label[20:]).all()
+    assert (first[:20] != index[:20]).any() and (first[20:] == index[20:]).all()
+    assert (first[:20] == key[:20]).all() and (first[20:] != key[20:]).any()
 
 
 def test_of_a_long_key_the_end_is_shown_and_of_a_long_label_the_beginning(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 6, 9)]
-    rows[0]["key"], rows[1]["key"] = b"daisy/" + b"folder/" * 20 + b"1.jpg", b"daisy/" + b"folder/" * 20 + b"2.jpg"
-    rows[2]["key"], rows[3]["key"] = b"1/" + b"folder/" * 20 + b"9.jpg", b"2/" + b"folder/" * 20 + b"9.jpg"
-    rows[2]["label"], rows[3]["label"] = b"label " * 20 + b"1", b"label " * 20 + b"2"
-    dataset = Tiny({"train": [rows]}, class_counts={"train": {"daisy": 4, "rose": 0, "tulip": 0}})
-    dataset.write(tmp_path / "out")
-    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 4, 4))
-    one, other, third, fourth = (caption(sheet, number, 4) for number in range(4))
+    long = b"folder/" * 20
+    shown = captions(
+        tmp_path,
+        *({"key": b"daisy/" + long + end} for end in (b"1.jpg", b"2.jpg")),
+        *({"key": begin + long + b"9.jpg", "label": b"label " * 20 + begin} for begin in (b"1", b"2")),
+    )
+    assert (shown[0] != shown[1]).any()
+    assert (shown[2] == shown[3]).all()
+
+
+def test_letters_that_the_font_lacks_are_escaped(tmp_path: Path) -> None:
+    one, other, escaped = captions(tmp_path, *({"label": label.encode()} for label in ("日", "本", "\\u65e5")))
     assert (one != other).any()
-    assert (third == fourth).all()
-
-
-@pytest.mark.parametrize(("fonts", "labels"), [(None, ("", "")), ((), ("日", "本"))], ids=["by index", "Pillow's font"])
-def test_classes_are_told_apart_whatever_the_font_can_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fonts: tuple[str, ...] | None, labels: tuple[str, str]
-) -> None:
-    if fonts is not None:
-        monkeypatch.setattr("shardfeed.inspection.contact_sheet._FONTS", fonts)
-    rows: list[dict[str, Any]] = [columns(number) for number in (0, 3, 1 if fonts is None else 6)]
-    rows[0]["label"], rows[2]["label"] = (label.encode() for label in labels)
-    rows[1]["label"] = rows[0]["label"]
-    daisies = 2 if fonts is None else 3
-    dataset = Tiny({"train": [rows]}, class_counts={"train": {"daisy": daisies, "rose": 3 - daisies, "tulip": 0}})
-    dataset.write(tmp_path / "out")
-    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 3, 3))
-    first, twin, other = (caption(sheet, number, 3)[:20] for number in range(3))
-    assert (first == twin).all() and (first != other).any()
+    assert (one == escaped).all()
 
 
 def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> None:
-    rows = [columns(number) for number in range(3)]
+    write_dataset(tmp_path, splits={"train": 3}, shards=1)
+    name = "train-00000-of-00001.tfrecord"
+    rows = columns(tmp_path, name)
     rows[1]["image"] = b"no image"
-    Tiny({"train": [rows]}).write(tmp_path / "out")
-    sheet = open_sheet(contact_sheet(tmp_path / "out", "train", 3, 3))
-    assert [tuple(map(int, cell(sheet, number, 3)[0, 0])) for number in range(3)] == [
-        (214, 214, 214), (160, 32, 32), (214, 214, 214),
-    ]  # fmt: skip
+    rewrite(tmp_path, name, rows)
+    sheet = open_sheet(contact_sheet(tmp_path, "train", 3, 3))
+    marked = [tuple(map(int, cell(sheet, number, 3)[0, 0])) == (160, 32, 32) for number in range(3)]
+    assert marked == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +132,13 @@ def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> N
     ],
 )
 def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, int], message: str) -> None:
-    tiny().write(tmp_path / "out")
+    write_dataset(tmp_path)
     with pytest.raises(UsageError, match=message):
-        contact_sheet(tmp_path / "out", "train", **options)
+        contact_sheet(tmp_path, "train", **options)
 
 
 def test_without_pillow_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny().write(tmp_path / "out")
+    write_dataset(tmp_path)
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UsageError, match="pip install Pillow"):
-        contact_sheet(tmp_path / "out", "train")
+        contact_sheet(tmp_path, "train")

@@ -6,33 +6,38 @@ import pytest
 
 from shardfeed.dataset.first_records import StoredRecord, first_records
 from shardfeed.errors import DatasetError, UsageError
-from tests.kit.tiny import CLASSES, columns, tiny
-from tests.verify.damage import cut, flip, records
+from tests.kit.datasets import CLASSES, Written, write_dataset
+from tests.verify.damage import SHARD, cut, flip, records
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
-    tiny().write(tmp_path / "out")
-    return tmp_path / "out"
+def written(tmp_path: Path) -> Written:
+    return write_dataset(tmp_path / "out", splits={"test": 1, "train": 15})
 
 
-def expected(out: Path, number: int) -> StoredRecord:
-    row, file = columns(number), f"train-{number // 5:05d}-of-00003.tfrecord"
-    return StoredRecord(
-        file=file,
-        offset=records(out / file)[number % 5][0],
-        key=row["key"],
-        class_index=row["class"],
-        label=CLASSES[row["class"]],
-        height=8,
-        width=12,
-        image=row["image"],
-    )
+@pytest.fixture
+def out(written: Written) -> Path:
+    return written.path
 
 
-@pytest.mark.parametrize("n", [1, 4, 5, 7, 15])
-def test_the_first_records_come_in_order_across_shards(out: Path, n: int) -> None:
-    assert first_records(out, "train", n) == [expected(out, number) for number in range(n)]
+@pytest.mark.parametrize("n", [1, 5, 7])
+def test_the_first_records_come_in_order_across_shards(written: Written, n: int) -> None:
+    expected = []
+    for number, record in enumerate(written.records["train"][:n]):
+        file = f"train-{number // 5:05d}-of-00003.tfrecord"
+        expected.append(
+            StoredRecord(
+                file=file,
+                offset=records(written.path / file)[number % 5][0],
+                key=record.key,
+                class_index=record.label,
+                label=CLASSES[record.label],
+                height=8,
+                width=12,
+                image=record.image,
+            )
+        )
+    assert first_records(written.path, "train", n) == expected
 
 
 def test_asking_for_more_gives_all(out: Path) -> None:
@@ -44,14 +49,13 @@ def test_an_unknown_split_is_named_with_those_that_are_there(out: Path) -> None:
         first_records(out, "dev", 1)
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_fewer_than_one_record_is_refused(out: Path, n: int) -> None:
-    with pytest.raises(UsageError, match=f"n={n}: expected an integer of at least 1"):
-        first_records(out, "train", n)
+def test_fewer_than_one_record_is_refused(out: Path) -> None:
+    with pytest.raises(UsageError, match="n=0: expected an integer of at least 1"):
+        first_records(out, "train", 0)
 
 
 def test_damage_is_named_with_file_and_byte_and_how_to_find_the_rest(out: Path) -> None:
-    file = out / "train-00001-of-00003.tfrecord"
+    file = out / SHARD
     offset, _ = records(file)[2]
     flip(file, offset + 20)
     assert len(first_records(out, "train", 7)) == 7
@@ -62,7 +66,7 @@ def test_damage_is_named_with_file_and_byte_and_how_to_find_the_rest(out: Path) 
 
 
 def test_a_cut_shard_does_not_pass_for_a_shorter_one(out: Path) -> None:
-    file = out / "train-00001-of-00003.tfrecord"
+    file = out / SHARD
     cut(file, records(file)[2][0])
     with pytest.raises(DatasetError, match=r"train-00001-of-00003\.tfrecord is damaged: \d+ bytes, expected \d+"):
         first_records(out, "train", 15)

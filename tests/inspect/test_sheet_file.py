@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from shardfeed.cli.main import main
-from tests.kit.tiny import tiny
+from tests.kit.datasets import write_dataset
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    tiny().write(tmp_path / "out")
+    write_dataset(tmp_path / "out")
     return tmp_path / "out"
 
 

@@ -1,12 +1,11 @@
 """A process that has imported Beam once, and forks a child for every command it is asked to run.
 
-One decision: a build under test is a real process, so that it can be killed with SIGKILL, limited
-in memory and given other globals without touching the tests' own; but importing Beam costs 1.5 s,
-and there are hundreds of builds. Forking is safe here and only here: this process has one thread
-and never opens a connection of Beam's.
+A build under test is a real process, so that it can be killed, limited in memory and given other
+globals without touching the tests' own. But importing Beam costs 1.5 s, and there are hundreds
+of builds. Forking is safe here and only here: this process has one thread and never opens a
+connection of Beam's.
 
-The socket speaks pickles of our own making, from this user's own tests: a ``Request``, answered by
-an ``Ended``.
+The socket carries pickles of our own: a ``Request``, answered by an ``Ended``.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder li
 
 @dataclass(frozen=True)
 class Request:
-    """A command line of ``shardfeed``, and what its process does to itself before (see
-    ``hooks.py``).
+    """A command line of ``shardfeed``, and what its process does to itself before (``hooks.py``).
 
     ``patience``: seconds after which it is asked where it hangs, and killed.
     """
@@ -48,10 +46,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: exit code (minus the signal's number when one ended it), and what it
-    printed.
+    """How the process ended: exit code (minus the number of a signal that ended it), and output.
 
-    ``hung``: whether it was killed for want of an end; such an answer is nobody's (see ``ask``).
+    ``hung``: whether it was killed because it did not end; see ``ask``.
     """
 
     code: int
@@ -61,8 +58,7 @@ class Ended:
 
 
 def ask(request: Request) -> Ended:
-    """Has a builder that is already there run a command, and waits for its end. From any process or
-    thread.
+    """Has the builder run a command, and waits for its end. From any process or thread.
 
     Raises:
         AssertionError: it did not end; with the stacks of its threads.
@@ -78,9 +74,7 @@ def ask(request: Request) -> Ended:
 
 
 def serve(listener: socket.socket) -> None:
-    """Runs what comes, side by side, until standard input closes: the tests are over then, however
-    they ended.
-    """
+    """Runs what comes, side by side, until standard input closes because the tests are over."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while sys.stdin not in (ready := select.select([listener, sys.stdin], [], [])[0]):
         assert ready
@@ -149,8 +143,9 @@ def _become(request: Request, out: int, err: int) -> None:
 
 
 def _preload() -> None:
-    """Everything a build imports; and Beam looks at each of its steps once, not four times: a third
-    of a tiny build's time.
+    """Imports everything a build imports.
+
+    Beam looks at each of its steps once, not four times: that is a third of a tiny build's time.
     """
     from apache_beam.runners.portability import fn_api_runner  # noqa: F401
     from apache_beam.transforms import userstate

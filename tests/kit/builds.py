@@ -1,4 +1,4 @@
-"""Runs ``shardfeed`` as its users do, in processes that can be killed (see ``builder.py``)."""
+"""Runs ``shardfeed`` as its users do, in processes that can be killed (``builder.py``)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ ROOT = Path(__file__).parents[2]
 DIRECT = ("--runner", "DirectRunner")
 DRIVERS = {"local": (), "DirectRunner": DIRECT}
 
-# Libraries of Beam's start threads of their own when they are loaded, which a process that forks
-# must not have.
+# Libraries of Beam's start threads when they are loaded; a process that forks must have none.
 _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
 _T = TypeVar("_T")
@@ -89,7 +88,7 @@ def built(
 
 
 def each(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """``function`` of every item, one at a time per core; the work is done in other processes."""
+    """``function`` of every item, as many at a time as there are cores."""
     start_builder()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(function, items))

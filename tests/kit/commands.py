@@ -25,7 +25,7 @@ def photo(seed: int) -> bytes:
 
 
 def write_photos(root: Path, **counts: int) -> Path:
-    """``root`` with as many images a class folder as given."""
+    """``root`` with as many images per class folder as given."""
     for name, count in counts.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         for i in range(count):
@@ -44,9 +44,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def shardfeed(*args: str | os.PathLike[str], **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``shardfeed`` in a process of its own, to its end; ``stderr`` is without lines of
-    progress.
-    """
+    """Runs ``shardfeed`` in a process, to its end; ``stderr`` is without lines of progress."""
     ended = subprocess.run(
         command(*args), capture_output=True, text=True, env=environment(**env), timeout=120, check=False
     )

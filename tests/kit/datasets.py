@@ -26,8 +26,10 @@ CLASSES = ("daisy", "rose", "tulip")
 
 @dataclass(frozen=True)
 class Record:
-    """One written record. ``pixels``: uint8 [height, width, channels] as drawn, before a lossy
-    codec; ``image``: as stored.
+    """One written record.
+
+    ``pixels``: uint8 [height, width, channels] as drawn, before a lossy codec; ``image``: as
+    stored.
     """
 
     key: bytes
@@ -57,8 +59,9 @@ def write_dataset(
     block_records: int = 4,
     seed: int = 0,
 ) -> Written:
-    """Write a dataset into ``path``. ``splits``: records by name; ``size``: (height, width), None =
-    it varies by record.
+    """Write a dataset into ``path``.
+
+    ``splits``: records by name; ``size``: (height, width), None = it varies by record.
     """
     records = {
         name: [_record(name, i, image_format, size, channels, classes, seed) for i in range(count)]
@@ -72,6 +75,7 @@ def write_dataset(
         classes=tuple(classes),
         shards=shards,
         block_records=block_records,
+        fingerprint="0123456789abcdef0123456789abcdef",
         config={"image_format": image_format, "seed": seed},
     )
     return Written(path, manifest, records)
@@ -105,7 +109,8 @@ def _record(
     y, x = np.linspace(0, 1, height)[:, None, None], np.linspace(0, 1, width)[None, :, None]
     top, bottom = ((1 - x) * row[0] + x * row[1] for row in corners)
     pixels = ((1 - y) * top + y * bottom).round().astype(np.uint8)
-    label = int(random.integers(len(classes))) if index >= len(classes) else index  # no class without a record
+    # no class without a record
+    label = int(random.integers(len(classes))) if index >= len(classes) else index
     key = f"{split}/{classes[label]}/{index:05d}.jpg".encode()
     return Record(key, label, encode(pixels, image_format), pixels)
 

@@ -21,14 +21,12 @@ def files(out: Path) -> list[str]:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """SHA-256 of each file of a dataset but ``run.json``: it alone may differ between builds."""
+    """SHA-256 of every file but ``run.json``, which alone may differ between builds."""
     return {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in files(out) if name != "run.json"}
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, ...]]:
-    """What the file system says of everything below ``root``, and a hash of what is in it; access
-    times are left out.
-    """
+    """Facts of everything below ``root``, with a hash of its content; without access times."""
     seen: dict[str, tuple[int, ...]] = {}
     for folder, folders, names in os.walk(os.fsencode(root)):
         for name in [b"", *folders, *names]:

@@ -1,6 +1,4 @@
-"""What tests need from elsewhere, fetched once by the scripts of ``make engines`` into
-``.engines/``.
-"""
+"""What the scripts of ``make engines`` have fetched for the tests, once, into ``.engines/``."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ def prism() -> Path:
 
 
 def python(which: str) -> Path:
-    """Interpreter of the ``oldest`` or ``newest`` Python, with the base dependencies and without
-    shardfeed.
-    """
+    """The ``oldest`` or ``newest`` Python, with the base dependencies and without shardfeed."""
     return _fetched("pythons.sh", which)
 
 

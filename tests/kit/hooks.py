@@ -1,8 +1,7 @@
-"""What a build's process does to itself before it begins: counting, killing, meddling. Imported by
-the builder.
+"""What a build's process does to itself before it begins: counting, killing, meddling.
 
-Everything here is picklable and applied by ``functools.partial``: ``hooks=[partial(kill_before,
-17)]``.
+The builder imports this. Everything here can be pickled and is applied by ``functools.partial``:
+``hooks=[partial(kill_before, 17)]``.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ from tests.kit.builder import Request, ask
 
 
 def put(owner: object, name: str, value: object) -> None:
-    """Puts ``value`` in place of what is there; of a name that is gone, a hook would change nothing
-    without a word.
-    """
+    """Puts ``value`` in place of a name, which must be there: else a hook would change nothing."""
     assert hasattr(owner, name), f"{owner} has no {name} to replace"
     setattr(owner, name, value)
 
@@ -49,7 +46,7 @@ def appender(log: Path) -> Callable[[bytes], None]:
 
 
 def run_other(other: Request, answer: Path) -> None:
-    """Another command runs to its end; ``answer`` gets its exit code, a newline and its stderr."""
+    """Another command runs to its end; ``answer`` gets its exit code and what it printed."""
     ended = ask(other)
     answer.write_text(f"{ended.code}\n{ended.err}")
 
@@ -77,9 +74,7 @@ def count_images(log: Path) -> None:
 
 
 def count_bundles(log: Path) -> None:
-    """A line in ``log`` for every step of every bundle that a worker in this process runs: the
-    step's name.
-    """
+    """Writes a line to ``log`` for every step of every bundle that a worker here runs."""
     from apache_beam.runners.worker import bundle_processor
 
     write = appender(log)
@@ -94,9 +89,7 @@ def count_bundles(log: Path) -> None:
 
 
 def runs_by_step(log: Path) -> Counter[str]:
-    """How often each step ran, as ``count_bundles`` wrote it down: once where one bundle is all of
-    the input.
-    """
+    """How often each step ran, as ``count_bundles`` wrote it down."""
     return Counter(log.read_text().splitlines())
 
 
@@ -114,11 +107,14 @@ def signal_at_image(number: int, what: signal.Signals) -> None:
             os.kill(os.getpid(), what)
             taken.wait(60)
 
-    def note(stop: Callable[[], None]) -> None:
-        stop()
-        taken.set()
+    def stopping(stop: Callable[[], None]) -> Callable[[], None]:
+        def noting() -> None:
+            stop()
+            taken.set()
 
-    put(signals, "after_images_in_hand", lambda stop: stops(lambda: note(stop)))
+        return stops(noting)
+
+    put(signals, "after_images_in_hand", stopping)
     _before_images(send)
 
 
@@ -128,8 +124,7 @@ def act_at_image(number: int, act: Callable[[], None]) -> None:
 
 
 def in_step(images: int, own: Path, other: Path) -> None:
-    """Waits for another build before each of the first ``images`` images, and again before the
-    manifest.
+    """Waits for another build before each of the first ``images`` images, and before the manifest.
 
     ``own`` and ``other`` are named pipes: each build calls the other one through that one's pipe.
     """
@@ -167,9 +162,7 @@ def kill_at_publishing() -> None:
 
 
 def before_manifest(act: Callable[[], object]) -> None:
-    """Something happens when everything is composed and the build stands before the step that
-    publishes the manifest.
-    """
+    """Something happens when everything is composed, right before the manifest."""
     from shardfeed.transforms.publish import manifest_commit
 
     hold_claim = vars(manifest_commit)["hold_claim"]
@@ -182,8 +175,9 @@ def before_manifest(act: Callable[[], object]) -> None:
 
 
 def kill_between_two_manifests() -> None:
-    """SIGKILL when bundles are repeated and a manifest is about to be published for the second
-    time; nothing is swept by then.
+    """SIGKILL when repeated bundles are about to publish a manifest for the second time.
+
+    Nothing is swept by then.
     """
     times = iter(range(2))
     before_manifest(lambda: kill_self() if next(times) == 1 else None)
@@ -197,9 +191,7 @@ def parts_a_shard(count: int) -> None:
 
 
 def one_image_a_slice() -> None:
-    """Every image is a slice of its own, so that as many are decoded at a time as there are
-    threads.
-    """
+    """Every image is a slice of its own: as many are decoded at a time as there are threads."""
     from shardfeed.transforms.encode import slices
 
     put(slices, "_SLICE_IMAGES", (1, 1))
@@ -229,9 +221,7 @@ def limit_memory(more: int) -> None:
 
 
 def obey_permissions() -> None:
-    """The permissions of files bind this process also if it is root's: it gives up the capabilities
-    that override them.
-    """
+    """Permissions bind this process even as root: it gives up the capabilities against them."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # linux/capability.h: _LINUX_CAPABILITY_VERSION_3; this process
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of capabilities from 32 on
@@ -275,8 +265,9 @@ def processes(count: int) -> None:
 
 
 def join_halfway() -> None:
-    """A local build that joins another begins with the part in the middle; otherwise its random run
-    id chooses the part.
+    """A local build that joins another begins with the part in the middle.
+
+    Otherwise its random run id chooses the part.
     """
     from shardfeed.pipeline import local
 
@@ -284,9 +275,7 @@ def join_halfway() -> None:
 
 
 def at_part_of_process(number: int, act: Callable[[int], None]) -> None:
-    """Something happens to a process of the pool (by its process id) when it is given its part of
-    this number.
-    """
+    """Something happens to a process of the pool, given by its id, at its part of this number."""
     from shardfeed.pipeline.pool import pool
 
     begin, count = pool._Process.begin, iter(range(1 << 30))
@@ -416,9 +405,7 @@ _CHANGING = {
 
 
 def record_changes(log: Path) -> None:
-    """Writes a line «what path» of everything that changes a file system to ``log``, by Python's
-    own audit events.
-    """
+    """Writes "what path" of every change to a file system to ``log``, by Python's audit events."""
     write = appender(log)
 
     def hear(event: str, args: tuple[Any, ...]) -> None:

@@ -27,9 +27,7 @@ def photo(seed: int, *, size: tuple[int, int] = (WIDTH, HEIGHT), image_format: s
 
 
 def write(root: Path, key: str | bytes, data: bytes) -> bytes:
-    """One input file; its modification time follows from its key, so that equal trees have equal
-    listings.
-    """
+    """One input file. Its modification time follows from its key: equal trees list equally."""
     name = os.fsencode(key)
     path = os.path.join(os.fsencode(root), name)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,5 +1,6 @@
-"""Hooks on the store: every step on the disk and every call is seen, and a process can end, or
-wait, before any of them.
+"""Hooks on the store: every step on the disk and every call is seen.
+
+A process can end, or wait, before any of them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _making = threading.Lock()
 
 
 class SteppedStore(WritableLocalStore):
-    """A local store that says «what» and «where» before every step that changes the disk.
+    """A local store that reports "what" and "where" before every step that changes the disk.
 
-    A folder that is there is not made and a file that is not there is not removed, so these are no
-    steps; nor is a sync, which changes nothing that a killed process could leave otherwise.
+    To make a folder that is there is no step, nor is to remove a file that is not there. A sync is
+    none either: it changes nothing that a killed process could leave otherwise.
     """
 
     before: Callable[[str, str, Callable[[], None]], None]
@@ -75,9 +76,7 @@ def _nothing() -> None:
 
 
 def kind_of(step: str) -> str:
-    """A step with N in place of every number and hash. Two runs of a build take equally many steps
-    of each kind.
-    """
+    """A step with N for every number and hash; each run takes equally many of each kind."""
     return re.sub(r"[0-9a-f]{8,}|[0-9]+", "N", step)
 
 
@@ -98,11 +97,10 @@ def record_steps(log: Path) -> None:
 
 
 def kill_before(kind: str, index: int, torn: bool) -> None:
-    """SIGKILL before the step with this index among those of its kind; ``torn``: half of what it
-    writes is written by then.
+    """SIGKILL before the step with this index among those of its kind.
 
-    A step is named by its kind because threads make parts side by side: the step with a number of
-    the whole build differs from run to run.
+    ``torn``: half of what the step writes is written by then. A step is named by its kind because
+    threads make parts side by side: its number in the whole build differs from run to run.
     """
     indexes = itertools.count()
 
@@ -119,9 +117,7 @@ def kill_before(kind: str, index: int, torn: bool) -> None:
 
 
 def before_calls(act: Callable[[int, str, str], None]) -> None:
-    """Calls ``act(number, method, name)`` before every call of the store that reads or changes
-    something.
-    """
+    """Calls ``act(number, method, name)`` before every call of the store."""
     count = iter(range(1 << 30))
     lock = threading.RLock()
 
@@ -140,13 +136,11 @@ def before_calls(act: Callable[[int, str, str], None]) -> None:
 
 
 def record_calls(log: Path) -> None:
-    """Writes «method name» of every call to ``log``."""
+    """Writes "method name" of every call to ``log``."""
     write = appender(log)
     before_calls(lambda _number, method, name: write(f"{method} {name}\n".encode()))
 
 
 def run_before_call(number: int, other: Request, answer: Path) -> None:
-    """Before the call of this number, another command runs from its beginning to its end; see
-    ``run_other``.
-    """
+    """Before the call of this number another command runs to its end (``run_other``)."""
     before_calls(lambda call, _method, _name: run_other(other, answer) if call == number else None)

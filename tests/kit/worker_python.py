@@ -1,9 +1,8 @@
-"""A worker machine's Python: what Beam and shardfeed depend on, and nothing else of the tests' own
-environment.
+"""A worker machine's Python: what Beam and shardfeed depend on, and nothing else.
 
-Installing Beam anew takes minutes, so an empty environment sees the tests' site-packages behind its
-own, and its interpreter refuses what belongs to other distributions (TensorFlow, pytest): an import
-of theirs fails as it would on a worker.
+Installing Beam anew takes minutes. So an empty environment sees the tests' site-packages behind its
+own, and its interpreter refuses other distributions (TensorFlow, pytest): their import fails as it
+would on a worker.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class WorkerPython:
     site: Path
 
     def install(self, archive: Path) -> None:
-        """As a worker's start does, without the network: dependencies are those of Beam's
-        environment.
-        """
+        """Installs as a worker's start does, but without the network and without dependencies."""
         pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
         run(sys.executable, *pip, "--no-index", "--no-deps", "--no-build-isolation", "--target", self.site, archive)
 
@@ -73,9 +70,7 @@ def run(*command: str | Path) -> str:
 
 @functools.cache
 def foreign_modules() -> frozenset[str]:
-    """Top-level modules here that a worker would not have: of no distribution that Beam or
-    shardfeed depends on.
-    """
+    """Top-level modules here of no distribution that Beam or shardfeed depends on."""
     theirs = _with_dependencies([*_base_dependencies(), "apache-beam[gcp]"]) | {"shardfeed"}
     return frozenset(
         module

@@ -1,4 +1,7 @@
-"""What a user of each extra does first, as one program. Run with the interpreter under test; argument: base, beam or tf-cpu."""
+"""What a user of each extra does first, as one program.
+
+Run with the interpreter under test; argument: base, beam or tf-cpu.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def base(photos: Path, out: Path) -> None:
     info = shardfeed.info(str(out))
     batches = shardfeed.array_batches(info, "validation", info.splits["validation"].num_records)
     ((images, labels, weights),) = list(batches)
-    assert (len(images), weights.all()) == (info.splits["validation"].num_records, True)
+    assert (len(images), bool(weights.all())) == (info.splits["validation"].num_records, True)
     assert set(labels) <= set(range(len(info.classes)))
 
 

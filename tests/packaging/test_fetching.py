@@ -1,4 +1,4 @@
-"""The scripts of ``make engines``: what they say where nothing can be fetched, and that they leave no halves."""
+"""The scripts of ``make engines`` when nothing can be fetched: a message, and no halves."""
 
 import os
 import shutil

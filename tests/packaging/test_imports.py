@@ -9,7 +9,8 @@ import pytest
 
 from tests.kit import sources
 
-# A room is a folder of files, or a file beside the folders. It imports from itself and from the levels before its own.
+# A room is a folder of files, or a file beside the folders. It imports from itself and from the
+# levels before its own.
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
@@ -39,9 +40,8 @@ LEVELS = (
     {"pipeline.cli"},
     {"pipeline.__main__"},
 )
-# Two arrows go upward, from inside a function. The program loads the job's commands when one of them is called; and the
-# benchmark asks for a reader by its public name, because the error then names the extra to install.
-UPWARD = {("shardfeed.cli.main", "pipeline.cli"), ("shardfeed.benchmarking.stream", "shardfeed")}
+# One arrow goes upward, from inside a function: the program loads the job's commands when one of them is called.
+UPWARD = {("shardfeed.cli.main", "pipeline.cli")}
 BEAM = ("transforms/steps/", "pipeline/engines/", "pipeline/dataflow/", "pipeline/graph.py")
 
 ALL_FILES = [path for package in sources.PACKAGES for path in sources.files(package)]
@@ -87,7 +87,7 @@ def test_a_room_imports_only_rooms_of_the_levels_before_its_own() -> None:
 
 
 def test_the_reader_imports_nothing_of_the_job() -> None:
-    """But for the commands of the job: ``verify``, ``inspect`` and ``benchmark`` work where only the reader is."""
+    """Only ``build``, ``plan`` and ``status`` do, when they are called."""
     wrong = {
         f"{module} -> {other}"
         for module, path in MODULES.items()
@@ -130,7 +130,7 @@ def test_importing_a_package_runs_nothing(package: str) -> None:
 
 
 def test_files_with_dofns_keep_their_annotations_as_types() -> None:
-    """Beam reads annotations; as strings they all become Any, arrows become pickles and GroupByKey warns."""
+    """As strings, Beam takes all for Any: arrows become pickles and GroupByKey warns."""
     beam_files = [p for package in ("transforms", "pipeline") for p in sources.files(package) if beam_classes(p)]
     assert [sources.relative(p) for p in beam_files if "__future__" in sources.all_imports(p)] == []
 

@@ -1,6 +1,7 @@
-"""The wheel on the oldest Python with the lowest versions of its dependencies, and on the newest with the highest.
+"""The wheel on the oldest Python with the lowest dependencies, on the newest with the highest.
 
-``make versions`` runs the same program with the extras [beam] and [tf-cpu], whose environments take gigabytes.
+``make versions`` runs the same program with the extras [beam] and [tf-cpu], whose environments
+take gigabytes.
 """
 
 from __future__ import annotations

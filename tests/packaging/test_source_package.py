@@ -1,6 +1,7 @@
-"""The source package as a worker gets it: built as Beam builds it, installed without extras, imported with nothing else about.
+"""The source package as a worker gets it: built as Beam builds it, installed without extras.
 
-Dataflow's workers run ``pip install`` on it without extras, so a dependency forgotten in the base list is found here.
+Dataflow's workers run ``pip install`` on it without extras, so a dependency forgotten in the base
+list is found here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def run(*command: str | Path, cwd: str | Path = "/") -> str:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools writes into the tree, and would read there what an earlier build left."""
+    """Built from a copy: setuptools writes into the tree and reads what an earlier build left."""
     copy = tmp_path_factory.mktemp("tree")
     for name in FILES:
         shutil.copy(sources.ROOT / name, copy)
@@ -66,7 +67,10 @@ def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worker_with_beam(worker: Path) -> Iterator[Path]:
-    """The same, with Beam visible behind its own packages, as in Beam's worker image. ``.pth`` files there are not read."""
+    """The same, with Beam visible behind its own packages, as in Beam's worker image.
+
+    ``.pth`` files there are not read.
+    """
     site_packages = Path(run(worker, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     behind = site_packages / "beam.pth"
     behind.write_text(sysconfig.get_path("purelib") + "\n")
@@ -80,7 +84,7 @@ def modules(*, beam: bool) -> list[str]:
 
 
 def homes(python: Path, names: list[str]) -> set[str]:
-    """The folders from which a fresh interpreter imports the top packages of ``names``, all of which it imports."""
+    """The folders from which a fresh interpreter imports the top packages of ``names``."""
     code = (
         "import importlib, sys\n"
         "from pathlib import Path\n"
@@ -198,14 +202,6 @@ def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: 
     assert info(tmp_path / "out").splits["train"].num_records == 6
 
 
-def test_a_build_needs_no_extra(worker: Path, tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3, dog=3)
-    command = [worker.with_name("shardfeed"), "build", "--input", photos, "--output", "out", "--image_size", "8"]
-    done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert info(tmp_path / "out").splits["train"].num_records == 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -226,6 +222,6 @@ def test_a_command_that_needs_an_extra_names_it(
 ) -> None:
     write_dataset(tmp_path / "data", image_format="raw")
     words = [str(tmp_path / "data") if word == "FOLDER" else word for word in arguments]
-    command = [worker.with_name("shardfeed"), *words]
+    command = [str(worker.with_name("shardfeed")), *words]
     done = subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"shardfeed: {said}\n")

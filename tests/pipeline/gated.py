@@ -1,7 +1,7 @@
-"""``shardfeed`` whose encoder stops at a gate: a build that is certainly in the middle of encoding.
+"""The command line with a gate in its encoder, for tests that send it signals.
 
-Run as a program: ``python tests/pipeline/gated.py build …``. After five images it prints a line, and goes on when a line comes on
-standard input.
+Run as a program: ``python tests/pipeline/gated.py build …``. After five images it prints a line,
+and goes on when a line comes on standard input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def main() -> int:
 
 def close_gate(wait: Callable[[], object], free: int) -> None:
     """Has the encoder call ``wait`` after ``free`` images, and hold all other threads meanwhile."""
-    process, count, opened, lock = slices.process_image, itertools.count(), threading.Event(), threading.Lock()
+    process, count = vars(slices)["process_image"], itertools.count()
+    opened, lock = threading.Event(), threading.Lock()
 
     def gated(*args: Any, **kwargs: Any) -> Any:
         if next(count) >= free and not opened.is_set():
@@ -39,7 +40,7 @@ def close_gate(wait: Callable[[], object], free: int) -> None:
                     opened.set()
         return process(*args, **kwargs)
 
-    slices.process_image = gated
+    setattr(slices, "process_image", gated)  # noqa: B010 (another module's name)
 
 
 def _wait_for_line() -> None:

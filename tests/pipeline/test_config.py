@@ -103,14 +103,7 @@ def test_buckets_stay_as_they_are() -> None:
             "them, or build two datasets.",
         ),
         ({"threads": 0}, "--threads 0: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
-        ({"threads": -1}, "--threads -1: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
         ({"threads": 513}, "--threads 513: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
-        (
-            {"engine": Engine("DaskRunner")},
-            "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
-            "one, and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or "
-            "DataflowRunner.",
-        ),
         (
             {"engine": Engine(on_interrupt="detach")},
             "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "

@@ -1,4 +1,4 @@
-"""The local build: the same decisions as the graph's steps, in a row, and a host program that stays as it was."""
+"""The local build: the same decisions as the graph's, and a host program that stays as it was."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.kit.images import make_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 
-# What a driver calls besides decisions: it opens an encoder, and lists or encodes in the way that suits it. Only the local build
-# ends when another one has overtaken it: a job elsewhere would end red.
+# What a driver calls besides decisions: it lists and encodes in the way that suits it. Only the
+# local build ends if another one has overtaken it: a job elsewhere would end red.
 _TRANSPORT = {"open_encoder", "open_source", "EncoderSettings", "PartEncoder", "SliceEncoder", "default_threads", "reported",
               "sections_of", "require_same", "require_unpublished", "versions_here", "add_up", "side_by_side"}  # fmt: skip
 _STEPS = (
@@ -33,7 +33,7 @@ _STEPS = (
 
 
 def calls_of(path: Path) -> set[str]:
-    """Functions and classes of ``transforms`` that a file calls or hands on, but for the graph's own steps."""
+    """Functions and classes of ``transforms`` that a file calls or hands on."""
     tree = ast.parse(path.read_text())
     imported = {
         alias.asname or alias.name

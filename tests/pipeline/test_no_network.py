@@ -1,6 +1,6 @@
-"""A local build speaks to nobody and starts nothing: no look-up, no connection, no engine of another language.
+"""A local build speaks to nobody and starts nothing: no look-up, no connection, no other engine.
 
-Beam's own DirectRunner asks a server for a Go program and runs it, or runs the one that it finds in its cache.
+Beam's own DirectRunner asks a server for a Go program and runs it, or one from its cache.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVENTS = (
 
 @pytest.fixture
 def watched(tmp_path: Path) -> dict[str, str]:
-    """Changes of the environment after which a child writes to ``log`` what it does outside of itself."""
+    """Environment with which a child writes to ``log`` what it does outside of itself."""
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(LOGGING_CHILD.format(events=EVENTS, log=str(tmp_path / "log")))
@@ -60,7 +60,8 @@ def test_a_local_build_speaks_to_nobody_and_starts_nothing_but_its_helpers(
     write_photos(tmp_path / "in", cat=4, dog=4)
 
     ended = shardfeed(
-        *("build", "--input", tmp_path / "in", "--output", tmp_path / "out", "--image_size", "16", *runner), **watched
+        *("build", "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"), "--image_size", "16", *runner),
+        **watched,
     )
 
     assert (ended.returncode, ended.stderr) == (0, "")

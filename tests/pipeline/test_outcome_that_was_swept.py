@@ -1,4 +1,7 @@
-"""A run on an engine fails, and another run of the same build publishes and sweeps before the launcher looks for the reason."""
+"""A run on an engine fails after another run of the same build has published and swept.
+
+The launcher finds no reason then, but a dataset.
+"""
 
 from __future__ import annotations
 

@@ -14,11 +14,15 @@ from shardfeed.processes import descendants
 
 def test_a_child_is_found_while_threads_end() -> None:
     end, started = threading.Event(), list[subprocess.Popen[str]]()
-    ending = [
-        threading.Thread(target=lambda i=i: (end.wait(60), time.sleep(i / 1000)), daemon=True) for i in range(200)
-    ]
 
-    # The kernel notes a child with the thread that started it, or, once that has ended, with another.
+    def wait_and_end(number: int) -> None:
+        end.wait(60)
+        time.sleep(number / 1000)
+
+    ending = [threading.Thread(target=wait_and_end, args=(number,), daemon=True) for number in range(200)]
+
+    # The kernel notes a child with the thread that started it, or, once that has ended, with
+    # another.
     def start() -> None:
         started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True))
         ending[100].join()

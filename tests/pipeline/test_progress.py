@@ -114,13 +114,13 @@ def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: 
     assert text.endswith("\r\x1b[K")
 
 
-def test_no_stream_gets_nothing() -> None:
+def test_no_stream_gets_nothing(run: Run) -> None:
     before = threading.active_count()
     with ProgressLine(None, run):
         assert threading.active_count() == before
 
 
-def test_a_log_that_is_closed_before_the_first_line_is_left_alone() -> None:
+def test_a_log_that_is_closed_before_the_first_line_is_left_alone(run: Run) -> None:
     stream = _Stream(terminal=False)
     with ProgressLine(stream, run):
         pass

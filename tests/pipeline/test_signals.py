@@ -26,7 +26,8 @@ def ran(program: str, *args: object) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-# The main thread blocks the signal, so that another thread receives it: what chance decides elsewhere.
+# The main thread blocks the signal, so that another thread receives it: what chance decides
+# elsewhere.
 WAITING = """
 import os, signal, sys, threading, time
 from shardfeed import signals
@@ -89,15 +90,22 @@ def test_a_second_signal_leaves_while_the_first_one_s_action_still_waits(
     assert ran(ASKING.format(number=int(number), again=again)) == (4, "", f"\nshardfeed: {said}\n")
 
 
-# The main thread meets an error of what the action does, before the action has said why.
+# The main thread meets an error of what the action does and comes to the end of the block, where it
+# joins the action's thread, before the action has said why.
 CANCELLING = """
-import signal, threading, time
+import signal, sys, threading, time
 from shardfeed import signals
 signals.install("build")
 cancelled = threading.Event()
+def main_thread_joins():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    while frame is not None and frame.f_code is not threading.Thread.join.__code__:
+        frame = frame.f_back
+    return frame is not None
 def cancel():
     cancelled.set()
-    time.sleep(0.2)
+    while not main_thread_joins():
+        time.sleep(0.01)
     {then}
 with signals.on_stop(cancel):
     signal.raise_signal(signal.SIGINT)

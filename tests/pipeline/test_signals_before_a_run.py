@@ -16,7 +16,8 @@ from tests.kit.commands import command, environment, photo, write_photos
 from tests.kit.servers.gcs_requests import Kind
 from tests.kit.servers.strict_gcs import StrictGCS
 
-# Runs at the start of the process, which gets a signal when it begins to import a module, and then stands still.
+# Runs at the start of the process, which gets a signal when it begins to import a module, and then
+# stands still.
 INTERRUPTED = """
 import signal, sys, time
 class Finder:
@@ -40,11 +41,14 @@ sys.exit(__main__.main())
 """
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
-ENGINES = {
-    "DirectRunner": ("--runner", "DirectRunner"),
-    "Prism": ("--runner", "PrismRunner", "--prism_location", sys.executable),
-}
-engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
+on_engines = pytest.mark.parametrize(
+    ("number", "engine"),
+    [
+        (signal.SIGINT, ("--runner", "DirectRunner")),
+        (signal.SIGTERM, ("--runner", "PrismRunner", "--prism_location", sys.executable)),
+    ],
+    ids=["SIGINT, DirectRunner", "SIGTERM, Prism"],
+)
 signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
 
@@ -64,8 +68,14 @@ def build(tmp_path: Path) -> tuple[str, ...]:
     return ("build", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out", "--image_size", "16")
 
 
-@signals
-@pytest.mark.parametrize("module", ["shardfeed.cli.main", "shardfeed.pipeline.cli.flags", "shardfeed.errors"])
+@pytest.mark.parametrize(
+    ("number", "module"),
+    [
+        (signal.SIGINT, "shardfeed.cli.main"),
+        (signal.SIGTERM, "shardfeed.pipeline.cli.flags"),
+        (signal.SIGINT, "shardfeed.errors"),
+    ],
+)
 def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_later(
     tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
 ) -> None:
@@ -81,8 +91,7 @@ def test_the_line_names_the_command(tmp_path: Path, args: tuple[str, ...], what:
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED.replace("build", what))
 
 
-@signals
-@engines
+@on_engines
 def test_a_signal_while_beam_is_imported_for_its_flags_is_one_line_and_exit_4(
     tmp_path: Path, build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
 ) -> None:
@@ -91,8 +100,7 @@ def test_a_signal_while_beam_is_imported_for_its_flags_is_one_line_and_exit_4(
     assert not (tmp_path / "out").exists()
 
 
-@signals
-@engines
+@on_engines
 def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(
     build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
 ) -> None:
@@ -123,8 +131,7 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
     assert ended.stdout.startswith("Built: ")
 
 
-@signals
-@pytest.mark.parametrize("kind", ["list", "get"])
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, "list"), (signal.SIGTERM, "get")])
 def test_a_signal_ends_a_plan_whose_bucket_does_not_answer(tmp_path: Path, number: signal.Signals, kind: Kind) -> None:
     gate = threading.Event()
     with StrictGCS() as server:

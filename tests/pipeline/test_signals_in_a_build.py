@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 
 import shardfeed as reader
 from tests.kit import builds
-from tests.kit.commands import command, environment, said, shardfeed, write_photos
+from tests.kit.commands import environment, said, shardfeed, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
@@ -53,19 +52,23 @@ def _at_the_gate(build: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
         child.communicate()
 
 
-def _read_until(child: subprocess.Popen[str], line: str) -> None:
-    assert child.stderr is not None
-    assert any(each == line + "\n" for each in child.stderr)
-
-
 def _stop(child: subprocess.Popen[str], number: int) -> None:
     """Sends a signal and reads that it was taken."""
     child.send_signal(number)
-    _read_until(child, STOPPING)
+    assert child.stderr is not None
+    assert STOPPING + "\n" in child.stderr
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def _stopped(tmp_path: Path) -> str:
+    return (
+        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
+        "carry on.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("driver", "number"), list(zip(builds.DRIVERS, (signal.SIGINT, signal.SIGTERM), strict=True)), ids=str
+)
 def test_a_signal_stops_the_build_and_the_same_command_completes_it(
     tmp_path: Path, build: tuple[str, ...], driver: str, number: signal.Signals
 ) -> None:
@@ -73,11 +76,7 @@ def test_a_signal_stops_the_build_and_the_same_command_completes_it(
         _stop(child, number)
         out, err = child.communicate("open\n", timeout=60)
 
-    assert (child.returncode, out) == (4, "")
-    assert said(err) == (
-        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
-        "carry on.\n"
-    )
+    assert (child.returncode, out, said(err)) == (4, "", _stopped(tmp_path))
     assert not (tmp_path / "out" / "manifest.json").exists()
 
     again = shardfeed(*build)
@@ -93,11 +92,7 @@ def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, buil
         _stop(child, signal.SIGTERM)
         out, err = child.communicate("open\n", timeout=60)
 
-    assert (child.returncode, out) == (4, "")
-    assert said(err) == (
-        f"shardfeed: stopped. What is finished, if anything, is kept under {tmp_path}/out/_parts; rerun the same command to "
-        "carry on.\n"
-    )
+    assert (child.returncode, out, said(err)) == (4, "", _stopped(tmp_path))
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
@@ -110,26 +105,3 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
 
     assert shardfeed(*build).returncode == 0
     assert reader.verify(tmp_path / "out", deep=True).ok
-
-
-def test_without_a_signal_the_gated_build_completes(tmp_path: Path, build: tuple[str, ...]) -> None:
-    with _at_the_gate(build) as child:
-        out, err = child.communicate("open\n", timeout=60)
-
-    assert (child.returncode, said(err)) == (0, "")
-    assert out.startswith("Built: ")
-
-
-def test_a_signal_before_the_run_ends_with_our_message_too(tmp_path: Path, build: tuple[str, ...]) -> None:
-    os.mkfifo(tmp_path / "classes")  # reading it blocks: the build is certainly reading its arguments
-    child = subprocess.Popen(
-        command(*build, "--class_list", tmp_path / "classes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(),
-    )  # fmt: skip
-    with open(tmp_path / "classes", "w"):
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
-
-    assert (child.returncode, out, err) == (
-        4, "", "shardfeed: stopped before build was complete; rerun the same command.\n"
-    )  # fmt: skip

@@ -70,7 +70,7 @@ def test_strata_are_suffixes_and_sizes_to_a_factor_of_two_and_each_is_in_any_beg
 
 def test_what_cannot_be_labelled_is_not_sampled() -> None:
     sampler = Sampler(splits=1)
-    sampler.add(RefBatch("?no_class", _ref(b"loose.jpg")))
+    sampler.add(RefBatch("", _ref(b"loose.jpg"), fault="no_class"))
 
     assert sampler.chosen() == []
 

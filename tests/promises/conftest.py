@@ -10,5 +10,5 @@ from tests.promises.killed import KilledBuilds, kill_everywhere
 
 @pytest.fixture(scope="session", params=builds.DRIVERS)
 def killed_builds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KilledBuilds:
-    """A small build under one of the drivers, killed at its steps and run again, some of it under the other driver."""
+    """A small build under one driver, killed at its steps; either driver then finishes it."""
     return kill_everywhere(tmp_path_factory.mktemp("killed"), request.param)

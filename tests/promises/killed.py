@@ -1,4 +1,7 @@
-"""One small build under each driver, killed at steps that it takes on the disk: what was there then, and after a second run."""
+"""One small build under each driver, killed at steps that it takes on the disk.
+
+What was there then, and after a second run.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ from tests.kit.images import make_photos, write
 IMAGES = 9  # with the one that cannot be used
 _PARTS = 3  # a shard: so that some are finished, one is torn and one is not begun
 
-# The graph's steps, by what they do to the disk (see ``steps.kind_of``). The driver changes the steps' order and transport alone,
-# so one kill of each will do where the other driver is killed everywhere.
+# The graph's steps, by what they do to the disk (see ``steps.kind_of``). The graph has another
+# order and transport only, so one kill of each will do: the other driver is killed everywhere.
 STEPS_OF_GRAPH = (
     "link _parts/CLAIM",  # ClaimOutput
     "mkdir _parts/N/train",  # EncodeParts
@@ -60,9 +63,9 @@ class Point:
 class Killed:
     """A build killed at ``point``, and what a driver made of it.
 
-    ``left``: files it left behind. ``finished``: images in parts that had a sidecar by then. ``found``: what
-    ``shardfeed.info`` said of it ("" = a dataset). ``again``: the same command's second run, with ``driver``, which decoded
-    ``encoded`` images and left ``digests``.
+    ``left``: files it left behind. ``finished``: images in parts that had a sidecar by then.
+    ``found``: what ``shardfeed.info`` said of it ("": a dataset). ``again``: the same command's
+    second run, with ``driver``; it decoded ``encoded`` images and left ``digests``.
     """
 
     point: Point
@@ -82,7 +85,10 @@ class Killed:
 
 @dataclass(frozen=True)
 class KilledBuilds:
-    """``whole``: digests of the build that nobody killed; ``steps``: what it did; ``points``: where others were killed."""
+    """Builds that were killed at ``points``.
+
+    ``whole``: digests of the build that nobody killed; ``steps``: what it did.
+    """
 
     whole: dict[str, str]
     steps: tuple[str, ...]
@@ -98,7 +104,10 @@ def input_of(folder: Path) -> Path:
 
 
 def kill_everywhere(folder: Path, driver: str) -> KilledBuilds:
-    """Kills the local build at every step, and runs it again; the other driver takes part once at each of ``STEPS_OF_GRAPH``."""
+    """Kills the local build at every step, and runs it again.
+
+    The other driver takes part once at each of ``STEPS_OF_GRAPH``.
+    """
     photos, whole, log = input_of(folder), folder / "whole", folder / "steps"
     builds.built(photos, whole, *builds.DRIVERS[driver], hooks=[_FEW_PARTS, partial(steps.record_steps, log)])
     taken = log.read_text().splitlines()
@@ -127,7 +136,7 @@ def _every_point(taken: list[str]) -> Iterator[Point]:
 
 
 def _points_of(counts: Counter[str]) -> Iterator[Point]:
-    """One of each of the graph's steps, in the middle of those of its kind: when some parts are finished, for one."""
+    """One of each of the graph's steps, in the middle of those of its kind."""
     for kind in STEPS_OF_GRAPH:
         assert counts[kind], f"the build took no step of the kind {kind}"
         yield Point(kind, counts[kind] // 2, torn=kind.startswith("write"))
@@ -157,7 +166,10 @@ def _run_again(photos: Path, out: Path, driver: str) -> tuple[Ended, int, dict[s
 
 
 def finished_images(out: Path) -> int:
-    """Decoded images whose parts have a sidecar (an empty file is rejected by its size, before any decoder)."""
+    """Decoded images whose parts have a sidecar.
+
+    An empty file is rejected by its size, before any decoder.
+    """
     done = 0
     for sidecar in out.glob("_parts/*/*/*.json"):
         result = json.loads(sidecar.read_bytes().splitlines()[0])["result"]

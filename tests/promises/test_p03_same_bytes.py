@@ -1,4 +1,4 @@
-"""P3: the same input, options and codecs give the same bytes, however, wherever and in whatever order they are built."""
+"""P3: the same input, options and codecs give the same bytes, however they are built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "3", "--max_re
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photos with names that sort differently by locale, case and code point, and some that cannot be used."""
+    """Photos whose names sort differently by locale, case and code point; some are unusable."""
     root = make_photos(
         tmp_path_factory.mktemp("p03") / "photos", classes=("cat", "Zebra", "ähnlich", "İstanbul"), each=15
     )

@@ -1,4 +1,4 @@
-"""P4: SIGKILL anywhere, the same command again: it completes, redoes no finished part, and makes the same bytes.
+"""P4: after SIGKILL anywhere the same command completes, redoes no finished part, same bytes.
 
 That holds under each driver, and if the other driver runs the second time.
 """

@@ -1,4 +1,7 @@
-"""P7: labels are never guessed. What is unclear ends the run before any work, saying what to do; a class list can be locked."""
+"""P7: labels are never guessed.
+
+What is unclear ends the run before any work, with a remedy. A class list can be locked.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,7 @@ def refused(photos: Path, tmp_path: Path, *flags: str) -> str:
     "names",
     [
         pytest.param(("cat", "Cat"), id="case"),
-        pytest.param(("cat", "cat "), id="a space behind"),
-        pytest.param((" cat", "cat"), id="a space before"),
-        pytest.param(("big cat", "big  cat"), id="two spaces"),
         pytest.param(("caf\u00e9", "cafe\u0301"), id="NFC and NFD"),
-        pytest.param(("stra\u00dfe", "strasse"), id="sharp s"),
-        pytest.param(("\uff43at", "cat"), id="full width"),
         pytest.param(("big\u00a0cat", "big cat"), id="no-break space"),
     ],
 )
@@ -135,19 +133,6 @@ def test_a_listed_class_without_images_is_refused(tmp_path: Path) -> None:
     assert "without a single image: bee" in refused(
         photos, tmp_path, "--class_list", class_list(tmp_path, "ant", "bee")
     )
-
-
-@pytest.mark.parametrize(
-    ("names", "said"), [(("ant", "ant"), "names ant twice"), ((), "names no classes")], ids=["twice", "empty"]
-)
-def test_a_class_list_that_cannot_be_one_is_refused(names: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    photos = make_photos(tmp_path / "photos", classes=["ant"], each=2)
-    assert said in refused(photos, tmp_path, "--class_list", class_list(tmp_path, *names))
-
-
-def test_an_absent_class_list_is_refused(tmp_path: Path) -> None:
-    photos = make_photos(tmp_path / "photos")
-    assert "cannot be read" in refused(photos, tmp_path, "--class_list", str(tmp_path / "absent"))
 
 
 def test_the_image_decides_no_label_a_renamed_folder_does(tmp_path: Path) -> None:

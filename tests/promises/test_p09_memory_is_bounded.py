@@ -22,10 +22,10 @@ _SIDE = 6_000  # pixels: 108 MB of RGB, within the limit of 64 Mpx
 _GIANTS = 6
 
 
-# Bytes above what is mapped at the start. Measured: one after the other need 280 to 540 MB, since small buffers of other threads
-# lie between the blocks of their pixels; all at once 830 MB.
+# Bytes above what is mapped at the start. Measured: images one after the other need 280 to 540 MB,
+# since small buffers of other threads lie between their pixels; all at once need 830 MB.
 _ROOM_PNG = 680 << 20
-# Two canvases and a copy, all with alpha, beside the pixels: one after the other 690 to 820 MB, all at once 3.3 GB.
+# Two canvases and a copy, with alpha, beside the pixels: 690 to 820 MB; all at once 3.3 GB.
 _ROOM_WEBP = 1500 << 20
 
 
@@ -85,7 +85,7 @@ def packed(number: int) -> bytes:
 
 
 def peak_of_references(images: int) -> int:
-    """Most bytes that Python holds while so many images are listed, sorted into parts and given to the encoder."""
+    """Most bytes that Python holds while images are listed and given to the encoder."""
     plan = Plan("fingerprint", ("class",), {}, images, {"train": SplitPlan(images // 300, None, images)})
     references = local._References()
     tracemalloc.start()

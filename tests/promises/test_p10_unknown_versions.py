@@ -1,4 +1,4 @@
-"""P10: a dataset of an unknown version is refused by whoever meets it, never half read and never written to."""
+"""P10: a dataset of an unknown version is refused, never half read and never written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""P11: the input is never touched. Outside of the output nothing is written but temporary files, which are gone in the end."""
+"""P11: the input is never touched.
+
+Outside of the output only temporary files are written, which are gone in the end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tests.kit.images import make_photos, write
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with everything that a run may see: input, home, temporary folder. The output will be ``place/out``."""
+    """A folder with all that a run may see: input, home, temporary folder; later ``out``."""
     photos = make_photos(tmp_path / "photos", each=8)
     for number in range(4):
         write(photos, f"cat/broken-{number}.jpg", b"")
@@ -35,7 +38,10 @@ def run(
 
 
 def outside(place: Path) -> dict[str, tuple[int, ...]]:
-    """Everything below ``place`` but the output and the temporary folder; the place's own times change with its entries."""
+    """Everything below ``place`` but the output and the temporary folder.
+
+    The place's own times change with its entries.
+    """
     mine, seen = (f"{place}/out/", f"{place}/tmp/"), disk.snapshot(place)
     return {name: facts for name, facts in seen.items() if not (name + "/").startswith(mine) and name != f"{place}/"}
 
@@ -68,7 +74,7 @@ def test_nothing_but_the_output_changes(name: str, place: Path) -> None:
     ended = run(place, *flags, changed=changed)
     assert ended.code == code, ended.err
     assert outside(place) == before
-    # A killed process cannot clean up. Our own temporary files never have a name; Beam leaves an empty folder.
+    # A killed process cannot clean up. Our temporary files have no name; Beam leaves a folder.
     beam_is_killed = code == -9 and flags == builds.DIRECT
     left = left_in_tmp(place)
     assert [name for name in left if not (beam_is_killed and re.fullmatch("beam-pipeline-temp[^/]*", name))] == []

@@ -1,7 +1,9 @@
-"""The end of an epoch is no longer a wait than any other step: the next epoch is being read while this one is used up.
+"""The end of an epoch is no longer a wait than any other step: the next epoch is being read while
+this one is used up.
 
-Nothing is timed. The consumer stops in the last window of an epoch, farther from its end than decoded batches are kept ahead,
-and reading must come as far as the next epoch's first window by itself.
+Nothing is timed. The consumer stops in the last window of an epoch, farther from its end than
+decoded batches are kept ahead, and reading must come as far as the next epoch's first window by
+itself.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ import shardfeed
 from shardfeed.dataset.local_copy import mirror
 from shardfeed.format.checksums import crc32c_path, to_hex
 from shardfeed.tfdata import memory_cache, streams
-from shardfeed.tfdata.decode import Wanted
+from shardfeed.tfdata.decode import ImageOptions
 from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
@@ -42,8 +43,8 @@ def assert_equal(found: Sequence[Any], expected: Sequence[Any]) -> None:
         assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-TRAIN = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2)}
-EVAL = {"host": (1, 2), "label": "onehot"}
+TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2)}
+EVAL: dict[str, Any] = {"host": (1, 2), "label": "onehot"}
 
 
 @pytest.mark.parametrize("crop", [None, "center", "random_resized"])
@@ -74,27 +75,33 @@ def test_decoded_images_are_read_once(tmp_path: Path) -> None:
 
 
 def test_decoded_images_must_fit_into_memory(tmp_path: Path) -> None:
-    image = write_dataset(tmp_path, size=(1000, 1000)).manifest.image
+    image = replace(write_dataset(tmp_path).manifest.image, height=1000, width=1000)
 
     with pytest.raises(
         shardfeed.UsageError, match=r"^cache='decoded': 10,000,000,000 images of 3,000,000 bytes are 30,000"
     ):
-        memory_cache.check_memory(image, Wanted(size=(1000, 1000)), 10**10)
+        memory_cache.check_memory(image, ImageOptions(size=(1000, 1000)), 10**10)
 
 
 def copies(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def expected_copies(written: Written, split: str) -> dict[str, bytes]:
-    shards = written.manifest.splits[split].shards
+def expected_copies(written: Written) -> dict[str, bytes]:
+    shards = written.manifest.splits["train"].shards
     return {f"{shard.crc32c}-{shard.file}": (written.path / shard.file).read_bytes() for shard in shards}
+
+
+def copy(tmp_path: Path) -> None:
+    """Copies the split ``train`` of the dataset in ``data`` to ``copies``."""
+    info = shardfeed.info(tmp_path / "data")
+    mirror(info, info.splits["train"].shards, str(tmp_path / "copies"))
 
 
 def test_the_shards_that_are_read_are_copied_and_nothing_else(written: Written, tmp_path: Path) -> None:
     shardfeed.load(written.path, "train", 8, image_size=8, cache=tmp_path)
 
-    assert copies(tmp_path) == expected_copies(written, "train")
+    assert copies(tmp_path) == expected_copies(written)
 
 
 def test_copies_are_read_in_place_of_the_shards(tmp_path: Path) -> None:
@@ -124,22 +131,22 @@ def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, m
 
 def test_a_copy_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     written = write_dataset(tmp_path / "data")
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
     before = {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")}
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
     assert {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")} == before
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
 def test_a_copy_of_another_size_is_replaced(tmp_path: Path) -> None:
     written = write_dataset(tmp_path / "data")
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
     cut = next(path for path in (tmp_path / "copies").rglob("*-train-00001*"))
     cut.write_bytes(cut.read_bytes()[:-1])
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
 def test_a_shard_with_a_flipped_bit_is_not_copied(tmp_path: Path) -> None:
@@ -150,7 +157,7 @@ def test_a_shard_with_a_flipped_bit_is_not_copied(tmp_path: Path) -> None:
     path.write_bytes(data)
 
     with pytest.raises(shardfeed.DatasetError) as found:
-        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+        copy(tmp_path)
 
     assert str(found.value) == (
         f"{path} is damaged: expected {shard.bytes:,} bytes with crc32c {shard.crc32c}, found {shard.bytes:,} bytes with "
@@ -191,7 +198,7 @@ def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
         process.communicate()
 
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
 STOP = """
@@ -232,25 +239,17 @@ def unfinished(tmp_path: Path) -> list[str]:
     return sorted(name for name in copies(tmp_path / "copies") if "tmp" in name)
 
 
-def test_what_a_killed_process_was_copying_is_deleted(tmp_path: Path, stopped: subprocess.Popen[bytes]) -> None:
-    stopped.kill()
-    stopped.wait()
-    assert len(unfinished(tmp_path)) == 2
-
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
-
-    assert not unfinished(tmp_path) and len(copies(tmp_path / "copies")) == 2
-
-
-def test_what_a_killed_process_was_copying_is_deleted_where_all_copies_are_there(
-    tmp_path: Path, stopped: subprocess.Popen[bytes]
+@pytest.mark.parametrize("others_are_there", [False, True])
+def test_what_a_killed_process_was_copying_is_deleted(
+    tmp_path: Path, stopped: subprocess.Popen[bytes], others_are_there: bool
 ) -> None:
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    if others_are_there:
+        copy(tmp_path)
     assert len(unfinished(tmp_path)) == 2
     stopped.kill()
     stopped.wait()
 
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
     assert not unfinished(tmp_path) and len(copies(tmp_path / "copies")) == 2
 
@@ -258,7 +257,7 @@ def test_what_a_killed_process_was_copying_is_deleted_where_all_copies_are_there
 def test_what_a_living_process_is_copying_stays(tmp_path: Path, stopped: subprocess.Popen[bytes]) -> None:
     before = unfinished(tmp_path)
     written = shardfeed.info(tmp_path / "data")
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
     assert unfinished(tmp_path) == before and len(before) == 2
     stopped.communicate(b"go\n" * 100)
@@ -280,10 +279,10 @@ def test_a_copy_that_is_swept_before_it_is_locked_is_begun_again(
             os.unlink(file.name)
 
     monkeypatch.setattr(fcntl, "flock", lock)
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
     assert len(swept) == 5
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
 def test_copies_are_made_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,34 +295,43 @@ def test_copies_are_made_where_files_cannot_be_locked(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", lock)
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
     assert others.exists()
     others.unlink()
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
-@pytest.mark.parametrize("inside", [".", "cache"])
-def test_copies_do_not_go_into_the_dataset(tmp_path: Path, inside: str) -> None:
-    write_dataset(tmp_path)
+@pytest.mark.parametrize(
+    ("cache", "said"),
+    [
+        ("{}/data", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
+        ("{}/data/cache", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
+        ("gs://bucket/copies", "{cache!r}: expected None, 'decoded' or a local folder for copies of the shards."),
+        ("{}/file", "{cache!r}: expected a folder for copies of the shards, found a file."),
+        *(
+            (
+                word,
+                "{cache!r}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, write "
+                "'./{cache}'.",
+            )
+            for word in ("memory", "Decoded", "decoded ")
+        ),
+    ],
+)
+def test_a_cache_that_is_no_folder_for_copies_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, said: str
+) -> None:
+    write_dataset(tmp_path / "data")
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    cache = cache.format(tmp_path)
 
     with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.load(tmp_path, "train", 8, cache=tmp_path / inside)
+        shardfeed.load("data", "train", 8, cache=cache)
 
-    assert str(found.value) == (
-        f"cache={str(tmp_path / inside)!r} lies in the dataset at {tmp_path}: choose a folder outside of it."
-    )
-
-
-def test_copies_go_to_a_local_folder(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.load(tmp_path, "train", 8, cache="gs://bucket/copies")
-
-    assert str(found.value) == (
-        "cache='gs://bucket/copies': expected None, 'decoded' or a local folder for copies of the shards."
-    )
+    assert str(found.value) == "cache=" + said.format(tmp_path, cache=cache)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "file"]
 
 
 def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -336,7 +344,7 @@ def test_copies_that_do_not_fit_are_not_begun(tmp_path: Path, monkeypatch: pytes
     free(monkeypatch, needed - 1)
 
     with pytest.raises(shardfeed.StorageError) as found:
-        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+        copy(tmp_path)
 
     assert str(found.value) == (
         f"cache={str(tmp_path / 'copies')!r}: {needed:,} bytes are to be copied to "
@@ -348,13 +356,13 @@ def test_copies_that_do_not_fit_are_not_begun(tmp_path: Path, monkeypatch: pytes
 
 def test_only_what_is_not_there_yet_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = write_dataset(tmp_path / "data")
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
     next((tmp_path / "copies").rglob("*-train-00001*")).unlink()
     free(monkeypatch, written.manifest.splits["train"].shards[1].bytes)
 
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+    copy(tmp_path)
 
-    assert copies(tmp_path / "copies") == expected_copies(written, "train")
+    assert copies(tmp_path / "copies") == expected_copies(written)
 
 
 def test_copying_is_told_with_its_size_and_at_each_tenth(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -363,7 +371,7 @@ def test_copying_is_told_with_its_size_and_at_each_tenth(tmp_path: Path, caplog:
     caplog.set_level("INFO", "shardfeed")
 
     for _ in range(2):  # the second time all are there
-        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+        copy(tmp_path)
 
     assert [record.getMessage() for record in caplog.records if record.name == "shardfeed"] == [
         f"Copying 30 shards, {written.manifest.splits['train'].bytes:,} bytes, to {folder}",
@@ -396,24 +404,9 @@ def test_a_disk_that_fills_up_while_shards_are_copied_needs_space(
     monkeypatch.setattr(os, "fsync", fill)
 
     with pytest.raises(shardfeed.StorageError) as found:
-        shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
+        copy(tmp_path)
 
     assert str(found.value).endswith("(No space left on device). Free some space there, or choose another folder.")
-
-
-@pytest.mark.parametrize("cache", ["memory", "ram", "true", "Decoded", "decoded "])
-def test_a_bare_word_is_no_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
-    write_dataset(tmp_path / "data")
-    monkeypatch.chdir(tmp_path)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.load("data", "train", 8, cache=cache)
-
-    assert str(found.value) == (
-        f"cache={cache!r}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, write "
-        f"'./{cache}'."
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 @pytest.mark.parametrize("cache", ["./copies", "copies/", Path("copies"), "there"], ids=repr)
@@ -425,17 +418,6 @@ def test_a_relative_folder_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shardfeed.load("data", "train", 8, cache=cache)
 
     assert len(list(Path(cache).rglob("*.tfrecord"))) == 3
-
-
-def test_a_file_is_no_folder_for_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dataset(tmp_path / "data")
-    (tmp_path / "file").write_text("")
-    monkeypatch.chdir(tmp_path)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.load("data", "train", 8, cache="file")
-
-    assert str(found.value) == "cache='file': expected a folder for copies of the shards, found a file."
 
 
 def test_damage_is_named_by_load_where_load_decodes(tmp_path: Path) -> None:

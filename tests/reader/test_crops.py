@@ -1,4 +1,6 @@
-"""Crops and sizes, against a statement of them in NumPy and Pillow that shares no code with the reader."""
+"""Crops and sizes, against a statement of them in NumPy and Pillow that shares no code with the
+reader.
+"""
 
 from __future__ import annotations
 
@@ -10,40 +12,48 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy.typing import NDArray
 from PIL import Image
 
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.tfdata import crops
-from tests.kit.datasets import Record, Written, write_dataset
+from tests.kit.datasets import Pixels, Record, write_dataset
 from tests.reader.streams import numbers, pixels_of
 
+Floats = NDArray[np.float64]
 MASK = (1 << 64) - 1
 FORMATS = ["jpeg", "png", "raw", "webp"]
 
 
-def decoded(record: Record, image_format: str) -> np.ndarray:
+def decoded(record: Record, image_format: str) -> Pixels:
     if image_format == "raw":
         return record.pixels
     return np.asarray(Image.open(io.BytesIO(record.image)).convert("RGB"))
 
 
-def resized(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Triangles as wide as a source or target pixel, whichever is wider, around each target pixel's centre."""
+def resized(pixels: Pixels, height: int, width: int) -> Floats:
+    """Triangles as wide as a source or target pixel, whichever is wider, around each target
+    pixel's centre.
+    """
 
-    def weights(source: int, target: int) -> np.ndarray:
+    def weights(source: int, target: int) -> Floats:
         scale = source / target
         centre = (np.arange(target)[:, None] + 0.5) * scale - 0.5
         triangle = np.maximum(0, 1 - np.abs(np.arange(source)[None, :] - centre) / max(scale, 1))
-        return triangle / triangle.sum(axis=1, keepdims=True)
+        normal: Floats = triangle / triangle.sum(axis=1, keepdims=True)
+        return normal
 
     down = weights(pixels.shape[0], height)
     across = weights(pixels.shape[1], width)
-    return np.einsum("yh,hwc,xw->yxc", down, pixels.astype(np.float64), across)
+    scaled: Floats = np.einsum("yh,hwc,xw->yxc", down, pixels.astype(np.float64), across)
+    return scaled
 
 
-def assert_rounded(found: np.ndarray, exact: np.ndarray) -> None:
-    """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing more."""
+def assert_rounded(found: Pixels, exact: Floats) -> None:
+    """Each pixel is its exact value rounded; float32 may decide a tie either way, and nothing
+    more.
+    """
     assert found.dtype == np.uint8 and found.shape == exact.shape
     assert np.abs(found - exact).max() <= 0.5 + 1e-4
 
@@ -73,7 +83,7 @@ def random_box(height: int, width: int, seed: int, host: int, position: int) -> 
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
-def cut(pixels: np.ndarray, box: tuple[int, int, int, int]) -> np.ndarray:
+def cut(pixels: Pixels, box: tuple[int, int, int, int]) -> Pixels:
     top, left, height, width = box
     return pixels[top : top + height, left : left + width]
 
@@ -124,23 +134,26 @@ def test_a_crop_fills_the_stored_size_without_image_size(tmp_path: Path, crop: s
     assert shardfeed.load(tmp_path, "train", 4, crop=crop).element_spec[0].shape == (4, 8, 12, 3)
 
 
+@pytest.mark.parametrize("cache", [None, "decoded"], ids=str)
 @pytest.mark.parametrize("size", [(33, 40), None], ids=["one size", "varying sizes"])
 @pytest.mark.parametrize("image_format", FORMATS)
 def test_random_crops_are_those_of_seed_host_and_position(
-    tmp_path: Path, image_format: str, size: tuple[int, int] | None
+    tmp_path: Path, image_format: str, size: tuple[int, int] | None, cache: str | None
 ) -> None:
-    # Images of one colour channel pattern cannot be told apart after a crop, so the order comes from the keys.
+    # Images of one colour channel pattern cannot be told apart after a crop, so the order comes
+    # from the keys.
     written = write_dataset(tmp_path, image_format=image_format, size=size, splits={"train": 9})
     by_key = {record.key: record for record in written.records["train"]}
     dataset = shardfeed.load(
-        tmp_path, "train", 4, image_size=20, crop="random_resized", seed=5, host=(1, 2), as_dict=True
+        tmp_path, "train", 4, image_size=20, crop="random_resized", seed=5, host=(1, 2), as_dict=True, cache=cache
     )
 
     position = 0
     for batch in dataset.take(5).as_numpy_iterator():
         for image, key in zip(batch["image"], batch["key"], strict=True):
             pixels = decoded(by_key[key], image_format)
-            box = random_box(*pixels.shape[:2], seed=5, host=1, position=position)
+            height, width, _ = pixels.shape
+            box = random_box(height, width, seed=5, host=1, position=position)
             assert_rounded(image, resized(cut(pixels, box), 20, 20))
             position += 1
 
@@ -187,7 +200,7 @@ def test_crops_do_not_change_the_order(tmp_path: Path) -> None:
 
 
 def test_an_image_size_that_is_the_stored_one_changes_nothing(tmp_path: Path) -> None:
-    written: Written = write_dataset(tmp_path, image_format="png")
+    written = write_dataset(tmp_path, image_format="png")
 
     assert numbers(shardfeed.load(tmp_path, "validation", 10, image_size=(8, 12)), written, "validation") == [
         *range(10)

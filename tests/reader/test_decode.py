@@ -1,9 +1,12 @@
-"""Pixels of each image format."""
+"""Pixels of each image format, by both readers: those of Pillow, bit for bit."""
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,63 +14,67 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from tests.kit.datasets import Record, write_dataset
-from tests.reader.streams import pixels_of
+from shardfeed.arrays.decode import image_decoder
+from shardfeed.format.manifest import ImageInfo
+from tests.kit.datasets import Pixels, Record, encode, write_dataset
+from tests.reader.streams import READERS, pixels_of
+
+PHOTOS = sorted(Path(__file__).parents[2].glob("examples/sample_photos/*/*.jpg"))[::20]
 
 
-def pillow(record: Record, image_format: str) -> np.ndarray:
+def pillow(record: Record, image_format: str, mode: str) -> Pixels:
     """The stored pixels, decoded by Pillow."""
-    height, width, channels = record.pixels.shape
     if image_format == "raw":
-        image = Image.frombytes("L" if channels == 1 else "RGB", (width, height), record.image)
-    else:
-        image = Image.open(io.BytesIO(record.image)).convert("L" if channels == 1 else "RGB")
-    return np.asarray(image).reshape(record.pixels.shape)
+        return record.pixels
+    pixels = np.asarray(Image.open(io.BytesIO(record.image)).convert(mode))
+    return pixels[..., None] if mode == "L" else pixels
 
 
+@READERS
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "raw", "webp"])
-def test_pixels_are_those_that_pillow_decodes(tmp_path: Path, image_format: str, channels: int) -> None:
-    written = write_dataset(tmp_path, image_format=image_format, channels=channels)
+def test_pixels_are_those_that_pillow_decodes(tmp_path: Path, reader: Any, image_format: str, channels: int) -> None:
+    written = write_dataset(tmp_path, image_format=image_format, channels=channels, size=(33, 47))
 
-    found = pixels_of(shardfeed.load(tmp_path, "validation", 5))
+    found = np.concatenate([np.asarray(x) for x, *_ in reader(tmp_path, "validation", 5)])
 
-    expected = np.stack([pillow(record, image_format) for record in written.records["validation"]])
+    mode = "L" if channels == 1 else "RGB"
+    expected = np.stack([pillow(record, image_format, mode) for record in written.records["validation"]])
     assert found.dtype == np.uint8 and np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("image_format", ["png", "raw"])
-def test_lossless_formats_give_the_pixels_that_were_drawn(tmp_path: Path, image_format: str, channels: int) -> None:
+@pytest.mark.parametrize("subsampling", [0, 1, 2], ids=["4:4:4", "4:2:2", "4:2:0"])
+@pytest.mark.parametrize("quality", [50, 95], ids=str)
+def test_real_photos_decode_to_tensorflows_pixels(quality: int, subsampling: int) -> None:
+    for photo in PHOTOS:
+        out = io.BytesIO()
+        with Image.open(photo) as picture:
+            picture.convert("RGB").resize((225, 223)).save(out, "JPEG", quality=quality, subsampling=subsampling)
+        pixels = np.zeros((223, 225, 3), np.uint8)
+        image_decoder(described("jpeg", 223, 225))(out.getvalue(), pixels)
+
+        assert np.array_equal(pixels, tf.io.decode_jpeg(out.getvalue(), dct_method="INTEGER_ACCURATE").numpy())
+
+
+def described(image_format: str, height: int, width: int) -> ImageInfo:
+    return ImageInfo(height, width, 3, image_format, (0.0,) * 3, (0.0,) * 3)
+
+
+@pytest.mark.parametrize(("image_format", "channels", "other"), [("jpeg", 1, 3), ("webp", 3, 1)])
+def test_images_of_other_channels_than_the_manifests_are_converted_as_pillow_does(
+    tmp_path: Path, image_format: str, channels: int, other: int
+) -> None:
     written = write_dataset(tmp_path, image_format=image_format, channels=channels)
+    data = written.manifest.to_json().decode().replace(f'"channels":{channels}', f'"channels":{other}')
+    for value in ("127.5", "64.25"):
+        data = data.replace(f"[{','.join([value] * channels)}]", f"[{','.join([value] * other)}]")
+    (tmp_path / "manifest.json").write_text(data)
 
     found = pixels_of(shardfeed.load(tmp_path, "validation", 5))
 
-    assert np.array_equal(found, np.stack([record.pixels for record in written.records["validation"]]))
-
-
-def test_a_gray_jpeg_in_a_colour_dataset_gets_three_equal_channels(tmp_path: Path) -> None:
-    gray = write_dataset(tmp_path / "gray", image_format="jpeg", channels=1)
-    data = gray.manifest.to_json().replace(b'"channels":1', b'"channels":3')
-    data = data.replace(b"[127.5]", b"[127.5,127.5,127.5]").replace(b"[64.25]", b"[64.25,64.25,64.25]")
-    (gray.path / "manifest.json").write_bytes(data)
-
-    found = pixels_of(shardfeed.load(gray.path, "validation", 5))
-
-    one = np.stack([pillow(record, "jpeg") for record in gray.records["validation"]])
-    assert np.array_equal(found, np.repeat(one, 3, axis=3))
-
-
-def test_a_colour_webp_in_a_gray_dataset_becomes_gray_as_pillow_does_it(tmp_path: Path) -> None:
-    colour = write_dataset(tmp_path, image_format="webp")
-    data = colour.manifest.to_json().replace(b'"channels":3', b'"channels":1')
-    data = data.replace(b"[127.5,127.5,127.5]", b"[127.5]").replace(b"[64.25,64.25,64.25]", b"[64.25]")
-    (tmp_path / "manifest.json").write_bytes(data)
-
-    found = pixels_of(shardfeed.load(tmp_path, "validation", 5))
-
-    images = [Image.open(io.BytesIO(record.image)).convert("L") for record in colour.records["validation"]]
-    assert np.array_equal(found, np.stack([np.asarray(image)[..., None] for image in images]))
+    mode = "L" if other == 1 else "RGB"
+    expected = np.stack([pillow(record, image_format, mode) for record in written.records["validation"]])
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
@@ -80,11 +87,54 @@ def test_an_image_of_another_size_than_the_manifest_says_stops_the_stream(tmp_pa
         list(shardfeed.load(tmp_path, "validation", 5))
 
 
-def test_the_largest_label_arrives_as_int32(tmp_path: Path) -> None:
+@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])
+@pytest.mark.parametrize("shape", [(8, 11), (9, 12), (7, 12), (8, 13)], ids=str)
+def test_arrays_refuse_an_image_of_another_size(image_format: str, shape: tuple[int, int]) -> None:
+    data = encode(np.full((*shape, 3), 9, np.uint8), image_format)
+
+    with pytest.raises(ValueError, match=rf"image: expected an? {image_format} image of 8 x 12 x 3"):
+        image_decoder(described(image_format, 8, 12))(data, np.zeros((8, 12, 3), np.uint8))
+
+
+@pytest.mark.parametrize("size", [0, 287, 289])
+def test_arrays_refuse_raw_pixels_of_another_number(size: int) -> None:
+    with pytest.raises(ValueError, match=rf"^image: expected 8 x 12 x 3 bytes of pixels, found {size} bytes$"):
+        image_decoder(described("raw", 8, 12))(bytes(size), np.zeros((8, 12, 3), np.uint8))
+
+
+@READERS
+def test_the_largest_label_arrives_as_int32(tmp_path: Path, reader: Any) -> None:
     classes = tuple(f"class{i:03}" for i in range(300))
-    written = write_dataset(tmp_path, splits={"validation": 300}, size=(2, 2), classes=classes)
+    write_dataset(tmp_path, splits={"validation": 300}, size=(2, 2), classes=classes)
 
-    labels = np.concatenate([labels for _, labels, _ in shardfeed.load(tmp_path, "validation", 100)])
+    labels = np.concatenate([labels for _, labels, _ in reader(tmp_path, "validation", 100)])
 
-    assert labels.dtype == np.int32
-    assert labels.tolist() == [record.label for record in written.records["validation"]] == list(range(300))
+    assert labels.dtype == np.int32 and labels.tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("image_format", ["png", "webp"])
+def test_array_batches_without_pillow_name_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_format: str
+) -> None:
+    write_dataset(tmp_path, image_format=image_format)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.array_batches(tmp_path, "train", 8)
+
+    assert str(found.value) == (
+        f"{image_format} images are decoded with Pillow, which is not installed. Install it with: pip install Pillow"
+    )
+
+
+@pytest.mark.parametrize("image_format", ["jpeg", "raw"])
+def test_array_batches_load_neither_tensorflow_nor_pillow(tmp_path: Path, image_format: str) -> None:
+    write_dataset(tmp_path, image_format=image_format)
+    code = (
+        "import sys, shardfeed\n"
+        "for x, y in shardfeed.array_batches(sys.argv[1], 'train', 8, epochs=2): pass\n"
+        "print([name for name in ('tensorflow', 'keras', 'PIL', 'apache_beam', 'jax') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

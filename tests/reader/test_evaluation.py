@@ -1,8 +1,9 @@
-"""Evaluation: every record once, in shard order, with weights that make Keras exact."""
+"""Evaluation by both readers: every record once, in shard order, with weights that make means
+exact.
+"""
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 import shardfeed
 from tests.kit.datasets import Written
-from tests.reader.streams import lossless, numbers
+from tests.reader.streams import READERS, lossless, numbers
 
 N = 103
 
@@ -24,90 +25,105 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"), splits={"train": 20, "validation": N})
 
 
-def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
+def quietly(reader: Any, written: Written, batch_size: int, **options: Any) -> Any:
+    """Batches of ``reader`` without its warning that padding is weighted 0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return shardfeed.load(written.path, "validation", batch_size, **options)
+        return reader(written.path, "validation", batch_size, **options)
 
 
-@pytest.mark.parametrize("batch_size", [1, 8, 103, 104, 128, 129, 300])
-@pytest.mark.parametrize("remainder", ["pad", "partial"])
-def test_every_record_comes_once_in_shard_order(written: Written, batch_size: int, remainder: str) -> None:
-    dataset = load(written, batch_size, eval_remainder=remainder)
-    steps = -(-N // batch_size)
-
-    assert dataset.cardinality() == steps
-    padding = [-1] * (steps * batch_size - N) if remainder == "pad" else []
-    assert numbers(dataset, written, "validation") == [*range(N), *padding]
+def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
+    return quietly(shardfeed.load, written, batch_size, **options)
 
 
-@pytest.mark.parametrize(("batch_size", "padded"), [(8, 104), (103, 103), (128, 128), (50, 150)])
-def test_real_rows_weigh_padded_over_real_and_padding_nothing(written: Written, batch_size: int, padded: int) -> None:
-    weights = np.concatenate([weights for *_, weights in load(written, batch_size).as_numpy_iterator()])
-
-    assert weights.tolist() == [np.float32(padded / N)] * N + [0] * (padded - N)
-
-
-def test_partial_batches_weigh_one(written: Written) -> None:
-    *_, (images, labels, weights) = load(written, 50, eval_remainder="partial").as_numpy_iterator()
-
-    assert images.shape == (3, 8, 12, 3) and labels.shape == (3,) and weights.tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("batch_size", [1, 8, 103, 129])
-def test_padded_shapes_are_static(written: Written, batch_size: int) -> None:
-    assert load(written, batch_size).element_spec == (
-        tf.TensorSpec([batch_size, 8, 12, 3], tf.uint8),
-        tf.TensorSpec([batch_size], tf.int32),
-        tf.TensorSpec([batch_size], tf.float32),
-    )
-
-
-def test_only_the_batch_dimension_of_partial_batches_is_open(written: Written) -> None:
-    assert load(written, 8, eval_remainder="partial").element_spec == (
-        tf.TensorSpec([None, 8, 12, 3], tf.uint8),
-        tf.TensorSpec([None], tf.int32),
-        tf.TensorSpec([None], tf.float32),
-    )
-
-
-@pytest.mark.parametrize("hosts", [1, 3])
-@pytest.mark.parametrize("batch_size", [3, 51, 102, 105])
-def test_evaluation_steps_are_the_batches_of_load_and_array_batches(
-    written: Written, batch_size: int, hosts: int
+@READERS
+@pytest.mark.parametrize(
+    ("hosts", "share"), [(1, 1), (1, 103), (1, 129), (3, 7), (3, 17), (7, 5), (8, 13), (120, 1)], ids=str
+)
+def test_hosts_read_every_record_once_in_as_many_batches_with_weights_that_make_the_mean_exact(
+    written: Written, reader: Any, hosts: int, share: int
 ) -> None:
-    info = shardfeed.info(written.path)
-    options: dict[str, Any] = {"host": (hosts - 1, hosts)}
+    steps = -(-N // (share * hosts))
+    together: list[int] = []
+    means = []
+    for host in range(hosts):
+        stream = quietly(reader, written, share * hosts, host=(host, hosts))
+        batches = [tuple(map(np.asarray, batch)) for batch in stream]
+        read = numbers(batches, written, "validation")
+        weights = np.concatenate([weights for *_, weights in batches])
+        assert len(stream) == len(batches) == steps
+        assert shardfeed.info(written.path).evaluation_steps("validation", share * hosts) == steps
+        assert weights.dtype == np.float32 and len(weights) == share * steps
+        assert weights.tolist() == [0 if number < 0 else np.float32(share * hosts * steps / N) for number in read]
+        assert -1 not in read[: read.index(-1)] if -1 in read else True
+        means += [(w * x.astype(np.float64).mean(axis=(1, 2, 3))).mean() for x, _, w in batches]
+        together += [number for number in read if number >= 0]
 
-    steps = info.evaluation_steps("validation", batch_size)
-
-    assert len(load(written, batch_size, **options)) == steps
-    assert len(shardfeed.array_batches(info, "validation", batch_size, **options)) == steps
+    assert together == list(range(N))
+    assert np.mean(means) == pytest.approx(np.mean([one.pixels.mean() for one in written.records["validation"]]), 1e-6)
 
 
-def test_the_train_split_can_be_evaluated(written: Written) -> None:
-    dataset = shardfeed.load(written.path, "train", 4, training=False)
+@READERS
+@pytest.mark.parametrize("batch_size", [8, 103, 300])
+def test_partial_batches_weigh_one(written: Written, reader: Any, batch_size: int) -> None:
+    stream = quietly(reader, written, batch_size, eval_remainder="partial")
 
-    assert numbers(dataset, written, "train") == list(range(20))
+    batches = [tuple(map(np.asarray, batch)) for batch in stream]
+    assert [len(x) for x, _, _ in batches] == [*[batch_size] * (N // batch_size), *filter(None, [N % batch_size])]
+    assert all(w.dtype == np.float32 and (w == 1).all() for _, _, w in batches)
+    assert numbers(batches, written, "validation") == list(range(N))
 
 
-def test_padding_is_warned_about_once_and_names_what_is_exact(written: Written) -> None:
-    expected = (
-        "47 rows of weight 0 fill up the last batch of validation: Keras' weighted_metrics= and a loss of its default "
-        "reduction are exact, metrics= are not."
+@pytest.mark.parametrize(("remainder", "rows"), [("pad", 129), ("partial", None)])
+def test_only_the_batch_dimension_of_partial_batches_is_open(
+    written: Written, remainder: str, rows: int | None
+) -> None:
+    assert load(written, 129, eval_remainder=remainder).element_spec == (
+        tf.TensorSpec([rows, 8, 12, 3], tf.uint8),
+        tf.TensorSpec([rows], tf.int32),
+        tf.TensorSpec([rows], tf.float32),
     )
 
-    with pytest.warns(UserWarning, match=f"^{re.escape(expected)}$") as found:
-        shardfeed.load(written.path, "validation", 50)
 
-    assert len(found) == 1 and found[0].filename == __file__
+@READERS
+def test_the_train_split_can_be_evaluated(written: Written, reader: Any) -> None:
+    assert numbers(reader(written.path, "train", 4, training=False), written, "train") == list(range(20))
 
 
+EXACT = {
+    shardfeed.load: "Keras' weighted_metrics= and a loss of its default reduction are exact, metrics= are not.",
+    shardfeed.array_batches: "a mean of w * loss is exact, one of loss is not.",
+}
+
+
+@READERS
+@pytest.mark.parametrize(("batch_size", "host", "rows"), [(50, (0, 1), 47), (40, (1, 8), 17)], ids=str)
+def test_padding_of_all_hosts_is_warned_of_at_the_callers_line(
+    written: Written, reader: Any, batch_size: int, host: tuple[int, int], rows: int
+) -> None:
+    with pytest.warns(UserWarning) as warned:
+        reader(written.path, "validation", batch_size, host=host)
+
+    assert [(str(one.message), one.filename) for one in warned] == [
+        (f"{rows} rows of weight 0 fill up the last batch of validation: {EXACT[reader]}", __file__)
+    ]
+
+
+@READERS
 @pytest.mark.parametrize("options", [{"batch_size": 103}, {"batch_size": 50, "eval_remainder": "partial"}], ids=str)
-def test_without_padding_there_is_no_warning(written: Written, options: dict[str, Any]) -> None:
+def test_without_padding_there_is_no_warning(written: Written, reader: Any, options: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        shardfeed.load(written.path, "validation", **options)
+        reader(written.path, "validation", **options)
+
+
+def test_a_host_looks_at_the_shards_that_it_evaluates_only(written: Written, tmp_path: Path) -> None:
+    lossless(tmp_path, splits={"validation": N})
+    (tmp_path / "validation-00002-of-00003.tfrecord").unlink()
+
+    assert len(load(Written(tmp_path, written.manifest, {}), N * 2, host=(0, 2))) == 1
+    with pytest.raises(shardfeed.DatasetError, match=r"validation-00002-of-00003\.tfrecord is damaged"):
+        shardfeed.load(tmp_path, "validation", N * 2, host=(1, 2))
 
 
 @pytest.mark.parametrize("remainder", ["pad", "partial"])
@@ -170,7 +186,7 @@ def test_predictions_that_leave_padding_out_are_one_for_each_key(written: Writte
     records = written.records["validation"]
     model = keras.Sequential([keras.Input((8, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(3)])
 
-    answers = {}
+    answers: dict[bytes, Any] = {}
     for batch in load(written, 50, as_dict=True).as_numpy_iterator():
         rows = zip(batch["key"], model.predict_on_batch(batch["image"]), batch["weight"], strict=True)
         answers |= {key: answer for key, answer, weight in rows if weight}
@@ -180,7 +196,7 @@ def test_predictions_that_leave_padding_out_are_one_for_each_key(written: Writte
     assert np.stack(list(answers.values())) == pytest.approx(expected, rel=1e-4, abs=1e-3)
 
 
-def test_a_model_fits_on_the_stream_and_validates_exactly_on_the_split(written: Written, tmp_path: Path) -> None:
+def test_a_model_fits_on_the_stream_and_validates_exactly_on_the_split(written: Written) -> None:
     info = shardfeed.info(written.path)
     model = keras.Sequential(
         [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,19 +57,15 @@ def test_steps_per_epoch_are_whole_batches_and_at_least_one(
     assert info.steps_per_epoch("train", batch_size) == steps
 
 
-def test_steps_per_epoch_name_a_wrong_batch_size(info: shardfeed.DatasetInfo) -> None:
-    with pytest.raises(shardfeed.UsageError, match=r"^batch_size=0: expected an integer of at least 1\.$"):
-        info.steps_per_epoch("train", 0)
-
-
 @pytest.mark.parametrize(("batch_size", "steps"), [(1, 10), (4, 3), (10, 1), (11, 1)], ids=str)
 def test_evaluation_steps_hold_every_record(info: shardfeed.DatasetInfo, batch_size: int, steps: int) -> None:
     assert info.evaluation_steps("validation", batch_size) == steps
 
 
-def test_evaluation_steps_name_a_wrong_batch_size(info: shardfeed.DatasetInfo) -> None:
+@pytest.mark.parametrize("ask", ["steps_per_epoch", "evaluation_steps"])
+def test_steps_name_a_wrong_batch_size(info: shardfeed.DatasetInfo, ask: str) -> None:
     with pytest.raises(shardfeed.UsageError, match=r"^batch_size=0: expected an integer of at least 1\.$"):
-        info.evaluation_steps("validation", 0)
+        getattr(info, ask)("train", 0)
 
 
 def test_steps_per_epoch_of_an_evaluated_split_warn_of_the_lost_batch(info: shardfeed.DatasetInfo) -> None:
@@ -104,22 +100,21 @@ def test_a_class_without_records_weighs_nothing(tmp_path: Path) -> None:
     assert shardfeed.info(tmp_path).class_weight("validation") == {0: 1.0, 1: 1.0, 2: 0.0}
 
 
-@pytest.mark.parametrize("ask", ["splits", "steps_per_epoch", "evaluation_steps", "class_weight"])
-def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.DatasetInfo, ask: str) -> None:
-    asks: dict[str, Callable[[], object]] = {
-        "splits": lambda: info.splits["test"],
-        "steps_per_epoch": lambda: info.steps_per_epoch("test", 8),
-        "evaluation_steps": lambda: info.evaluation_steps("test", 8),
-        "class_weight": lambda: info.class_weight("test"),
-    }
-    with pytest.raises(shardfeed.UsageError) as found:
-        asks[ask]()
+@pytest.mark.parametrize("name", ["test", ["train"]], ids=repr)
+def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.DatasetInfo, name: Any) -> None:
+    for ask in (
+        lambda: info.splits[name],
+        lambda: info.steps_per_epoch(name, 8),
+        lambda: info.evaluation_steps(name, 8),
+        lambda: info.class_weight(name),
+    ):
+        with pytest.raises(shardfeed.UsageError) as found:
+            ask()
 
     assert str(found.value) == (
-        f"split 'test' is not in the dataset at {info.url}: its splits are train, validation. Name one of these, or build the "
+        f"split {name!r} is not in the dataset at {info.url}: its splits are train, validation. Name one of these, or build the "
         "dataset again with --splits, for example train=0.9,validation=0.1."
     )
-    assert "test" not in info.splits and info.splits.get("test") is None
 
 
 def test_its_text_fits_a_notebook_cell(info: shardfeed.DatasetInfo) -> None:

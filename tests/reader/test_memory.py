@@ -1,4 +1,6 @@
-"""How many decoded pixels the two readers have in hand beside their batches: bytes, whatever cores and images."""
+"""How many decoded pixels the two readers have in hand beside their batches: bytes, whatever cores
+and images.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BOUND = 512 << 20  # bytes, as README and docs/how-to/large-images.md say
 
 
 def records_a_call(side: int, threads: int, monkeypatch: pytest.MonkeyPatch, batch_size: int = 1024) -> int:
-    """Records that ``load`` gives to a decode call, of images of ``side`` x ``side`` pixels in color."""
+    """Records that ``load`` gives to a decode call, of images of ``side`` x ``side`` pixels in
+    color.
+    """
     found: list[int] = []
     monkeypatch.setattr(batching, "threads", lambda: threads)
 
@@ -75,7 +79,8 @@ def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
         decode(decoder, examples, numbers, images)
 
     monkeypatch.setattr(pipeline.RecordDecoder, "pixels", pixels)
-    monkeypatch.setattr(pipeline, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)  # five images a task of two threads
+    # five images a task of two threads
+    monkeypatch.setattr(pipeline, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)
     (_,) = shardfeed.array_batches(tmp_path, "train", 37, epochs=1, threads=2)
 
     assert sorted(given) == [2, 5, 5, 5, 5, 5, 5, 5]

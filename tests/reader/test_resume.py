@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.testing import assert_resumes
 from tests.kit.datasets import Written, write_dataset
-from tests.reader.streams import THREE_BLOCKS
+from tests.reader.streams import READERS, THREE_BLOCKS, lossless, train
 
-N, B = 37, 5
+N = 37
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return write_dataset(tmp_path_factory.mktemp("dataset"), size=(32, 40))
+    return lossless(tmp_path_factory.mktemp("dataset"))
 
 
-def batches(written: Written, count: int, **options: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    options = {"shuffle_buffer": THREE_BLOCKS, **options}
-    return list(shardfeed.load(written.path, "train", 2 * B, **options).take(count).as_numpy_iterator())
+@READERS
+@pytest.mark.parametrize("host", [(0, 1), (1, 3)], ids=["one host", "host 1 of 3"])
+def test_every_step_of_two_passes_can_be_resumed(written: Written, reader: Any, host: tuple[int, int]) -> None:
+    options: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "host": host}
+
+    assert_resumes(lambda step: reader(written.path, "train", 9, start_step=step, **options), steps=10)
 
 
-def assert_equal(found: list[tuple[np.ndarray, ...]], expected: list[tuple[np.ndarray, ...]]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        for left, right in zip(one, other, strict=True):
-            assert np.array_equal(left, right)
+@READERS
+@pytest.mark.parametrize("start", [1, 11, 12, N - 1, N, N + 1, 2 * N + 20])
+def test_a_stream_can_be_entered_at_any_record(written: Written, reader: Any, start: int) -> None:
+    whole = train(reader, written, 1, start + 8)
+
+    assert train(reader, written, 1, 8, start_step=start) == whole[start:]
 
 
-def test_every_step_can_be_resumed_to_the_pixel(written: Written) -> None:
-    whole = batches(written, 10)
+@pytest.mark.parametrize("cache", [None, "decoded", "folder"], ids=str)
+def test_random_crops_resume_to_the_pixel(tmp_path: Path, cache: str | None) -> None:
+    write_dataset(tmp_path / "dataset", size=(32, 40))
+    options = {"crop": "random_resized", "cache": str(tmp_path / "copies") if cache == "folder" else cache}
 
-    for step in range(9):  # more than two passes
-        assert_equal(batches(written, 1, start_step=step), whole[step : step + 1])
-
-
-@pytest.mark.parametrize("step", [1, 4, 9])
-def test_each_host_resumes_its_own_share(written: Written, step: int) -> None:
-    whole = batches(written, 11, host=(1, 2))
-
-    assert_equal(batches(written, 2, host=(1, 2), start_step=step), whole[step : step + 2])
+    assert_resumes(
+        lambda step: shardfeed.load(tmp_path / "dataset", "train", 9, start_step=step, **options),  # type: ignore[arg-type]
+        steps=6,
+    )
 
 
-def test_a_resumed_stream_of_epochs_has_the_steps_that_are_left(written: Written) -> None:
-    whole = batches(written, -1, epochs=3)
-    rest = shardfeed.load(written.path, "train", 2 * B, shuffle_buffer=THREE_BLOCKS, epochs=3, start_step=4)
+@READERS
+def test_a_resumed_stream_of_epochs_has_the_steps_that_are_left(written: Written, reader: Any) -> None:
+    options: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "epochs": 3}
+    whole = train(reader, written, 10, **options)
 
-    assert rest.cardinality() == 7 and len(whole) == 11
-    assert_equal(list(rest.as_numpy_iterator()), whole[4:])
+    assert len(reader(written.path, "train", 10, start_step=4, **options)) == 7
+    assert train(reader, written, 10, start_step=4, **options) == whole[40:] and len(whole) == 110

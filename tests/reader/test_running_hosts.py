@@ -1,4 +1,6 @@
-"""Which host this is if the caller does not say: what the frameworks that run answer, and what is refused as unknown."""
+"""Which host this is if the caller does not say: what the frameworks that run answer, and what is
+refused as unknown.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ import shardfeed
 from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
 from tests.kit.datasets import Written
-from tests.reader.streams import lossless
+from tests.reader.streams import READERS, lossless
 
 ROOT = Path(shardfeed.__file__).parents[1]
 
@@ -43,7 +45,9 @@ def idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Stands in for JAX on a TPU pod: ``pod(1, 2)`` is process 1 of 2, and jax.distributed was not initialised."""
+    """Stands in for JAX on a TPU pod: ``pod(1, 2)`` is process 1 of 2, and jax.distributed was not
+    initialised.
+    """
 
     def start(index: int, count: int) -> None:
         monkeypatch.setattr(xla_bridge, "backends_are_initialized", lambda: True)
@@ -56,7 +60,9 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Stands in for PyTorch: ``torch(1, 4)`` is rank 1 of 4, ``torch()`` has no process group, worker= is a DataLoader's."""
+    """Stands in for PyTorch: ``torch(1, 4)`` is rank 1 of 4, ``torch()`` has no process group,
+    worker= is a DataLoader's.
+    """
 
     def start(rank: int = -1, world: int = -1, *, available: bool = True, worker: Any = None) -> None:
         distributed, data = ModuleType("torch.distributed"), ModuleType("torch.utils.data")
@@ -105,7 +111,7 @@ def test_keras_on_jax_shares_a_batch_over_all_devices(
     assert find_host() == Host(1, 2, 8)
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_every_reader_takes_its_share_on_a_pod_by_default(
     written: Written, pod: Callable[[int, int], None], reader: Any
 ) -> None:
@@ -179,7 +185,7 @@ def test_pytorch_without_a_process_group_is_one_process(torch: Callable[..., Non
 @pytest.mark.parametrize(
     ("variables", "pair"), [({"RANK": "1"}, "(1, 4)"), ({}, "(index, 4)")], ids=["rank", "no rank"]
 )
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_a_process_of_torchrun_without_its_process_group_must_name_its_host(
     written: Written,
     monkeypatch: pytest.MonkeyPatch,
@@ -230,7 +236,7 @@ def test_what_runs_is_believed_before_the_environment(
         assert find_host() == Host(0, 1, 1)
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_worker_processes_of_a_dataloader_are_refused(
     written: Written, torch: Callable[..., None], reader: Any
 ) -> None:
@@ -300,7 +306,7 @@ def test_frameworks_that_disagree_are_named(
     )
 
 
-@pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches])
+@READERS
 def test_a_machine_with_tpu_chips_must_be_named_if_nothing_runs_on_them(written: Written, reader: Any) -> None:
     insert_tpu()
 

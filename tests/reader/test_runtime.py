@@ -1,4 +1,4 @@
-"""How many cores and how much memory this process may use: its container's limits, read from made-up control groups."""
+"""How many cores and how much memory this process may use, by made-up control groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tree(root: Path, groups: str, files: dict[str, str]) -> Path:
-    """A root folder with ``groups`` as the process's control groups, and ``files`` below /sys/fs/cgroup."""
+    """A root folder with the process's control ``groups`` and ``files`` below /sys/fs/cgroup."""
     for path, text in {
         "proc/self/cgroup": groups,
         **{f"sys/fs/cgroup/{name}": text for name, text in files.items()},

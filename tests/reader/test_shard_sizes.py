@@ -1,4 +1,4 @@
-"""How a split's shards are compared with the manifest on gs://: requests, and what is said of a shard that is not right."""
+"""How a split's shards on gs:// are compared with the manifest: requests and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
 
 
 def dataset(server: StrictGCS, path: Path, shards: int) -> shardfeed.DatasetInfo:
-    """A dataset on ``server`` with a shard for each of its records; the requests so far are forgotten."""
+    """A dataset on ``server`` with one record per shard. The requests so far are forgotten."""
     for file in write_dataset(path, splits={"train": shards, "training": 3}, shards=shards).path.iterdir():
         server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
     info = shardfeed.info("gs://bucket/flowers")

@@ -1,4 +1,4 @@
-"""Which splits are trained on and which are evaluated where ``training`` is not said."""
+"""Which splits are trained on and which are evaluated, if ``training`` is not given."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import shardfeed
 from shardfeed.arguments import EVALUATED
 from tests.kit.datasets import write_dataset
+from tests.reader.streams import READERS
 
 ODD = ("training", "Train", "train_a", "Validation", "all")
-READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @READERS
-@pytest.mark.parametrize("split", EVALUATED)
-def test_splits_of_a_known_name_are_evaluated(folder: Path, reader: Any, split: str) -> None:
-    assert [len(batch) for batch in reader(folder, split, 4)] == [3, 3]
-
-
-@READERS
-def test_the_split_train_is_trained_on(folder: Path, reader: Any) -> None:
-    assert len(next(iter(reader(folder, "train", 4)))) == 2
+@pytest.mark.parametrize(
+    ("split", "training", "columns"),
+    [
+        ("train", None, 2), *((split, None, 3) for split in EVALUATED),
+        *((split, training, columns) for split in ("all", "test", "train") for training, columns in ((True, 2), (False, 3))),
+    ],
+)  # fmt: skip
+def test_the_name_decides_unless_training_does(
+    folder: Path, reader: Any, split: str, training: bool | None, columns: int
+) -> None:
+    assert len(next(iter(reader(folder, split, 4, training=training)))) == columns
 
 
 @READERS
@@ -42,13 +45,6 @@ def test_any_other_name_needs_training_to_be_said(folder: Path, reader: Any, spl
         f"split '{split}': its name does not say what it is for. Pass training=True for an endless stream of (x, y), or "
         "training=False for one exact pass of (x, y, w)."
     )
-
-
-@READERS
-@pytest.mark.parametrize(("training", "columns"), [(True, 2), (False, 3)], ids=["training", "evaluation"])
-def test_training_decides_for_any_name(folder: Path, reader: Any, training: bool, columns: int) -> None:
-    for split in ("all", "test", "train"):
-        assert len(next(iter(reader(folder, split, 4, training=training)))) == columns
 
 
 def test_input_fn_refuses_another_name_at_once(folder: Path) -> None:

@@ -1,23 +1,29 @@
-"""The training stream: every pass a permutation, reproducible, the same whatever the machine or the batch size."""
+"""The training streams of both readers: every pass a permutation, the same whatever the machine or
+the batch size.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.arguments import byte_count
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import blocks_in
+from shardfeed.sampling.host_share import host_range
+from shardfeed.sampling.record_order import training_windows
 from shardfeed.tfdata import records
 from shardfeed.tfdata.batching import threads
 from tests.kit.datasets import Written
-from tests.reader.streams import THREE_BLOCKS, lossless, numbers, passes, windows
+from tests.reader.streams import READERS, THREE_BLOCKS, lossless, numbers, passes, train, windows
 
 N = 37
 
@@ -27,55 +33,60 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"))
 
 
-def stream(written: Written, batch_size: int = N, count: int = 6, **options: Any) -> list[int]:
-    options = {"shuffle_buffer": THREE_BLOCKS, **options}
-    return numbers(shardfeed.load(written.path, "train", batch_size, **options), written, "train", count)
+@READERS
+@pytest.mark.parametrize(("hosts", "seed"), [(1, 0), (1, -3), (3, 7), (7, 0), (8, 0)], ids=str)
+def test_hosts_read_the_windows_of_the_pure_order_shuffled_and_together_each_record_once_a_pass(
+    written: Written, reader: Any, hosts: int, seed: int
+) -> None:
+    blocks = blocks_in(written.manifest.splits["train"].shards)
+    together: list[list[int]] = [[], []]
+    as_read = 0
+    for host in range(hosts):
+        mine = host_range(N, host, hosts)
+        found = iter(train(reader, written, hosts, 2 * len(mine), host=(host, hosts), seed=seed))
+        for epoch in range(2):
+            for expected in windows(blocks, seed, epoch, 3, mine):
+                inside = [next(found) for _ in expected]
+                assert sorted(inside) == sorted(expected)
+                as_read += len(expected) > 4 and inside == expected
+                together[epoch] += inside
+
+    assert [sorted(epoch) for epoch in together] == [list(range(N))] * 2
+    assert together[0] != together[1] and not as_read
 
 
-def test_every_pass_holds_every_record_once(written: Written) -> None:
-    for one in passes(stream(written), N):
-        assert sorted(one) == list(range(N))
+@READERS
+def test_order_depends_on_seed_and_pass_alone(written: Written, reader: Any) -> None:
+    seeds = {seed: train(reader, written, N, 3, seed=seed) for seed in (0, 1, -1, 2**63)}
+
+    assert len({tuple(one) for stream in seeds.values() for one in passes(stream, N)}) == 12
+    tf.random.set_seed(1)
+    first = train(reader, written, N, 3)
+    tf.random.set_seed(2)
+    assert train(reader, written, N, 3) == first == seeds[0]
 
 
-def test_passes_differ(written: Written) -> None:
-    assert len({tuple(one) for one in passes(stream(written), N)}) == 6
-
-
-def test_the_same_seed_gives_the_same_order(written: Written) -> None:
-    assert stream(written, seed=5) == stream(written, seed=5)
-
-
-def test_seeds_differ(written: Written) -> None:
-    firsts = {tuple(stream(written, count=1, seed=seed)) for seed in (0, 1, -1, 2**63)}
-
-    assert len(firsts) == 4
-
-
-def test_the_default_seed_is_zero(written: Written) -> None:
-    assert stream(written) == stream(written, seed=0)
-
-
-@pytest.mark.parametrize("batch_size", [1, 8, 100, 128, 129, 300], ids=str)
-def test_batches_straddle_passes_and_their_size_does_not_change_the_order(written: Written, batch_size: int) -> None:
+@READERS
+@pytest.mark.parametrize("batch_size", [1, 8, 128, 129, 300], ids=str)
+def test_batches_straddle_passes_and_their_size_does_not_change_the_order(
+    written: Written, reader: Any, batch_size: int
+) -> None:
     count = -(-3 * N // batch_size)
 
-    found = stream(written, batch_size, count)
+    found = train(reader, written, batch_size, count)
 
-    assert found == stream(written, N, 300 // N + 1)[: len(found)] and len(found) == count * batch_size
-
-
-def test_a_stream_read_twice_starts_again(written: Written) -> None:
-    dataset = shardfeed.load(written.path, "train", N, shuffle_buffer=THREE_BLOCKS)
-
-    assert numbers(dataset, written, "train", 2) == numbers(dataset, written, "train", 2)
+    assert len(found) == count * batch_size
+    assert found == train(reader, written, N, 300 // N + 1)[: len(found)]
 
 
-def test_order_does_not_depend_on_the_global_seed_of_tensorflow(written: Written) -> None:
-    tf.random.set_seed(1)
-    first = stream(written)
-    tf.random.set_seed(2)
+@READERS
+def test_a_stream_may_be_read_twice_and_by_two_at_a_time(written: Written, reader: Any) -> None:
+    stream = reader(written.path, "train", 8, shuffle_buffer=THREE_BLOCKS)
+    one, other = iter(stream), iter(stream)
 
-    assert stream(written) == first
+    for _ in range(9):
+        first, second = next(one), next(other)
+        assert np.array_equal(first[0], second[0]) and np.array_equal(first[1], second[1])
 
 
 @pytest.fixture
@@ -86,69 +97,37 @@ def one_core() -> Iterator[None]:
     os.sched_setaffinity(0, cores)
 
 
-def test_order_does_not_depend_on_cores(written: Written, one_core: None) -> None:
+@READERS
+def test_order_does_not_depend_on_cores(written: Written, reader: Any, one_core: None) -> None:
     assert threads() == 3
-    alone = stream(written)
+    alone = train(reader, written, 5, 20)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
-    assert stream(written) == alone
+    assert train(reader, written, 5, 20) == alone
 
 
-def keys(dataset: tf.data.Dataset, count: int) -> list[bytes]:
-    return [record[-200:] for record in dataset.take(count).as_numpy_iterator()]
-
-
-def raw(written: Written, *, seed: int = 0, window: int = 3, readers: int = 1, start: int = 0) -> tf.data.Dataset:
-    shards = written.manifest.splits["train"].shards
-    blocks = blocks_in(shards)
-    runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
-    return records.training_stream(blocks, runs, seed=seed, window=window, mine=range(N), start=start)
-
-
-@pytest.mark.parametrize("readers", [2, 3, 8])
+@pytest.mark.parametrize("readers", [2, 8])
 def test_order_does_not_depend_on_parallel_readers(written: Written, readers: int) -> None:
-    assert keys(raw(written, readers=readers), 3 * N) == keys(raw(written), 3 * N)
+    def keys(readers: int) -> list[bytes]:
+        shards = written.manifest.splits["train"].shards
+        blocks = blocks_in(shards)
+        runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
+        stream = records.training_stream(blocks, runs, seed=0, window=3, mine=range(N))
+        return [record[-200:] for record in stream.take(3 * N).as_numpy_iterator()]
+
+    assert keys(readers) == keys(1)
 
 
-@pytest.mark.parametrize("start", [1, 11, 12, N - 1, N, N + 1, 2 * N + 20])
-def test_a_stream_can_be_entered_at_any_record(written: Written, start: int) -> None:
-    assert keys(raw(written, start=start), N) == keys(raw(written), start + N)[start:]
-
-
-@pytest.mark.parametrize("seed", [0, 7, -3], ids=str)
-def test_each_window_holds_the_blocks_that_the_pure_order_names_in_a_shuffled_order(
-    written: Written, seed: int
-) -> None:
-    blocks = blocks_in(written.manifest.splits["train"].shards)
-    ends = blocks.records.cumsum().tolist()
-    found = iter(
-        numbers(
-            shardfeed.load(written.path, "train", 1, seed=seed, shuffle_buffer=THREE_BLOCKS), written, "train", 2 * N
-        )
-    )
-    sorted_windows = []
-    for epoch in range(2):
-        for window in windows(blocks, seed, epoch, 3):
-            expected = [i for block in window for i in range(ends[block] - int(blocks.records[block]), ends[block])]
-            inside = [next(found) for _ in expected]
-            assert sorted(inside) == sorted(expected)
-            sorted_windows.append(inside == expected)
-
-    assert sorted_windows.count(True) <= 1  # a window of one short block may come out as it went in
-
-
-def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path) -> None:
+@READERS
+def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path, reader: Any) -> None:
     written = lossless(tmp_path, splits={"train": 36})
     blocks = blocks_in(written.manifest.splits["train"].shards)
-    found = iter(stream(written, 36, 2))
+    found = iter(train(reader, written, 36, 2))
 
-    shuffles = set()
-    for epoch in range(2):
-        for window in windows(blocks, 0, epoch, 3):
-            as_read = [4 * block + i for block in window for i in range(4)]
-            shuffles.add(tuple(as_read.index(next(found)) for _ in as_read))
+    every = [window for epoch in range(2) for window in windows(blocks, 0, epoch, 3, range(36))]
+    shuffles = {tuple(window.index(next(found)) for _ in window) for window in every}
 
-    assert len(shuffles) == 6
+    assert len(shuffles) == len(every) == 6
 
 
 def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
@@ -156,13 +135,13 @@ def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
     blocks = blocks_in(written.manifest.splits["train"].shards)
 
     places = set()
-    for epoch, one in enumerate(passes(stream(written, 36, 60, shuffle_buffer="1MB"), 36)):
-        (window,) = windows(blocks, 0, epoch, len(blocks))
-        places.add([4 * block + i for block in window for i in range(4)].index(one[0]))
+    for epoch, one in enumerate(passes(train(shardfeed.load, written, 36, 60, shuffle_buffer="1MB"), 36)):
+        (window,) = windows(blocks, 0, epoch, len(blocks), range(36))
+        places.add(window.index(one[0]))
 
-    assert (
-        min(places) <= 3 and max(places) >= 32
-    )  # as read; a shuffle buffer shorter than the window never gives the end
+    # In the order of the files; a shuffle buffer shorter than the window never gives the end
+    # first.
+    assert min(places) <= 3 and max(places) >= 32
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
@@ -173,61 +152,46 @@ def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
         assert found.numpy().tolist() == order.permutation(count, seed).tolist()
 
 
-def test_a_window_of_one_block_shuffles_inside_blocks_only(written: Written) -> None:
+@READERS
+def test_a_window_of_one_block_shuffles_inside_blocks_only(written: Written, reader: Any) -> None:
     blocks = blocks_in(written.manifest.splits["train"].shards)
-    shard_blocks = [block for block, records in enumerate(blocks.records.tolist()) for _ in range(records)]
+    block_of = list(chain(*([number] * block.records for number, block in enumerate(blocks))))
 
-    found = [shard_blocks[number] for number in stream(written, count=1, shuffle_buffer=1)]
+    found = [block_of[number] for number in train(reader, written, N, 1, shuffle_buffer=1)]
 
-    assert [block for i, block in enumerate(found) if not i or found[i - 1] != block] == order.permutation(
-        10, order.epoch_seed(0, 0)
-    ).tolist()
-
-
-def test_a_large_shuffle_buffer_is_one_window(written: Written) -> None:
-    assert stream(written, shuffle_buffer="1GB") == stream(written, shuffle_buffer=10**12)
-    assert byte_count("shuffle_buffer", "1GB") == 10**9
+    in_turn = [block for i, block in enumerate(found) if not i or found[i - 1] != block]
+    assert in_turn == order.permutation(10, order.epoch_seed(0, 0)).tolist()
 
 
-def test_a_split_of_one_record_is_a_stream_too(tmp_path: Path) -> None:
+@READERS
+def test_a_split_of_one_record_is_a_stream_too(tmp_path: Path, reader: Any) -> None:
     written = lossless(tmp_path, splits={"train": 1}, classes=("daisy",))
 
-    assert numbers(shardfeed.load(tmp_path, "train", 5), written, "train", 2) == [0] * 10
+    assert numbers(reader(tmp_path, "train", 5), written, "train", 2) == [0] * 10
 
 
-def test_without_epochs_the_stream_is_infinite(written: Written) -> None:
-    assert shardfeed.load(written.path, "train", 8).cardinality() == tf.data.INFINITE_CARDINALITY
-
-
+@READERS
 @pytest.mark.parametrize(
-    ("epochs", "batch_size", "steps"),
-    [(1, 8, 4), (3, 8, 13), (1, 37, 1), (4, 37, 4), (8, 200, 1), (7, 129, 2)],
+    ("epochs", "batch_size", "hosts", "steps"),
+    [(1, 8, 1, 4), (3, 8, 1, 13), (1, 37, 1, 1), (8, 200, 1, 1), (7, 129, 1, 2), (3, 3, 3, 36), (2, 8, 2, 9)],
     ids=str,
 )
-def test_epochs_end_the_stream_after_the_last_whole_batch(
-    written: Written, epochs: int, batch_size: int, steps: int
+def test_epochs_end_the_stream_after_the_last_whole_batch_on_every_host(
+    written: Written, reader: Any, epochs: int, batch_size: int, hosts: int, steps: int
 ) -> None:
-    dataset = shardfeed.load(written.path, "train", batch_size, epochs=epochs, shuffle_buffer=THREE_BLOCKS)
+    for host in range(hosts):
+        options = {"shuffle_buffer": THREE_BLOCKS, "host": (host, hosts)}
+        stream = reader(written.path, "train", batch_size, epochs=epochs, **options)
 
-    assert dataset.cardinality() == steps
-    found = numbers(dataset, written, "train")
-    assert found == stream(written, N, 8)[: steps * batch_size]
-
-
-@pytest.mark.parametrize("batch_size", [1, 8, 128, 129])
-@pytest.mark.parametrize("epochs", [None, 4])
-def test_shapes_are_static(written: Written, batch_size: int, epochs: int | None) -> None:
-    assert shardfeed.load(written.path, "train", batch_size, epochs=epochs).element_spec == (
-        tf.TensorSpec([batch_size, 8, 12, 3], tf.uint8),
-        tf.TensorSpec([batch_size], tf.int32),
-    )
+        assert len(stream) == steps
+        assert numbers(stream, written, "train") == train(reader, written, batch_size, steps, **options)
 
 
-def test_training_true_makes_a_stream_of_any_split(written: Written) -> None:
-    dataset = shardfeed.load(written.path, "validation", 10, training=True)
+def test_without_epochs_the_stream_is_infinite_and_its_shapes_are_static(written: Written) -> None:
+    stream = shardfeed.load(written.path, "train", 129)
 
-    assert sorted(numbers(dataset, written, "validation", 1)) == list(range(10))
-    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert stream.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert stream.element_spec == (tf.TensorSpec([129, 8, 12, 3], tf.uint8), tf.TensorSpec([129], tf.int32))
 
 
 def test_nothing_adapts_at_run_time(written: Written) -> None:
@@ -238,3 +202,58 @@ def test_nothing_adapts_at_run_time(written: Written) -> None:
     assert options.threading.max_intra_op_parallelism == 1
     assert options.threading.private_threadpool_size == threads()
     assert options.experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
+def test_arrays_do_not_depend_on_the_number_of_threads(written: Written) -> None:
+    assert train(shardfeed.array_batches, written, 5, 20, threads=7) == train(shardfeed.array_batches, written, 5, 20)
+
+
+@pytest.mark.parametrize("count", [1, 36, 37, 100], ids=str)
+def test_no_record_beyond_the_end_is_in_a_window(written: Written, count: int) -> None:
+    shards = written.manifest.splits["train"].shards
+    found = training_windows(shards, seed=0, window_bytes=THREE_BLOCKS, host=0, hosts=1, start=5, count=count)
+
+    assert sum(len(window.order) for window in found) == count
+
+
+@pytest.mark.parametrize(
+    ("split", "options"),
+    [
+        ("train", {"epochs": 2, "seed": 3, "start_step": 2, "host": (1, 2)}),
+        ("validation", {"eval_remainder": "partial"}),
+    ],
+    ids=["training", "evaluation"],
+)
+def test_array_batches_travel_to_other_processes(written: Written, split: str, options: dict[str, Any]) -> None:
+    batches = shardfeed.array_batches(written.path, split, 4, shuffle_buffer=THREE_BLOCKS, **options)
+
+    again = pickle.loads(pickle.dumps(batches))
+
+    assert len(again) == len(batches) and repr(again) == repr(batches)
+    assert numbers(again, written, split) == numbers(batches, written, split)
+
+
+@pytest.mark.parametrize(
+    ("options", "many"), [({}, "endless batches"), ({"epochs": 1}, "4 batches")], ids=["endless", "finite"]
+)
+def test_array_batches_say_what_they_are(written: Written, options: dict[str, Any], many: str) -> None:
+    batches = shardfeed.array_batches(written.path, "train", 8, host=(1, 2), **options)
+    images, labels = next(iter(batches))
+
+    assert batches and repr(batches) == f"ArrayBatches({many} of 4 from train of {written.path})"
+    assert (images.shape, labels.shape) == ((4, 8, 12, 3), (4,))
+    assert (str(images.dtype), str(labels.dtype)) == ("uint8", "int32")
+    assert (batches.batch_size, batches.image_shape) == (4, (8, 12, 3))
+    if not options:
+        with pytest.raises(TypeError, match=r"^a training stream without epochs= has no end and no length$"):
+            len(batches)
+
+
+def test_arrays_that_were_handed_out_do_not_change(written: Written) -> None:
+    stream = iter(shardfeed.array_batches(written.path, "train", 8, shuffle_buffer=THREE_BLOCKS))
+    first = next(stream)[0]
+    copy = first.copy()
+    for _ in range(20):
+        next(stream)
+
+    assert np.array_equal(first, copy)

@@ -16,9 +16,9 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.report.summary import Summary
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import READ, status_of
+from shardfeed.transforms import stores
 from shardfeed.transforms.output.claim import discard_incomplete
-from shardfeed.transforms.run.outcome import write_outcome
-from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.transforms.run.state import Outcome
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.commands import environment, write_photos
@@ -146,7 +146,7 @@ def test_the_latest_failure_is_shown(tmp_path: Path) -> None:
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5)
     for at, text in ((10, "first"), (20, "the bucket kept failing")):
-        write_outcome(Run(f"run-{at}", str(out)), Outcome(4, text))
+        stores.open_output(str(out)).create(naming.outcome_name(f"run-{at}"), Outcome(4, text).to_bytes())
         set_time(out / naming.outcome_name(f"run-{at}"), NOW + at)
     (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
 

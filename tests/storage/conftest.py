@@ -53,7 +53,7 @@ def store(output_url: str) -> WritableStore:
 
 @pytest.fixture
 def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
-    """A folder in which permissions count, also where the tests run as root, whom nothing is denied."""
+    """A folder in which permissions count, even if the tests run as root."""
     folder = Path(tempfile.mkdtemp())
 
     @contextmanager

@@ -14,6 +14,8 @@ import pytest
 from obstore.store import GCSStore
 
 from shardfeed.storage.gcs_clients import CredentialProvider, google_client, obstore_bucket
+from shardfeed.transforms import stores
+from shardfeed.transforms.sources import open_source
 from tests.kit.servers.strict_gcs import StrictGCS
 
 
@@ -38,6 +40,19 @@ def test_another_endpoint_has_clients_of_its_own(strict_gcs: StrictGCS, monkeypa
     first = google_client()
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     assert google_client() is not first
+
+
+@pytest.mark.parametrize("form", ["http://{}", "http://{}/", "{}", "{}/"])
+def test_an_emulator_may_be_given_without_a_scheme(
+    form: str, strict_gcs: StrictGCS, monkeypatch: pytest.MonkeyPatch, waits: list[float]
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", form.format(strict_gcs.url.removeprefix("http://")))
+    stores.open_output("gs://bucket").create("in/1.jpg", b"x")
+    source = open_source("gs://bucket/in")
+    (listed,) = source.list(b"")
+
+    assert (listed.key, source.read(listed.key, listed.stat), waits) == (b"1.jpg", b"x", [])
+    assert [request.kind for request in strict_gcs.log] == ["upload", "list", "get"]
 
 
 def test_an_emulator_is_asked_without_credentials(strict_gcs: StrictGCS) -> None:

@@ -1,4 +1,4 @@
-"""A local input folder: every name byte for byte, nothing left out without a word, only the listed version read."""
+"""A local input folder: names byte for byte, nothing left out, only the listed version read."""
 
 from __future__ import annotations
 
@@ -76,20 +76,11 @@ def test_a_version_is_the_low_64_bits_of_the_time_in_nanoseconds(tmp_path: Path,
 @pytest.mark.parametrize(
     "name",
     [
-        b" lead and trail ",
-        b"%20",
-        b"#",
-        b"?",
-        b"*[1]{a,b}",
-        b"a\nb\tc",
-        b"quote\"'\\",
-        b"-rf",
-        b".hidden",
-        b"caf\xc3\xa9",
-    ]
-    + [b"e\xcc\x81", b"\xf0\x9f\x98\x80", b"\xff\xfe not utf-8", b"\xe2\x80\xae rtl", b"n" * 255],
+        b" lead and trail ", b"%20", b"#", b"?", b"*[1]{a,b}", b"a\nb\tc", b"quote\"'\\", b"-rf", b".hidden",
+        b"caf\xc3\xa9", b"e\xcc\x81", b"\xf0\x9f\x98\x80", b"\xff\xfe not utf-8", b"\xe2\x80\xae rtl", b"n" * 255,
+    ],
     ids=lambda name: ascii(name.decode("utf-8", "backslashreplace"))[:20],
-)
+)  # fmt: skip
 def test_any_name_a_disk_can_hold_is_listed_and_read_byte_for_byte(tmp_path: Path, name: bytes) -> None:
     folder = os.fsencode(tmp_path) + b"/" + name
     os.mkdir(folder)
@@ -99,13 +90,6 @@ def test_any_name_a_disk_can_hold_is_listed_and_read_byte_for_byte(tmp_path: Pat
     found = listing(source)
     assert list(found) == [name + b"/" + name]
     assert source.read(name + b"/" + name, found[name + b"/" + name].stat) == name
-
-
-def test_two_hundred_folders_deep_is_not_too_deep(tmp_path: Path) -> None:
-    deep = tmp_path.joinpath(*(["d"] * 200))
-    deep.mkdir(parents=True)
-    (deep / "a.jpg").write_bytes(b"x")
-    assert list(listing(LocalSource(str(tmp_path)))) == [b"d/" * 200 + b"a.jpg"]
 
 
 def test_a_link_to_an_image_in_the_same_root_is_a_file_with_the_image_s_size(tmp_path: Path) -> None:
@@ -155,12 +139,6 @@ def test_a_root_that_is_a_link_to_a_folder_is_fine(tmp_path: Path) -> None:
     (tmp_path / "real/cat/b.jpg").symlink_to("a.jpg")
     (tmp_path / "link").symlink_to("real")
     assert kinds(tmp_path / "link") == {b"cat/a.jpg": "file", b"cat/b.jpg": "file"}
-
-
-def test_a_trailing_slash_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "cat").mkdir()
-    (tmp_path / "cat/a.jpg").write_bytes(b"x")
-    assert listing(LocalSource(f"{tmp_path}/")) == listing(LocalSource(str(tmp_path)))
 
 
 @pytest.mark.parametrize(

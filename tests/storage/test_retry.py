@@ -1,4 +1,7 @@
-"""When a request is tried again, for how long, and what is said of it. Neither clock nor pauses are real."""
+"""When a request is tried again, for how long, and what is said of it.
+
+Neither clock nor pauses are real.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ RECORDS = {"train": 203, "validation": 103}
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """203 training and 103 validation images of 8 × 8, losslessly stored; validation.npz holds the latter's pixels."""
+    """203 training and 103 validation images of 8 × 8, losslessly stored; validation.npz holds the
+    latter's pixels.
+    """
     folder = tmp_path_factory.mktemp("training")
     dataset = write_dataset(folder / "dataset", image_format="raw", size=(8, 8), splits=RECORDS, block_records=7)
     for split, records in dataset.records.items():

@@ -1,4 +1,7 @@
-"""A model small enough to be computed by NumPy, and what Keras must say of it. Runs in test programs on any backend."""
+"""A model small enough to be computed by NumPy, and what Keras must say of it.
+
+Runs in test programs on any backend.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,9 @@ def load_quietly(*args: Any, **options: Any) -> tf.data.Dataset:
 
 
 def of_all_hosts(dataset: str, split: str, batch_size: int, hosts: int, **options: Any) -> tf.data.Dataset:
-    """Global batches as a cluster of ``hosts`` sees them: each host's batch of a step, one below the other."""
+    """Global batches as a cluster of ``hosts`` sees them: each host's batch of a step, one below
+    the other.
+    """
     shares = [load_quietly(dataset, split, batch_size, host=(host, hosts), **options) for host in range(hosts)]
     return tf.data.Dataset.zip(*shares).map(
         lambda *batches: (

@@ -1,4 +1,7 @@
-"""Test program: one process of JAX with eight devices. ``python jax_devices.py DATASET`` prints what it saw as JSON."""
+"""Test program: one process of JAX with eight devices.
+
+``python jax_devices.py DATASET`` prints what it saw as JSON.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ def main(dataset: str) -> dict[str, Any]:
 
 
 def repeated(info: shardfeed.DatasetInfo, epochs: int) -> list[str]:
-    """What shardfeed warns of where a model, which is not built yet, is trained for two epochs on ``epochs`` of the data."""
+    """What shardfeed warns of where a model, which is not built yet, is trained for two epochs on
+    ``epochs`` of the data.
+    """
     model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     steps = None if epochs == 1 else info.steps_per_epoch("train", 24)
@@ -74,9 +79,11 @@ def repeated(info: shardfeed.DatasetInfo, epochs: int) -> list[str]:
 
 
 def watched_model(shapes: list[object], **compile_args: Any) -> keras.Model:
-    """A model that notes in ``shapes`` how its batch lies on the devices, whenever a step is compiled."""
+    """A model that notes in ``shapes`` how its batch lies on the devices, whenever a step is
+    compiled.
+    """
 
-    class Watch(keras.layers.Layer):
+    class Watch(keras.layers.Layer):  # type: ignore[misc]
         def call(self, inputs: jax.Array) -> jax.Array:
             def note(sharding: jax.sharding.Sharding) -> None:
                 shapes.append([sharding.shard_shape(inputs.shape), len(sharding.device_set)])

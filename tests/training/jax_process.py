@@ -1,4 +1,7 @@
-"""Test program: one of several processes of JAX. ``python jax_process.py DATASET PORTS COUNT NUMBER`` prints JSON."""
+"""Test program: one of several processes of JAX.
+
+``python jax_process.py DATASET PORTS COUNT NUMBER`` prints JSON.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
 
     import jax
 
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
     jax.distributed.initialize(f"127.0.0.1:{port}", count, number)
 
     import numpy as np

@@ -1,4 +1,6 @@
-"""Starts the test programs of this folder: frameworks fix their devices when they start, so each needs its own process."""
+"""Starts the test programs of this folder: frameworks fix their devices when they start, so each
+needs its own process.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def run(program: str, *arguments: object) -> Any:
 
 
 def run_together(program: str, count: int, dataset: Path) -> list[Any]:
-    """What each of ``count`` processes that find each other at ports of this machine, one each, printed last."""
+    """What each of ``count`` processes that find each other at ports of this machine, one each,
+    printed last.
+    """
     with ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         ports = ",".join(str(server.getsockname()[1]) for server in servers)

@@ -23,7 +23,9 @@ EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 device
 
 
 def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfeed.DatasetInfo:
-    """The description of a dataset whose train split has so many records, and images of ``size`` × ``size``."""
+    """The description of a dataset whose train split has so many records, and images of ``size`` ×
+    ``size``.
+    """
     info = shardfeed.info(path)
     split = dataclasses.replace(info.manifest.splits["train"], records=records)
     image = dataclasses.replace(info.manifest.image, height=size, width=size)
@@ -139,7 +141,7 @@ def test_something_else_than_an_accelerator_is_refused(dataset: Path) -> None:
         shardfeed.compile_args(shardfeed.info(dataset), 8, "tpu")  # type: ignore[arg-type]
 
 
-class Steps(keras.callbacks.Callback):
+class Steps(keras.callbacks.Callback):  # type: ignore[misc]
     """Counts what Keras really runs: the optimizer's steps at the end of each epoch."""
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""Training and exact evaluation under Keras on JAX: eight devices of one process, and several real processes."""
+"""Training and exact evaluation under Keras on JAX: eight devices of one process, and several real
+processes.
+"""
 
 from __future__ import annotations
 

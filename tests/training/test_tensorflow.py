@@ -1,4 +1,6 @@
-"""Exact evaluation and adapters under Keras on TensorFlow: one device, and MirroredStrategy with eight."""
+"""Exact evaluation and adapters under Keras on TensorFlow: one device, and MirroredStrategy with
+eight.
+"""
 
 from __future__ import annotations
 

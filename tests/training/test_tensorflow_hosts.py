@@ -19,7 +19,8 @@ def test_four_processes_read_each_record_once_and_evaluate_in_step(written: Writ
         read = [seen[split][:share] for seen, share in zip(found, shares, strict=True)]
         assert sorted(key for keys in read for key in keys) == sorted(record.key.decode() for record in records)
     assert [seen["batches"] for seen in found] == [4] * HOSTS  # 103 records in steps of 32
-    assert sum(seen["weight"] for seen in found) == pytest.approx(128, rel=1e-6)  # rows of all batches and hosts
+    # rows of all batches and hosts
+    assert sum(seen["weight"] for seen in found) == pytest.approx(128, rel=1e-6)
 
 
 def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_once(written: Written) -> None:

@@ -1,4 +1,7 @@
-"""Test program: TensorFlow with eight logical CPUs. ``python tf_mirrored.py DATASET`` prints what it saw as JSON."""
+"""Test program: TensorFlow with eight logical CPUs.
+
+``python tf_mirrored.py DATASET`` prints what it saw as JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ def main(dataset: str) -> dict[str, Any]:
     def weights_after_fit(batches: Any) -> list[float]:
         model = new_model()
         model.fit(batches, verbose=0, shuffle=False, **shardfeed.fit_args(info, BATCH, accelerator))
-        return np.concatenate([weight.ravel() for weight in model.get_weights()]).tolist()
+        weights: list[float] = np.concatenate([weight.ravel() for weight in model.get_weights()]).tolist()
+        return weights
 
     model = new_model()
     evaluations = {f"{hosts} hosts": of_all_hosts(dataset, "validation", BATCH, hosts) for hosts in (8,)}
@@ -66,7 +70,9 @@ def repeated(strategy: Any, info: shardfeed.DatasetInfo) -> list[str]:
 
 
 def steps_of(strategy: Any, info: shardfeed.DatasetInfo) -> list[Any]:
-    """20 steps of ``distribute``: shapes on the replicas, and whether they hold the records of a step of ``load``."""
+    """20 steps of ``distribute``: shapes on the replicas, and whether they hold the records of a
+    step of ``load``.
+    """
     shared, whole = (
         shardfeed.distribute(strategy, info, "train", BATCH, seed=5),
         shardfeed.load(info, "train", BATCH, seed=5),

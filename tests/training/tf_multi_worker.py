@@ -1,4 +1,7 @@
-"""Test program: one of several workers of a MultiWorkerMirroredStrategy. Arguments and output as ``jax_process.py``."""
+"""Test program: one of several workers of a MultiWorkerMirroredStrategy.
+
+Arguments and output as ``jax_process.py``.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def main(dataset: str, ports: list[str], number: int) -> dict[str, Any]:
         (rows, *_) = shardfeed.load(info, "train", 6 * len(ports), as_dict=True).element_spec["image"].shape
     keys, weights = [], []
     for batch in shardfeed.distribute(strategy, info, "validation", 8 * len(ports), as_dict=True):
-        weights.append(float(strategy.reduce("SUM", batch["weight"], axis=0)))  # of both workers: they are in step
+        # of both workers: they are in step
+        weights.append(float(strategy.reduce("SUM", batch["weight"], axis=0)))
         real = strategy.experimental_local_results(batch["weight"])[0].numpy() > 0
         keys += [key.decode() for key in strategy.experimental_local_results(batch["key"])[0].numpy()[real]]
     train = shardfeed.distribute(strategy, info, "train", 6 * len(ports), epochs=1)

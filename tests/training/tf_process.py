@@ -1,4 +1,7 @@
-"""Test program: one of several processes that read a share each with TensorFlow. Arguments and output as ``jax_process.py``."""
+"""Test program: one of several processes that read a share each with TensorFlow.
+
+Arguments and output as ``jax_process.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards from parts: bytes, crc, index and blocks; what is there already is kept or is a conflict."""
+"""Shards from parts: bytes, crc, index and blocks; a file that is there is kept or a conflict."""
 
 from __future__ import annotations
 

@@ -1,54 +1,77 @@
-"""The estimate of encoded bytes: exact integers, since the number of parts follows from them."""
+"""The estimated bytes of a record, against photos that are really encoded; and the work."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from shardfeed.transforms.elements import Plan, SplitPlan, unpack_refs
+from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.planning.estimate import RECORD_OVERHEAD, estimate_record_bytes, estimate_work
+from shardfeed.transforms.inputs.listing import list_all
+from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
+from shardfeed.transforms.run.state import Run
+from tests.kit.commands import REPOSITORY
 
 DEFAULT = ImageOptions()
-AREA = 224 * 224
+PHOTOS = InputRoot(str(REPOSITORY / "examples" / "sample_photos"))
+
+
+@pytest.fixture(scope="module")
+def mean_bytes() -> Callable[[ImageOptions], float]:
+    """Mean bytes of the records that a sample of real photos becomes."""
+    refs = [ref for batch in list_all((PHOTOS,)) for ref in unpack_refs(batch.refs)]
+    refs = sorted(refs, key=lambda ref: ref.key)[::5]
+    classes = tuple({ref.key.split(b"/")[0].decode() for ref in refs})
+
+    def measure(image: ImageOptions) -> float:
+        plan = Plan("f", classes, {}, len(refs), {"train": SplitPlan(1, 1, len(refs))})
+        run, options = Run("run", "nowhere"), BuildOptions(image=image)
+        encoder = SliceEncoder(sources=[PHOTOS.url], plan=plan, options=options, run=run, threads=1)
+        try:
+            return sum(encoder.try_out(ref)[0] for ref in refs) / len(refs)
+        finally:
+            encoder.close()
+
+    return measure
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    "changes",
     [
-        (DEFAULT, AREA * 417 // 1000 + 620 + 160),
-        (replace(DEFAULT, quality=75), AREA * 181 // 1000 + 620 + 160),
-        (replace(DEFAULT, quality=92), AREA * (297 + 120 * 2 // 5) // 1000 + 620 + 160),
-        (replace(DEFAULT, quality=1), AREA * 30 // 1000 + 620 + 160),
-        (replace(DEFAULT, quality=100), AREA * 900 // 1000 + 620 + 160),
-        (replace(DEFAULT, channels="gray"), AREA * (417 * 85 // 100) // 1000 + 620 + 160),
-        (replace(DEFAULT, format="webp"), AREA * (417 * 75 // 100) // 1000 + 620 + 160),
-        (replace(DEFAULT, format="png"), AREA * 1430 // 1000 + 160),
-        (replace(DEFAULT, format="png", channels="gray"), AREA * 1430 // 2500 + 160),
-        (replace(DEFAULT, format="raw"), AREA * 3 + 160),
-        (replace(DEFAULT, format="raw", channels="gray"), AREA + 160),
-        (replace(DEFAULT, height=224, width=320), 224 * 320 * 417 // 1000 + 620 + 160),
-        (replace(DEFAULT, resize="shortest"), AREA * 4 // 3 * 417 // 1000 + 620 + 160),
-        (replace(DEFAULT, resize="longest"), AREA * 3 // 4 * 417 // 1000 + 620 + 160),
+        {},
+        {"quality": 1},
+        {"quality": 75},
+        {"quality": 92},
+        {"quality": 100},
+        {"channels": "gray"},
+        {"format": "webp"},
+        {"format": "png"},
+        {"format": "png", "channels": "gray"},
+        {"format": "raw"},
+        {"format": "raw", "channels": "gray"},
+        {"width": 320},
+        {"resize": "shortest"},
+        {"resize": "longest"},
+        {"keep_original": True, "height": 2_000, "width": 2_000, "resize": "longest"},
     ],
-    ids=lambda value: (
-        f"{value.format}-{value.channels}-{value.resize}-q{value.quality}" if not isinstance(value, int) else ""
-    ),
+    ids=str,
 )
-def test_it_follows_from_area_format_and_quality(options: ImageOptions, expected: int) -> None:
-    assert estimate_record_bytes(10**6, options) == expected
+def test_it_is_near_what_photos_become(changes: dict[str, object], mean_bytes: Callable[[ImageOptions], float]) -> None:
+    options = replace(DEFAULT, **changes)  # type: ignore[arg-type]
+    sizes = [path.stat().st_size for path in Path(PHOTOS.url).rglob("*.jpg")]
+    estimated = sum(estimate_record_bytes(size, options) for size in sizes) / len(sizes)
+    assert 0.9 < estimated / mean_bytes(options) < 1.3
 
 
 @pytest.mark.parametrize("source_bytes", [0, 100, 64 << 20])
 def test_the_source_does_not_count_where_pixels_are_made_anew(source_bytes: int) -> None:
     assert estimate_record_bytes(source_bytes, DEFAULT) == estimate_record_bytes(1, DEFAULT)
-
-
-def test_kept_originals_are_at_most_as_large_as_their_source() -> None:
-    keep = replace(DEFAULT, keep_original=True)
-
-    assert estimate_record_bytes(5_000, keep) == 5_000 + RECORD_OVERHEAD
-    assert estimate_record_bytes(10**6, keep) == estimate_record_bytes(10**6, DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +102,10 @@ def test_work_is_bytes_where_they_tell_and_a_large_photo_s_where_they_do_not(
 def test_a_higher_quality_never_makes_it_smaller(quality: int) -> None:
     below, above = replace(DEFAULT, quality=quality), replace(DEFAULT, quality=quality + 1)
     assert estimate_record_bytes(1, below) <= estimate_record_bytes(1, above)
+
+
+def test_the_estimate_is_fixed_for_ever() -> None:
+    """It decides the number of parts: another one makes another dataset of the same input."""
+    options = [{}, {"quality": 92}, {"format": "webp", "channels": "gray"}, {"format": "png"}, {"resize": "shortest"}]
+    found = [estimate_record_bytes(10**6, replace(DEFAULT, **changes)) for changes in options]  # type: ignore[arg-type]
+    assert found == [21703, 18090, 14076, 71911, 28677]

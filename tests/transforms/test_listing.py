@@ -64,7 +64,7 @@ def test_what_is_no_plain_file_is_skipped_by_its_kind(kind: str) -> None:
 
 
 def _keys_and_skipped(root: InputRoot) -> tuple[set[bytes], dict[str, int]]:
-    batches = [batch for batch in list_all((root,)) if not batch.split]
+    batches = [batch for batch in list_all((root,)) if not batch.fault]
     return (
         {ref.key for batch in batches for ref in unpack_refs(batch.refs)},
         add_counts(*(batch.skipped for batch in batches)),
@@ -173,8 +173,8 @@ def test_a_key_beyond_64_kib_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
 def _faults(root: Path, class_depth: int = 1, globs: tuple[str, ...] = ()) -> dict[str, set[bytes]]:
     found: dict[str, set[bytes]] = {}
     for batch in list_all((InputRoot(str(root), globs, class_depth),)):
-        if batch.split:
-            found.setdefault(batch.split, set()).update(ref.key for ref in unpack_refs(batch.refs))
+        if batch.fault:
+            found.setdefault(batch.fault, set()).update(ref.key for ref in unpack_refs(batch.refs))
     return found
 
 
@@ -190,7 +190,7 @@ def test_class_folders_with_other_files_only_are_faulty(tmp_path: Path) -> None:
     (tmp_path / "dog").mkdir()
     (tmp_path / "dog" / "1.jpg").symlink_to("nowhere")
 
-    assert _faults(tmp_path) == {"?no_images": {b"cow", b"docs", b"deep", b"dog"}}
+    assert _faults(tmp_path) == {"no_images": {b"cow", b"docs", b"deep", b"dog"}}
     assert _faults(tmp_path, globs=("*/*",)) == {}
 
 
@@ -212,7 +212,7 @@ def test_links_in_the_place_of_class_folders_are_faulty(tmp_path: Path) -> None:
     ):  # fmt: skip
         (root / name).symlink_to(target)
 
-    assert _faults(root) == {"?linked_folder": {b"dog", b"cow", b"unmounted", b"loop"}}
+    assert _faults(root) == {"linked_folder": {b"dog", b"cow", b"unmounted", b"loop"}}
     assert _faults(root, globs=("*/*",)) == {}
 
 
@@ -224,8 +224,8 @@ def test_with_split_folders_the_class_folders_are_the_second(tmp_path: Path) -> 
     (tmp_path / "validation").symlink_to("test")
 
     assert _faults(tmp_path, class_depth=2) == {
-        "?no_images": {b"train/cow", b"docs"},
-        "?linked_folder": {b"test/cow", b"validation"},
+        "no_images": {b"train/cow", b"docs"},
+        "linked_folder": {b"test/cow", b"validation"},
     }
 
 
@@ -235,10 +235,8 @@ def test_a_buckets_folder_markers_make_no_class_folder(strict_bucket: StrictGCS)
     for name in ("pig/", "cat/"):
         strict_bucket.objects.put("photos", name, b"")
 
-    found = [batch for batch in list_all((InputRoot("gs://photos"),)) if batch.split]
-    assert [(batch.split, [ref.key for ref in unpack_refs(batch.refs)]) for batch in found] == [
-        ("?no_images", [b"cow"])
-    ]
+    found = [batch for batch in list_all((InputRoot("gs://photos"),)) if batch.fault]
+    assert [(batch.fault, [ref.key for ref in unpack_refs(batch.refs)]) for batch in found] == [("no_images", [b"cow"])]
 
 
 def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_bucket: StrictGCS) -> None:

@@ -1,4 +1,4 @@
-"""What an engine's screen shows of a build: metrics with names that stay, sums that agree with the manifest, display data."""
+"""What an engine's screen shows of a build: metrics that agree with the manifest, display data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -40,7 +41,10 @@ OPTIONS = BuildOptions(image=ImageOptions(height=32, width=32), num_shards=2)
 
 @dataclass(frozen=True)
 class Built:
-    """A build of fourteen images of 32 x 24, two of them empty or no image, and a hidden file; and what it logged."""
+    """A build of fourteen images of 32 x 24 and a hidden file, and what it logged.
+
+    One image is empty, one is no image.
+    """
 
     config: BuildConfig
     result: PipelineResult
@@ -187,9 +191,7 @@ def test_requests_of_a_bucket_that_were_tried_again_are_counted(built: Built, mo
     with photo_server(built.photos) as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         for folder in ("cat/", "dog/"):
-            server.inject(
-                "status", "list", matches=lambda request, end=folder: request.query["prefix"].endswith(end), times=2
-            )
+            server.inject("status", "list", matches=partial(_lists, folder), times=2)
         server.inject("status", "list", matches=lambda request: request.query["prefix"] == "in/", status=429)
         server.inject("status", "get", matches=lambda request: request.bucket == "photos", times=4, status=429)
         server.inject("status", "get", matches=_is_look_for_a_part, times=2)
@@ -217,6 +219,10 @@ def test_looks_that_were_tried_again_and_found_a_part_are_counted(
         counters = _counters(_run(config))
 
     assert (counters["retries"], counters["parts_kept"]) == (3, len(built.parts))
+
+
+def _lists(folder: str, request: Request) -> bool:
+    return request.query["prefix"].endswith(folder)
 
 
 def _is_look_for_a_part(request: Request) -> bool:

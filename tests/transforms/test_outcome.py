@@ -1,4 +1,4 @@
-"""Outcomes survive the graph: the first failure of a run is written under its name, and only that is read."""
+"""Outcomes survive the graph: the first failure of a run is written under its name."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 import pytest
@@ -96,7 +96,7 @@ def test_shards_by_split_name_each_split(wanted: tuple[tuple[str, int], ...], od
     with pytest.raises(UsageError) as found:
         _plan(_totals(train=900, test=100), num_shards=wanted)
     assert str(found.value) == (
-        f"--num_shards names {', '.join(name for name, _ in wanted)}, but the dataset has the splits test, train: «{odd_one}» is "
+        f"--num_shards names {', '.join(name for name, _ in wanted)}, but the dataset has the splits test, train: {odd_one!r} is "
         "only on one side. Name each split once, or give one number."
     )
 
@@ -156,45 +156,46 @@ def test_classes_and_versions_are_in_the_plan() -> None:
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
-    # A golden value: a change of it ends every unfinished build. Only a new ENCODER_REVISION, or other fields
-    # of the sidecar, may change it.
+    # A change of this value ends every unfinished build. Only a new ENCODER_REVISION, or other
+    # fields of the sidecar, may change it.
     assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "e4cfcbe258782e19728484bf39fc9cc4"
+
+
+# Another value than its default for every option.
+_OTHER_IMAGE = {
+    "height": 1,
+    "width": 1,
+    "resize": "pad",
+    "channels": "gray",
+    "format": "webp",
+    "quality": 94,
+    "resizer": "pillow",
+    "keep_original": True,
+    "background": (0, 0, 1),
+}
+_OTHER = {"splits": "test", "class_list": ("cat",), "num_shards": 3, "shard_bytes": 5, "seed": 1}
 
 
 def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
     image, options = ImageOptions(), BuildOptions()
+    assert _OTHER_IMAGE.keys() == {field.name for field in fields(image)}
+    assert _OTHER.keys() | {"image"} == {field.name for field in fields(options)}
+    changed = [
+        *(replace(options, **{name: value}) for name, value in _OTHER.items()),  # type: ignore[arg-type]
+        *(
+            replace(options, image=replace(image, **{name: value}))  # type: ignore[arg-type]
+            for name, value in _OTHER_IMAGE.items()
+        ),
+        replace(options, num_shards=(("train", 3),)),
+        replace(options, image=replace(image, format="raw")),
+    ]
     variants = [
         fingerprint(7, options, VERSIONS, {"train": 16}),
         fingerprint(8, options, VERSIONS, {"train": 16}),
         fingerprint(7, options, {"pillow": "12.2"}, {"train": 16}),
         fingerprint(7, options, VERSIONS, {"train": 17}),
         fingerprint(7, options, VERSIONS, {"test": 16}),
-        *(
-            fingerprint(7, replace(options, **change), VERSIONS, {"train": 16})  # type: ignore[arg-type]
-            for change in (
-                {"seed": 1},
-                {"splits": "test"},
-                {"class_list": ("cat",)},
-                {"num_shards": 3},
-                {"num_shards": (("train", 3),)},
-                {"shard_bytes": 5},
-            )
-        ),
-        *(
-            fingerprint(7, replace(options, image=replace(image, **change)), VERSIONS, {"train": 16})  # type: ignore[arg-type]
-            for change in (
-                {"height": 1},
-                {"width": 1},
-                {"resize": "pad"},
-                {"channels": "gray"},
-                {"format": "webp"},
-                {"format": "raw"},
-                {"quality": 94},
-                {"resizer": "pillow"},
-                {"keep_original": True},
-                {"background": (0, 0, 1)},
-            )
-        ),
+        *(fingerprint(7, other, VERSIONS, {"train": 16}) for other in changed),
     ]
     assert len(set(variants)) == len(variants)
 

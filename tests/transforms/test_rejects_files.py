@@ -130,17 +130,17 @@ def test_another_file_of_that_name_is_a_conflict(store: WritableStore) -> None:
     store.create("rejects-00000-of-00001.jsonl", b"other\n")
 
     with pytest.raises(ConflictError, match="already holds other content"):
-        write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
+        write_rejects(store, "f", cut_files([("train", 0, 1)], 100)[0], _verdict([]))
 
 
 def test_a_file_that_a_joined_build_published_before_it_swept_the_parts_is_taken(store: WritableStore) -> None:
     store.create("rejects-00000-of-00001.jsonl", b"{}\n")
 
-    result = write_rejects(store, "f", *cut_files([("train", 0, 1)], 100), _verdict([]))
+    result = write_rejects(store, "f", cut_files([("train", 0, 1)], 100)[0], _verdict([]))
     assert result == FileResult("rejects-00000-of-00001.jsonl", 3, crc32c(b"{}\n"))
 
 
 def test_a_missing_part_is_incomplete(store: WritableStore) -> None:
     with pytest.raises(IncompleteError) as found:
-        write_rejects(store, "f", *cut_files([("train", 3, 1)], 100), _verdict([]))
+        write_rejects(store, "f", cut_files([("train", 3, 1)], 100)[0], _verdict([]))
     assert str(found.value) == "part 3 of train is gone. Rerun the same command."

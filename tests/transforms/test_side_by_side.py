@@ -1,4 +1,4 @@
-"""Requests to a bucket overlap, in whatever order they are answered; on a disk they follow each other."""
+"""Requests to a bucket overlap, in whatever order they are answered; on a disk they do not."""
 
 from __future__ import annotations
 

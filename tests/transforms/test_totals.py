@@ -140,7 +140,7 @@ def test_the_manifest_shows_the_listing_by_class_and_by_split() -> None:
 
 
 def test_faulty_folders_are_counted_and_are_no_images() -> None:
-    folders = RefBatch("?no_images", b"".join(pack_ref(ImageRef(0, b"%d" % i, Stat(0, 0))) for i in range(7)))
+    folders = RefBatch("", b"".join(pack_ref(ImageRef(0, b"%d" % i, Stat(0, 0))) for i in range(7)), fault="no_images")
 
     totals = _totals([folders, _batch(REFS)])
     assert totals == replace(_totals([_batch(REFS)]), faults={"no_images": (7, ("0", "1", "2", "3", "4"))})

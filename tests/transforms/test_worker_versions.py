@@ -1,4 +1,4 @@
-"""A worker of another Python, Beam or shardfeed, or with other codecs, is refused before anything is listed."""
+"""A worker of another Python, Beam, shardfeed or codec is refused before anything is listed."""
 
 from __future__ import annotations
 

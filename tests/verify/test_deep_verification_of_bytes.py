@@ -12,21 +12,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardfeed import storage
-from shardfeed.format.manifest import ImageInfo
 from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
-from tests.kit.tiny import Tiny, columns, tiny
-from tests.verify.damage import append, cut, flip, records
-
-SHARD = "train-00001-of-00003.tfrecord"
-OTHER = "train-00002-of-00003.tfrecord"
+from tests.kit.datasets import write_dataset
+from tests.verify.damage import (
+    INDEX,
+    OTHER,
+    REJECTS,
+    SHARD,
+    append,
+    columns,
+    cut,
+    dataset,
+    flip,
+    records,
+    rewrite,
+)  # fmt: skip
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    tiny().write(tmp_path / "out")
+    dataset(tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -37,32 +45,22 @@ def brief(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str]]:
 @pytest.mark.parametrize("threads", [1, 8])
 def test_an_undamaged_dataset_is_in_order_and_every_record_was_read(out: Path, threads: int) -> None:
     report = verify(out, deep=True, threads=threads)
-    assert (report.findings, report.records) == ((), 19)
+    assert (report.findings, report.records) == ((), 18)
 
 
-@pytest.mark.parametrize("record", [0, 2, 4])
+@pytest.mark.parametrize("record", [0, 4])
 @pytest.mark.parametrize(
     ("within", "what"),
     [
         (lambda size: 0, "crc of the length"),
-        (lambda size: 7, "crc of the length"),
-        (lambda size: 8, "crc of the length"),
         (lambda size: 11, "crc of the length"),
         (lambda size: 12, "crc of the data"),
-        (lambda size: size // 2, "crc of the data"),
-        (lambda size: size - 5, "crc of the data"),
-        (lambda size: size - 4, "crc of the data"),
         (lambda size: size - 1, "crc of the data"),
     ],
     ids=[
         "first byte of the length",
-        "last byte of the length",
-        "first byte of the length's crc",
         "last byte of the length's crc",
         "first byte of the data",
-        "middle of the data",
-        "last byte of the data",
-        "first byte of the data's crc",
         "last byte of the data's crc",
     ],
 )
@@ -72,10 +70,7 @@ def test_a_changed_byte_is_found_in_its_record(out: Path, record: int, within: C
     report = verify(out, deep=True)
     assert brief(report.findings) == [(SHARD, offset, f"record {record}: {what}")]
     assert report.findings[0].remedy == f"Restore {SHARD} from a copy, or delete {out} and build again."
-    assert report.records == 18  # all but this one
-
-
-INDEX = SHARD + ".idx"
+    assert report.records == 17  # all but this one
 
 
 def damage_three(out: Path) -> list[int]:
@@ -94,7 +89,7 @@ def test_every_damaged_record_of_a_shard_is_named(out: Path) -> None:
         (SHARD, offsets[1], "record 1: crc of the length"),
         (SHARD, offsets[3], "record 3: crc of the data"),
     ]
-    assert report.records == 16
+    assert report.records == 15
 
 
 @pytest.mark.parametrize(
@@ -120,7 +115,7 @@ def test_behind_a_damaged_length_the_records_are_unread_where_the_index_is_not_i
         f"and {INDEX}, which also says where the next record begins, is missing or damaged. "
         f"Restore {SHARD} from a copy, or delete {out} and build again."
     )
-    assert report.records == 14
+    assert report.records == 13
 
 
 def test_behind_the_damaged_length_of_the_last_record_nothing_is_unread(out: Path) -> None:
@@ -130,36 +125,33 @@ def test_behind_the_damaged_length_of_the_last_record_nothing_is_unread(out: Pat
     assert brief(verify(out, deep=True).findings)[1:] == [(SHARD, offset, "record 4: crc of the length")]
 
 
-@pytest.mark.parametrize("within", [0, 30], ids=["length", "data"])
-def test_of_many_damaged_records_ten_are_named_and_the_others_counted(tmp_path: Path, within: int) -> None:
-    dataset = tiny()
-    dataset.shards["train"][1] = [columns(number) for number in range(100, 115)]
-    dataset.write(tmp_path / "out")
-    for offset, _ in records(tmp_path / "out" / SHARD):
-        flip(tmp_path / "out" / SHARD, offset + within)
-    report = verify(tmp_path / "out", deep=True)
-    kind = "length" if within == 0 else "data"
+@pytest.mark.parametrize(("within", "kind"), [(0, "length"), (30, "data")], ids=["length", "data"])
+def test_of_many_damaged_records_ten_are_named_and_the_others_counted(tmp_path: Path, within: int, kind: str) -> None:
+    dataset(tmp_path, splits={"train": 45})
+    for offset, _ in records(tmp_path / SHARD):
+        flip(tmp_path / SHARD, offset + within)
+    report = verify(tmp_path, deep=True)
     assert [finding.what for finding in report.findings] == [
         *(f"record {n}: crc of the {kind}" for n in range(10)),
         "records",
     ]
-    assert (report.findings[-1].found, report.records) == ("5 more findings in this file", 14)
+    assert (report.findings[-1].found, report.records) == ("5 more findings in this file", 30)
 
 
-def test_a_damaged_and_a_wrong_record_of_one_shard_are_both_named(tmp_path: Path) -> None:
-    dataset = tiny()
-    dataset.shards["train"][1][3] |= {"class": 9}
-    dataset.write(tmp_path / "out")
-    offsets = [offset for offset, _ in records(tmp_path / "out" / SHARD)]
-    flip(tmp_path / "out" / SHARD, offsets[1] + 30)
-    assert brief(verify(tmp_path / "out", deep=True).findings) == [
+def test_a_damaged_and_a_wrong_record_of_one_shard_are_both_named(out: Path) -> None:
+    rows = columns(out, SHARD)
+    rows[3]["class"] = 9
+    rewrite(out, SHARD, rows)
+    offsets = [offset for offset, _ in records(out / SHARD)]
+    flip(out / SHARD, offsets[1] + 30)
+    assert brief(verify(out, deep=True).findings) == [
         (SHARD, offsets[1], "record 1: crc of the data"),
         (SHARD, offsets[3], "record 3: class"),
     ]
 
 
-@pytest.mark.parametrize("file", ["classes.txt", "features.json", "rejects-00000-of-00001.jsonl"])
-@pytest.mark.parametrize("at", [0, 15, -1], ids=["first byte", "a byte inside", "last byte"])
+@pytest.mark.parametrize("file", ["classes.txt", REJECTS])
+@pytest.mark.parametrize("at", [0, -1], ids=["first byte", "last byte"])
 def test_a_changed_byte_of_a_side_file_is_found(out: Path, file: str, at: int) -> None:
     flip(out / file, at)
     assert brief(verify(out, deep=True).findings) == [(file, None, "crc32c")]
@@ -167,19 +159,19 @@ def test_a_changed_byte_of_a_side_file_is_found(out: Path, file: str, at: int) -
 
 @pytest.mark.parametrize("line", [0, 2, 4])
 def test_a_changed_byte_of_an_index_is_found_in_its_line(out: Path, line: int) -> None:
-    lines = (out / (SHARD + ".idx")).read_bytes().splitlines(keepends=True)
+    lines = (out / INDEX).read_bytes().splitlines(keepends=True)
     start = len(b"".join(lines[:line]))
-    flip(out / (SHARD + ".idx"), start + 1)
-    assert brief(verify(out, deep=True).findings) == [(SHARD + ".idx", start, "line")]
+    flip(out / INDEX, start + 1)
+    assert brief(verify(out, deep=True).findings) == [(INDEX, start, "line")]
 
 
 def test_a_changed_byte_of_the_index_of_a_damaged_shard_is_found_too(out: Path) -> None:
     flip(out / SHARD, 0)
-    flip(out / (SHARD + ".idx"), 0)
+    flip(out / INDEX, 0)
     assert brief(verify(out, deep=True).findings) == [
         (SHARD, 0, "record 0: crc of the length"),
         (SHARD, 0, "records 1 to 4"),
-        (SHARD + ".idx", None, "crc32c"),
+        (INDEX, None, "crc32c"),
     ]
 
 
@@ -188,14 +180,14 @@ def test_a_changed_byte_of_the_index_of_a_damaged_shard_is_found_too(out: Path) 
 def test_any_changed_byte_anywhere_is_found_in_its_file(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    out = tmp_path_factory.mktemp("any") / "out"
-    tiny().write(out)
+    out = tmp_path_factory.mktemp("any")
+    dataset(out)
     file = data.draw(st.sampled_from(sorted(file for file in os.listdir(out) if file != "manifest.json")))
     flip(out / file, data.draw(st.integers(0, (out / file).stat().st_size - 1)))
     assert {finding.file for finding in verify(out, deep=True).findings} == {file}
 
 
-@pytest.mark.parametrize("record", range(5))
+@pytest.mark.parametrize("record", [0, 3], ids=["to nothing", "before record 3"])
 def test_a_shard_cut_between_two_records_is_found_where_it_ends(out: Path, record: int) -> None:
     offset, _ = records(out / SHARD)[record]
     cut(out / SHARD, offset)
@@ -204,8 +196,8 @@ def test_a_shard_cut_between_two_records_is_found_where_it_ends(out: Path, recor
 
 @pytest.mark.parametrize(
     ("more", "what"),
-    [(1, "header is cut"), (11, "header is cut"), (12, "data is cut"), (40, "data is cut")],
-    ids=["in the length", "in the length's crc", "before the data", "in the data"],
+    [(11, "header is cut"), (12, "data is cut")],
+    ids=["in the header", "in the data"],
 )
 def test_a_shard_cut_in_a_record_is_found_with_the_record(out: Path, more: int, what: str) -> None:
     offset, _ = records(out / SHARD)[3]
@@ -216,25 +208,12 @@ def test_a_shard_cut_in_a_record_is_found_with_the_record(out: Path, more: int, 
     ]
 
 
-def test_an_emptied_shard_is_found(out: Path) -> None:
-    cut(out / SHARD, 0)
-    assert brief(verify(out, deep=True).findings) == [(SHARD, 0, "size")]
-
-
 def test_a_shard_filled_with_zeros_is_found_at_each_of_its_records(out: Path) -> None:
     size = (out / SHARD).stat().st_size
     (out / SHARD).write_bytes(bytes(size))
     assert brief(verify(out, deep=True).findings) == [
         (SHARD, offset, f"record {index}: crc of the length") for index, (offset, _) in enumerate(records(out / SHARD))
     ]
-
-
-def test_a_hole_of_zeros_is_found_at_its_record(out: Path) -> None:
-    data = bytearray((out / SHARD).read_bytes())
-    offset, size = records(out / SHARD)[1]
-    data[offset : offset + size] = bytes(size)
-    (out / SHARD).write_bytes(data)
-    assert brief(verify(out, deep=True).findings) == [(SHARD, offset, "record 1: crc of the length")]
 
 
 def test_garbage_after_the_last_record_is_found_where_it_starts(out: Path) -> None:
@@ -255,14 +234,9 @@ def test_a_whole_valid_record_appended_is_found(out: Path) -> None:
 @pytest.fixture
 def equal(tmp_path: Path) -> Path:
     """A dataset whose train shards have equal sizes, so that sizes alone show nothing."""
-    dataset = tiny()
-    dataset.image = ImageInfo(8, 12, 3, "raw", (0.0,) * 3, (1.0,) * 3)
-    rows = [columns(3 * number, format="raw") for number in range(15)]  # one class: labels of one length
-    dataset.shards = {"train": [rows[0:5], rows[5:10], rows[10:15]]}
-    dataset.write(tmp_path / "equal")
-    assert len({file.stat().st_size for file in (tmp_path / "equal").glob("*.tfrecord")}) == 1
-    assert verify(tmp_path / "equal", deep=True).ok
-    return tmp_path / "equal"
+    write_dataset(tmp_path, splits={"train": 15}, image_format="raw", classes=("a", "b", "c"))
+    assert len({file.stat().st_size for file in tmp_path.glob("*.tfrecord")}) == 1
+    return tmp_path
 
 
 def test_two_swapped_shards_of_one_size_are_found_by_their_content(equal: Path) -> None:
@@ -289,9 +263,9 @@ def test_damage_in_several_files_is_reported_in_the_order_of_the_manifest(out: P
     flip(out / OTHER, 0)
     flip(out / SHARD, 0)
     flip(out / "classes.txt", 0)
-    (out / "test-00000-of-00001.tfrecord.idx").unlink()
+    (out / "test-00000-of-00003.tfrecord.idx").unlink()
     assert brief(verify(out, deep=True, threads=8).findings) == [
-        ("test-00000-of-00001.tfrecord.idx", None, "file"),
+        ("test-00000-of-00003.tfrecord.idx", None, "file"),
         (SHARD, 0, "record 0: crc of the length"),
         (OTHER, 0, "record 0: crc of the length"),
         ("classes.txt", None, "crc32c"),
@@ -311,7 +285,7 @@ class _Vanishing(LocalStore):
         yield from listed
 
 
-@pytest.mark.parametrize("file", [SHARD, SHARD + ".idx", "classes.txt"])
+@pytest.mark.parametrize("file", [SHARD, INDEX, "classes.txt"])
 def test_a_file_that_vanishes_while_it_is_verified_is_a_finding(
     out: Path, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,9 +304,10 @@ def test_files_are_read_in_bounded_pieces_and_a_store_may_answer_with_less(
             asked.append(size)
             return super().read_range(name, offset, min(size, most))
 
-    rows = [columns(0, height=1700, width=1700, format="raw")]  # 8.7 MB, more than two pieces
-    Tiny({"train": [rows]}, image=ImageInfo(1700, 1700, 3, "raw", (0.0,) * 3, (1.0,) * 3)).write(tmp_path / "big")
+    write_dataset(
+        tmp_path, splits={"train": 1}, image_format="raw", size=(1700, 1700), classes=("a",)
+    )  # 8.7 MB, more than two pieces
     monkeypatch.setattr(storage, "open_store", Watched)
-    report = verify(tmp_path / "big", deep=True)
+    report = verify(tmp_path, deep=True)
     assert (report.findings, report.records) == ((), 1)
     assert max(asked) <= 4 << 20

@@ -1,3 +1,5 @@
+"""What a listing shows: names, sizes, the manifest and run.json."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import shardfeed
 from shardfeed import storage
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.format.checksums import crc32c, to_hex
@@ -17,15 +20,13 @@ from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
-from tests.kit.tiny import tiny
-from tests.verify.damage import append, cut, records
-
-SHARD = "train-00001-of-00003.tfrecord"
+from tests.kit import builder, builds, hooks
+from tests.verify.damage import INDEX, REJECTS, SHARD, append, change_manifest, cut, dataset, records
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    tiny().write(tmp_path / "out")
+    dataset(tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -44,31 +45,27 @@ def test_an_undamaged_dataset_is_in_order_and_the_report_says_what_was_looked_at
 
 def test_the_report_as_text_ends_with_the_verdict(out: Path) -> None:
     report = verify(out)
-    assert str(report) == f"in order: 13 files, {report.bytes:,} bytes; names and sizes only (--deep reads the records)"
-    assert str(verify(out, deep=True)) == f"in order: 13 files, {report.bytes:,} bytes; 19 records read"
+    assert str(report) == f"in order: 14 files, {report.bytes:,} bytes; names and sizes only (--deep reads the records)"
+    assert str(verify(out, deep=True)) == f"in order: 14 files, {report.bytes:,} bytes; 18 records read"
     cut(out / SHARD, 100)
     (out / "mine.txt").write_bytes(b"")
     damaged = verify(out)
     assert str(damaged).splitlines() == [
         str(damaged.findings[0]),
         "note: 1 files are not shardfeed's: mine.txt",
-        f"1 damage found: 13 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
+        f"1 problem found: 14 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
     ]
 
 
-def test_a_report_is_true_if_nothing_is_damaged(out: Path) -> None:
+def test_the_report_as_json_has_every_field(out: Path) -> None:
     assert verify(out)
     (out / SHARD).unlink()
     assert not verify(out)
-
-
-def test_the_report_as_json_has_every_field(out: Path) -> None:
-    (out / SHARD).unlink()
     size = verify(out).findings[0].expected
     assert json.loads(verify(out).to_json()) == {
         "ok": False,
         "deep": False,
-        "files": 12,
+        "files": 13,
         "bytes": verify(out).bytes,
         "records": 0,
         "notes": [],
@@ -79,26 +76,11 @@ def test_the_report_as_json_has_every_field(out: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_path_may_be_a_string_or_a_path(out: Path) -> None:
-    assert verify(str(out)) == verify(out)
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        SHARD,
-        SHARD + ".idx",
-        "classes.txt",
-        "class.labels.txt",
-        "dataset_info.json",
-        "features.json",
-        "rejects-00000-of-00001.jsonl",
-    ],
-)
+@pytest.mark.parametrize("file", [SHARD, INDEX, "classes.txt", REJECTS])
 def test_a_missing_file_is_found(out: Path, file: str) -> None:
     size = (out / file).stat().st_size
     (out / file).unlink()
-    assert verify(out).findings == (Finding(file, None, "file", f"{size} bytes", "no file", restore(file, out)),)
+    assert verify(str(out)).findings == (Finding(file, None, "file", f"{size} bytes", "no file", restore(file, out)),)
 
 
 def test_a_finding_is_one_line_with_file_byte_expected_found_and_remedy(out: Path) -> None:
@@ -111,7 +93,7 @@ def test_a_finding_is_one_line_with_file_byte_expected_found_and_remedy(out: Pat
     )
 
 
-@pytest.mark.parametrize("record", range(5))
+@pytest.mark.parametrize("record", [0, 3])
 def test_a_shard_cut_between_two_records_is_found_although_it_is_a_valid_tfrecord_file(out: Path, record: int) -> None:
     size, (offset, _) = (out / SHARD).stat().st_size, records(out / SHARD)[record]
     cut(out / SHARD, offset)
@@ -120,7 +102,7 @@ def test_a_shard_cut_between_two_records_is_found_although_it_is_a_valid_tfrecor
     )
 
 
-@pytest.mark.parametrize("file", [SHARD, SHARD + ".idx", "classes.txt"])
+@pytest.mark.parametrize("file", [SHARD, INDEX, "classes.txt"])
 def test_bytes_after_the_end_are_found(out: Path, file: str) -> None:
     size = (out / file).stat().st_size
     append(out / file, b"x")
@@ -130,7 +112,7 @@ def test_bytes_after_the_end_are_found(out: Path, file: str) -> None:
 
 
 def test_two_swapped_shards_of_different_sizes_are_found(out: Path) -> None:
-    one, other = out / "train-00000-of-00003.tfrecord", out / "test-00000-of-00001.tfrecord"
+    one, other = out / "train-00000-of-00003.tfrecord", out / "test-00000-of-00003.tfrecord"
     sizes = {file.name: file.stat().st_size for file in (one, other)}
     shutil.move(one, out / "aside")
     shutil.move(other, one)
@@ -155,10 +137,10 @@ def test_a_file_that_readers_or_we_would_take_for_one_of_the_dataset_is_foreign(
     (out / file).write_bytes(b"")
     (finding,) = verify(out).findings
     assert (finding.file, finding.what) == (file, "foreign file")
-    assert finding.remedy == f"Readers that glob would take it in: move {file} out of {out}."
+    assert finding.remedy == f"Readers that list *.tfrecord would read it too: move {file} out of {out}."
 
 
-def test_files_of_others_are_noted_and_are_no_damage(out: Path) -> None:
+def test_files_of_others_are_noted_and_are_no_problem(out: Path) -> None:
     (out / "README.md").write_bytes(b"mine")
     report = verify(out)
     assert report.ok
@@ -230,27 +212,21 @@ def test_run_json_belongs_to_the_dataset_and_a_change_of_any_of_its_bytes_is_fou
     assert found == [["run.json"]] * len(data)
 
 
-def test_a_manifest_that_names_no_index_is_found(tmp_path: Path) -> None:
-    manifest = tiny().write(tmp_path / "out")
-    text = manifest.to_json()
-    index = next(file for file in manifest.files if file.file == SHARD + ".idx")
-    entry = b'{"bytes":%d,"crc32c":"%s","file":"%s"},' % (index.bytes, index.crc32c.encode(), index.file.encode())
-    assert entry in text
-    (tmp_path / "out" / "manifest.json").write_bytes(text.replace(entry, b""))
-    findings = verify(tmp_path / "out").findings
-    assert [(finding.file, finding.what, finding.expected) for finding in findings] == [
-        ("manifest.json", "files", f"an entry for {SHARD}.idx"),
-        (f"{SHARD}.idx", "foreign file", "no file that the manifest does not name"),
+def test_a_manifest_that_names_no_index_is_found(out: Path) -> None:
+    change_manifest(out, files=tuple(file for file in shardfeed.info(out).manifest.files if file.file != INDEX))
+    assert [(finding.file, finding.what, finding.expected) for finding in verify(out).findings] == [
+        ("manifest.json", "files", f"an entry for {INDEX}"),
+        (INDEX, "foreign file", "only files that the manifest names"),
     ]
 
 
-def test_several_damages_are_all_reported(out: Path) -> None:
+def test_several_problems_are_all_reported(out: Path) -> None:
     (out / SHARD).unlink()
     (out / "classes.txt").unlink()
-    append(out / "test-00000-of-00001.tfrecord", b"x")
+    append(out / "test-00000-of-00003.tfrecord", b"x")
     (out / "train-00000-of-00001.tfrecord").write_bytes(b"")
     assert [(finding.file, finding.what) for finding in verify(out).findings] == [
-        ("test-00000-of-00001.tfrecord", "size"),
+        ("test-00000-of-00003.tfrecord", "size"),
         (SHARD, "file"),
         ("classes.txt", "file"),
         ("train-00000-of-00001.tfrecord", "foreign file"),
@@ -259,13 +235,9 @@ def test_several_damages_are_all_reported(out: Path) -> None:
 
 def test_without_a_manifest_there_is_no_dataset(out: Path) -> None:
     (out / "manifest.json").unlink()
-    with pytest.raises(DatasetError, match=r"no dataset at .*: manifest\.json is not there\. Correct the path"):
-        verify(out)
-
-
-def test_without_a_folder_there_is_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no dataset at"):
-        verify(tmp_path / "nothing")
+    for folder in (out, out / "nothing"):
+        with pytest.raises(DatasetError, match=r"no dataset at .*: manifest\.json is not there\. Correct the path"):
+            verify(folder)
 
 
 def test_without_a_manifest_but_with_parts_the_build_is_incomplete_and_the_remedy_is_to_rerun_it(out: Path) -> None:
@@ -288,10 +260,10 @@ def test_read_only_rights_suffice(out: Path) -> None:
     for file in out.iterdir():
         file.chmod(0o444)
     out.chmod(0o555)
-    try:
-        assert verify(out, deep=True).ok
-    finally:
-        out.chmod(0o755)
+    builds.start_builder()
+    ended = builder.ask(builder.Request(("verify", str(out), "--deep"), (hooks.obey_permissions,)))
+    out.chmod(0o755)
+    assert (ended.code, ended.out.split(":")[0], ended.err) == (0, "in order", "")
     assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()} == before
 
 
@@ -336,18 +308,16 @@ def test_an_empty_string_is_no_folder() -> None:
     )
 
 
-@pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize(
     ("threads", "message"),
     [
         (0, "threads=0: expected an integer of at least 1."),
-        (-1, "threads=-1: expected an integer of at least 1."),
         (1025, "threads=1025: expected an integer of at most 1024."),
         ("two", "threads='two': expected an integer, found str."),
     ],
 )
-def test_a_number_of_threads_that_cannot_be_is_refused(tmp_path: Path, deep: bool, threads: Any, message: str) -> None:
+def test_a_number_of_threads_that_cannot_be_is_refused(tmp_path: Path, threads: Any, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        verify(tmp_path, deep=deep, threads=threads)
+        verify(tmp_path, threads=threads)
 
     assert str(caught.value) == message

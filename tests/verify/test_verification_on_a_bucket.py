@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from shardfeed.dataset.first_records import first_records
-from shardfeed.inspection.summary import card
+from shardfeed.inspection.summary import dataset_summary
 from shardfeed.transforms import stores
 from shardfeed.verification.dataset import verify
-from tests.kit.tiny import columns, tiny
-from tests.verify.damage import append, flip, records
-
-SHARD = "train-00001-of-00003.tfrecord"
+from tests.verify.damage import REJECTS, SHARD, append, dataset, flip, records
 
 
 def upload(folder: Path, url: str) -> None:
@@ -24,7 +21,7 @@ def upload(folder: Path, url: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tiny().write(tmp_path / "out")
+    dataset(tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -37,7 +34,7 @@ def test_an_undamaged_dataset_is_in_order(folder: Path, url: str) -> None:
     upload(folder, url)
     local = verify(folder, deep=True)
     assert verify(url, deep=True) == local
-    assert (local.findings, local.records) == ((), 19)
+    assert (local.findings, local.records) == ((), 18)
 
 
 def test_damage_is_found_with_file_and_byte(folder: Path, url: str) -> None:
@@ -45,18 +42,18 @@ def test_damage_is_found_with_file_and_byte(folder: Path, url: str) -> None:
     flip(folder / SHARD, offset + 30)
     size = (folder / "classes.txt").stat().st_size
     append(folder / "classes.txt", b"x")
-    (folder / "features.json").unlink()
+    (folder / REJECTS).unlink()
     upload(folder, url)
     report = verify(url, deep=True)
     assert [(finding.file, finding.offset, finding.what) for finding in report.findings] == [
         ("classes.txt", size, "size"),
-        ("features.json", None, "file"),
+        (REJECTS, None, "file"),
         (SHARD, offset, "record 2: crc of the data"),
     ]
     assert report.findings[2].remedy == f"Restore {SHARD} from a copy, or delete {url} and build again."
 
 
-def test_the_card_and_the_first_records_are_those_of_the_folder(folder: Path, url: str) -> None:
+def test_the_summary_and_the_first_records_are_those_of_the_folder(folder: Path, url: str) -> None:
     upload(folder, url)
-    assert card(url) == card(folder).replace(str(folder), url)
-    assert [record.key for record in first_records(url, "train", 7)] == [columns(number)["key"] for number in range(7)]
+    assert dataset_summary(url) == dataset_summary(folder).replace(str(folder), url)
+    assert first_records(url, "train", 7) == first_records(folder, "train", 7)

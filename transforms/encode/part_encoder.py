@@ -24,7 +24,7 @@ from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from shardfeed.transforms.encode.slices import Slice, SliceEncoder
 from shardfeed.transforms.encode.timings import Spent
-from shardfeed.transforms.images.process import PixelStats
+from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
@@ -113,15 +113,16 @@ class PartEncoder:
 
     def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> tuple[PartResult, Spent]:
         """Writes and commits a part."""
-        merged, sizes, crc, size = Slice(), [], 0, 0
+        merged, crc, size = Slice(), 0, 0
+        sizes: list[int] = []
         with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
             for done in slices:
                 self._run.check()  # after the slice: one ends early only when the flag is up
-                for record in done.records:
-                    spool.write(record)
-                    crc = crc32c(record, crc)
-                    size += len(record)
-                    sizes.append(len(record))
+                records = b"".join(done.records)
+                spool.write(records)
+                crc = crc32c(records, crc)
+                size += len(records)
+                sizes += map(len, done.records)
                 merged.merge(done)
             rejected: dict[str, int] = {}
             for _, reason, _ in merged.rejects:

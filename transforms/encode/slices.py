@@ -18,15 +18,16 @@ from dataclasses import dataclass, field
 from shardfeed import storage
 from shardfeed.errors import clip
 from shardfeed.format import tfrecord
-from shardfeed.format.example import encode_feature, join_features
+from shardfeed.format.example import encode_feature, feature_head, join_features
 from shardfeed.format.hashing import hash64, key_hash
 from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.encode.timings import Spent
-from shardfeed.transforms.images.limits import MAX_FILE_BYTES
-from shardfeed.transforms.images.process import PixelStats, check_size, process_image
+from shardfeed.transforms.images.encode import PixelStats
+from shardfeed.transforms.images.limits import MAX_FILE_BYTES, check_size
+from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
@@ -125,10 +126,10 @@ class SliceEncoder:
     def encode_slice(self, refs: Sequence[ImageRef]) -> Slice:
         """One slice, read and encoded by the calling thread."""
         out = Slice()
-        for ref in refs:
-            if self._stop.is_set():
-                break  # the part's thread sees the flag too, and drops the part
-            with self._source_budget.hold(ref.stat.size):
+        with self._source_budget.hold(_bytes_read(refs)):
+            for ref in refs:
+                if self._stop.is_set():
+                    break  # the part's thread sees the flag too, and drops the part
                 self._add(ref, self._fetch(ref, out.spent), out)
         return out
 
@@ -140,7 +141,7 @@ class SliceEncoder:
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
         # All of it at once: readers that each held half of a slice and waited for the rest would wait for each other.
-        size = sum(ref.stat.size for ref in refs if ref.stat.size <= MAX_FILE_BYTES)  # larger ones are not read
+        size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
             out = Slice()
@@ -180,7 +181,8 @@ class SliceEncoder:
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],
-                encode_feature("image", image.data),
+                feature_head("image", len(image.data)),
+                image.data,
                 encode_feature("key", ref.key),
                 self._label_feature[label],
                 _size_feature(image.height, image.width),
@@ -214,6 +216,10 @@ class SliceEncoder:
             return RejectError(Reason.CHECKSUM, str(error))
         finally:
             spent.read += time.perf_counter() - began
+
+
+def _bytes_read(refs: Sequence[ImageRef]) -> int:
+    return sum(ref.stat.size for ref in refs if ref.stat.size <= MAX_FILE_BYTES)  # larger ones are not read
 
 
 @functools.lru_cache(maxsize=1024)

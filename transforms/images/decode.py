@@ -1,8 +1,8 @@
-"""Bytes to pixels: open, scale while decoding, load; every failure of the decoder becomes one closed reason.
+"""Bytes to pixels: open, scale while decoding, load. Every failure of the decoder becomes one closed reason.
 
-One decision: Pillow's plugin classes are called directly, chosen by our own look at the signature. ``Image.open`` would
-try plugins one after another, turn their reasons into "cannot identify image file", warn about large images through the
-process-wide warnings filter, and parse the index of multi-picture JPEGs, of which we want the first picture only.
+Pillow's plugin classes are called directly, chosen by our own look at the signature. ``Image.open`` would try plugins one
+after another, turn their reasons into "cannot identify image file", and warn about large images through the
+process-wide warnings filter.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import simplejpeg
 from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
+from shardfeed.transforms.images.jpeg_header import JpegHeader
 from shardfeed.transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
-from shardfeed.transforms.images.limits import MAX_SCANS
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.sniff import Header, Kind
 
@@ -44,15 +44,6 @@ _UNSUPPORTED = ("cannot handle", "unsupported")
 _PEAK_BYTES: dict[Kind, int] = {"JPEG": 5, "PNG": 14, "GIF": 10, "BMP": 10, "WEBP": 20}
 
 
-class Jpeg(JpegImagePlugin.JpegImageFile):
-    """Pillow's JPEG reader without its search for a resolution in EXIF, which parses and warns about all of it."""
-
-    several_scans = False  # then the decoder holds the coefficients of the full size until it has read all of them
-
-    def _read_dpi_from_exif(self) -> None:
-        pass
-
-
 _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "PNG": PngImagePlugin.PngImageFile,
     "WEBP": WebPImagePlugin.WebPImageFile,
@@ -61,43 +52,27 @@ _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
 }
 
 
-def open_jpeg(data: bytes) -> Jpeg:
-    """The markers of a JPEG; allocates no pixels.
-
-    Raises:
-        RejectError: TRUNCATED, CORRUPT, or FORMAT for kinds of JPEG that cannot be decoded.
-    """
-    stream = io.BytesIO(data)
-    with _closed_reasons("JPEG", stream, len(data)):
-        image = Jpeg(stream)
-    scan = stream.tell() - 8 - 2 * image.layers  # where it begins if it is one of all components
-    image.several_scans = "progressive" in image.info or not data.startswith(START_OF_SCAN, max(0, scan))
-    if "progressive" in image.info and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
-        raise RejectError(Reason.CORRUPT, f"progressive JPEG of {scans} scans; at most {MAX_SCANS}")
-    return image
-
-
-def scale_jpeg(image: Jpeg, content: tuple[int, int]) -> int:
+def scale_jpeg(header: JpegHeader, content: tuple[int, int]) -> int:
     """By how much the decoder shall scale down, 1, 2, 4 or 8, so that the result is never below ``content`` (width, height)."""
-    room = min(image.width // content[0], image.height // content[1])
+    room = min(header.size[0] // content[0], header.size[1] // content[1])
     return next((factor for factor in (8, 4, 2) if room >= factor), 1)
 
 
-def jpeg_mode(image: Jpeg, channels: str) -> str:
+def jpeg_mode(header: JpegHeader, channels: str) -> str:
     """Pillow's mode of the decoded pixels. Gray is the luma plane alone, unless a colour profile is to be applied first."""
-    if channels == "gray" and image.mode == "RGB" and not image.info.get("icc_profile"):
+    if channels == "gray" and header.mode == "RGB" and not header.info.get("icc_profile"):
         return "L"
-    return image.mode
+    return header.mode
 
 
-def jpeg_peak(image: Jpeg, factor: int, mode: str) -> int:
+def jpeg_peak(header: JpegHeader, factor: int, mode: str) -> int:
     """Bytes that loading takes: pixels, and for files of several scans the coefficients of the full size."""
-    width, height = (-(-side // factor) for side in image.size)
+    width, height = (-(-side // factor) for side in header.size)
     size = width * height * (1 if mode == "L" else _PEAK_BYTES["JPEG"])
     if mode == "CMYK":
         size *= 2
-    if image.several_scans:
-        size += 2 * image.layers * image.width * image.height
+    if header.several_scans:
+        size += 2 * Image.getmodebands(header.mode) * header.size[0] * header.size[1]
     return size
 
 
@@ -111,8 +86,8 @@ def result_bytes(output: tuple[int, int]) -> int:
     return 2 * 4 * output[0] * output[1]
 
 
-def load_jpeg(data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, str | None]:
-    """Decode the picture whose markers are ``image``, at 1 / ``factor``; also the fix to count, ``jpeg_...``, or None.
+def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None]:
+    """Decode the picture with this ``header`` at 1 / ``factor``; also the fix to count, ``jpeg_...``, or None.
 
     libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg refuses what libjpeg warns of.
 
@@ -121,25 +96,35 @@ def load_jpeg(data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.I
     """
     fix = None
     try:
-        pixels = _jpeg_pixels(data, image, factor, mode)
+        pixels = _jpeg_pixels(data, header, factor, mode)
     except ValueError as error:
         cut = data.find(END_OF_IMAGE, data.rfind(START_OF_SCAN)) < 0
         with _closed_reasons("JPEG", None, len(data), short=cut):
-            pixels, fix = _refused_pixels(error, data, image, factor, mode)
-    pixels.info = image.info
+            pixels, fix = _refused_pixels(error, data, header, factor, mode)
+    pixels.info = header.info
     return pixels, fix
 
 
-def _refused_pixels(error: ValueError, data: bytes, image: Jpeg, factor: int, mode: str) -> tuple[Image.Image, str]:
+class _PillowJpeg(JpegImagePlugin.JpegImageFile):
+    """Pillow's JPEG reader without its search for a resolution in EXIF, which parses and warns about all of it."""
+
+    def _read_dpi_from_exif(self) -> None:
+        pass
+
+
+def _refused_pixels(
+    error: ValueError, data: bytes, header: JpegHeader, factor: int, mode: str
+) -> tuple[Image.Image, str]:
     """Pixels of a file that simplejpeg refused with ``error``, if none of them is lost, and why it did."""
     if "subsampling" in str(error):  # TurboJPEG knows the usual samplings only, libjpeg all
+        image = _PillowJpeg(io.BytesIO(data))
         image.draft(mode, (image.width // factor, image.height // factor))
         image.load()
         return image, "jpeg_unchecked"
     plain = with_plain_header(data)
     if plain is None:
         raise error
-    return _jpeg_pixels(plain, image, factor, mode), "jpeg_warning"
+    return _jpeg_pixels(plain, header, factor, mode), "jpeg_warning"
 
 
 # Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that lies in memory. Pillow keeps RGB
@@ -147,9 +132,9 @@ def _refused_pixels(error: ValueError, data: bytes, image: Jpeg, factor: int, mo
 _LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("CMYK", "CMYK", "CMYK;I")}
 
 
-def _jpeg_pixels(data: bytes, image: Jpeg, factor: int, mode: str) -> Image.Image:
+def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> Image.Image:
     colours, shared, layout = _LAYOUTS[mode]
-    width, height = (-(-side // factor) for side in image.size)
+    width, height = (-(-side // factor) for side in header.size)
     # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then waits for each of them.
     memory = np.empty(height * width * len(shared) + 8, np.uint8)[8:]
     array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width, buffer=memory)

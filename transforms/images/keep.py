@@ -11,14 +11,11 @@ from __future__ import annotations
 import re
 import struct
 
+from shardfeed.transforms.images.jpeg_header import ADOBE, APP0, FRAMES, SCAN, TABLES, segments
+
 _BASELINE = (0xC0, 0xC1)
-_TABLES = (0xC4, 0xDB, 0xDD)  # Huffman, quantisation, restart interval
-_OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {0xC4, 0xC8}  # progressive, lossless, arithmetic ...
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
-_SCAN, _ADOBE, _JFIF = 0xDA, 0xEE, 0xE0
 _JFIF_HEADER = b"\xff\xe0\x00\x10JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00"
-# A marker, wherever it stands: libjpeg skips what lies between two segments.
-_SEGMENT = re.compile(rb"\xff([^\x00\xff])")
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # ends entropy-coded data: stuffing and restarts do not
 
 
@@ -36,7 +33,7 @@ def stripped_jpeg(data: bytes) -> bytes | None:
         segment = data[position:end]
         if end > len(data):
             return None
-        if marker == _SCAN:
+        if marker == SCAN:
             match = _MARKER.search(data, end)
             if frames != 1 or match is None:
                 return None
@@ -47,13 +44,13 @@ def stripped_jpeg(data: bytes) -> bytes | None:
                 return None
             frames += 1
             kept.append(segment)
-        elif marker in _OTHER_FRAMES:
+        elif marker in FRAMES:
             return None
-        elif marker in _TABLES:
+        elif marker in TABLES:
             kept.append(segment)
-        elif marker == _ADOBE and segment[4:9] == b"Adobe" and len(segment) >= 16:
+        elif marker == ADOBE and segment[4:9] == b"Adobe" and len(segment) >= 16:
             kept.append(segment[:2] + b"\x00\x0e" + segment[4:16])
-        elif marker == _JFIF and segment[4:9] == b"JFIF\0":
+        elif marker == APP0 and segment[4:9] == b"JFIF\0":
             kept.append(_JFIF_HEADER)
         elif not (0xE0 <= marker <= 0xEF or marker == 0xFE):
             return None
@@ -71,31 +68,22 @@ def with_plain_header(data: bytes) -> bytes | None:
     kept = [b"\xff\xd8"]
     position, sequential, transform = 2, False, b"\x01"
     may_be_a_table = False
-    while match := _SEGMENT.search(data, position):
-        marker = match[1][0]
-        start, end = match.start(), match.end()
-        if marker != 0x01 and not 0xD0 <= marker <= 0xD8:  # markers without a segment
-            end += int.from_bytes(data[end : end + 2], "big")
+    for marker, start, end in segments(data):
         segment = data[start:end]
         if may_be_a_table and data[position:start].strip(b"\xff"):
             return None
-        may_be_a_table = marker in _TABLES or marker in _BASELINE or marker in _OTHER_FRAMES
-        if marker == _SCAN:
+        may_be_a_table = marker in TABLES or marker in FRAMES
+        if marker == SCAN:
             if sequential:
                 segment = segment[:-3] + b"\x00\x3f\x00"
             kept = [_with_known_transform(each, transform) for each in kept]
             return b"".join(kept) + segment + data[end:]
         sequential |= marker in _BASELINE
-        if segment[9:10] == b"\x04" and (marker in _BASELINE or marker in _OTHER_FRAMES):
+        if segment[9:10] == b"\x04" and marker in FRAMES:
             transform = b"\x02"  # of four components, YCCK
-        if (
-            marker in _TABLES
-            or marker in _BASELINE
-            or marker in _OTHER_FRAMES
-            or (marker, segment[4:9]) == (_ADOBE, b"Adobe")
-        ):
+        if may_be_a_table or (marker, segment[4:9]) == (ADOBE, b"Adobe"):
             kept.append(segment)
-        elif (marker, segment[4:9]) == (_JFIF, b"JFIF\0"):
+        elif (marker, segment[4:9]) == (APP0, b"JFIF\0"):
             kept.append(_JFIF_HEADER)
         position = end
     return None
@@ -103,5 +91,5 @@ def with_plain_header(data: bytes) -> bytes | None:
 
 def _with_known_transform(segment: bytes, usual: bytes) -> bytes:
     """Adobe's segment with the colour transform that libjpeg takes an unknown one for; other segments as they are."""
-    is_adobe = segment[1:2] == bytes([_ADOBE]) and len(segment) >= 16
+    is_adobe = segment[1:2] == bytes([ADOBE]) and len(segment) >= 16
     return segment[:15] + usual + segment[16:] if is_adobe and segment[15:16] not in (b"\0", usual) else segment

@@ -17,19 +17,16 @@ from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
-from shardfeed.transforms.images.encode import PixelStats as PixelStats
-from shardfeed.transforms.images.encode import encode, pixel_stats
+from shardfeed.transforms.images.encode import PixelStats, encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.geometry import Geometry, geometry_of
+from shardfeed.transforms.images.jpeg_header import JpegHeader, read_jpeg_header
 from shardfeed.transforms.images.keep import stripped_jpeg
-from shardfeed.transforms.images.limits import check_output, check_source
-from shardfeed.transforms.images.limits import check_size as check_size
+from shardfeed.transforms.images.limits import check_output, check_size, check_source
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.orientation import SWAPS_SIDES, upright_turn
 from shardfeed.transforms.images.resize import resize
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
-from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES as IMAGE_SUFFIXES
-from shardfeed.transforms.images.versions import codec_versions as codec_versions
 
 Reserve = Callable[[int], AbstractContextManager[None]]
 
@@ -80,22 +77,22 @@ def process_image(
 
 
 def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve) -> EncodedImage:
-    image = decode.open_jpeg(data)
-    full = image.size
+    header = read_jpeg_header(data)
+    full = header.size
     check_source(*full)
     fixes: set[str] = set()
-    turn = upright_turn(image.info)
+    turn = upright_turn(header.info)
     if turn is not None:
         fixes.add("exif_orientation")
     planned = geometry_of(full, turn in SWAPS_SIDES, options)
     check_output(*planned.output)
     if options.keep_original and turn is None and planned.content == planned.output == full:
-        kept = _kept(image, data, options, with_stats, reserve)
+        kept = _kept(header, data, options, with_stats, reserve)
         if kept is not None:
             return kept
-    factor, mode = decode.scale_jpeg(image, planned.content), decode.jpeg_mode(image, options.channels)
-    with reserve(decode.jpeg_peak(image, factor, mode) + decode.result_bytes(planned.output)):
-        pixels, fix = decode.load_jpeg(data, image, factor, mode)
+    factor, mode = decode.scale_jpeg(header, planned.content), decode.jpeg_mode(header, options.channels)
+    with reserve(decode.jpeg_peak(header, factor, mode) + decode.result_bytes(planned.output)):
+        pixels, fix = decode.load_jpeg(data, header, factor, mode)
         if fix is not None:
             fixes.add(fix)
         result = _render(pixels, "", planned, factor, turn, options, fixes)
@@ -103,23 +100,23 @@ def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve:
 
 
 def _kept(
-    image: decode.Jpeg, data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve
+    header: JpegHeader, data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve
 ) -> EncodedImage | None:
     """The image as it is, proven good by decoding it; None if it has to be encoded again."""
-    if options.format != "jpeg" or image.mode != ("L" if options.channels == "gray" else "RGB"):
+    if options.format != "jpeg" or header.mode != ("L" if options.channels == "gray" else "RGB"):
         return None
-    if not is_srgb(image.info.get("icc_profile"), image.mode):
+    if not is_srgb(header.info.get("icc_profile"), header.mode):
         return None
     stripped = stripped_jpeg(data)
     if stripped is None:
         return None
-    image = decode.open_jpeg(stripped)
-    with reserve(decode.jpeg_peak(image, 1, image.mode)):
-        pixels, fix = decode.load_jpeg(stripped, image, 1, image.mode)
+    header = read_jpeg_header(stripped)
+    with reserve(decode.jpeg_peak(header, 1, header.mode)):
+        pixels, fix = decode.load_jpeg(stripped, header, 1, header.mode)
         stats = pixel_stats(pixels) if with_stats else None
     if fix is not None:  # readers decode with simplejpeg alone
         return None
-    return EncodedImage(stripped, image.height, image.width, ("kept_original",), stats)
+    return EncodedImage(stripped, *header.size[::-1], ("kept_original",), stats)
 
 
 def _process_other(

@@ -1,9 +1,8 @@
 """What a file is, by its first bytes, and how large its picture says it is, before Pillow sees it.
 
-One decision: the size is read here, not asked of Pillow, because several of its plugins allocate pixels while they
-*open* a file (WebP two canvases, APNG and GIF a disposal frame): a limit checked after ``open`` is checked too late.
-JPEG is the exception: its plugin only reads markers on opening. It also means that no global of Pillow's
-(``MAX_IMAGE_PIXELS``, the warnings filter) has to be touched.
+The size is read here, because several of Pillow's plugins allocate pixels while they *open* a file: WebP two canvases,
+APNG and GIF a disposal frame. A limit checked after ``open`` is checked too late. Nor does any global of Pillow's
+(``MAX_IMAGE_PIXELS``, the warnings filter) have to be touched. ``jpeg_header.py`` reads the size of a JPEG.
 """
 
 from __future__ import annotations

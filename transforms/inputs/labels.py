@@ -128,18 +128,6 @@ FOLDER_FAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Faulty:
-    """What could not be labelled travels on as a batch of this split, so that counting can report it all."""
-
-    PREFIX = "?"
-
-    @classmethod
-    def split(cls, what: str) -> str:
-        """Name of the batch, for a key of ``FAULTS`` or ``FOLDER_FAULTS``; no split can be called so."""
-        return cls.PREFIX + what
-
-
 def label_key(key: bytes, rule: SplitRule) -> tuple[str, str]:
     """(split, class) of a key.
 

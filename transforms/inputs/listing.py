@@ -22,7 +22,6 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, add_into, pack_ref
 from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES
-from shardfeed.transforms.inputs.labels import Faulty
 from shardfeed.transforms.inputs.roots import InputRoot, glob_regex
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from shardfeed.transforms.sources import open_source
@@ -123,7 +122,7 @@ class _ClassFolders:
         for what, folders in (("no_images", sorted(empty)), ("linked_folder", self._links)):
             if folders:
                 refs = [pack_ref(ImageRef(index, folder, Stat(0, 0))) for folder in folders]
-                yield RefBatch(Faulty.split(what), b"".join(refs))
+                yield RefBatch("", b"".join(refs), fault=what)
 
     def _leads_to_folder(self, key: bytes) -> bool:
         """A link that leads nowhere is taken for a folder's if its name has no suffix: what it leads to may not be mounted."""

@@ -1,8 +1,9 @@
 """The claim: who builds here.
 
-Create-only ``_parts/CLAIM`` first, and only then a look for the manifest: the other order loses one of six interleavings of
-two builds. The claim records config and listing digest, so that a conflict can name the flag that differs. The same
-fingerprint joins. The claim is the last thing swept.
+A build creates ``_parts/CLAIM`` first and only then looks for the manifest. The other order loses
+one of six interleavings of two builds. The claim records config and listing digest, so that a
+conflict can name the flag that differs. A build with the same fingerprint joins. The claim is
+the last thing swept.
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
 
 _MOST = 2**63 - 1  # images and parts, as in a manifest
-_TRIES = 5  # of losing the claim to a build that is gone when looked at
+_TRIES = 5  # times that the claim is lost to a build which is gone when looked at
 
-DESKTOP_FILES = frozenset(
-    {".DS_Store", "Thumbs.db", "desktop.ini"}
-)  # a look at the folder makes them; nobody misses them
-# None where another flag, which differs then too, leaves them without a meaning.
+# A look at the folder makes these files; nobody misses them.
+DESKTOP_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+# These are None if another flag, which then differs too, makes them meaningless.
 _DEPENDENT = frozenset({"quality", "shard_bytes"})
 _DISCARDING = "discarding"  # in place of a fingerprint: nobody builds here until the discard has ended
 REMEDY_CLAIM = (
@@ -43,10 +43,10 @@ REMEDY_DATASET = "Use the same options, or give another --output: a dataset is n
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim says: which build works here, and what tells it apart from others.
+    """Which build works here, and what tells it apart from others.
 
-    ``versions``, ``listing``: None if not known. ``splits``: (images, parts) by name, for whoever asks how far the build is;
-    empty if an older release claimed.
+    ``versions``, ``listing``: None if not known. ``splits``: {name: (images, parts)}, for
+    ``status``; empty if an older release claimed.
     """
 
     fingerprint: str
@@ -73,11 +73,11 @@ def claim_of(plan: Plan, options: BuildOptions, digest: int) -> Claim:
 
 
 def read_claim(store: WritableStore) -> Claim:
-    """The claim of an output. It is a file that anybody can edit or put there, so every field is checked.
+    """The claim of an output. Anybody can edit the file or put it there, so every field is checked.
 
     Raises:
         NotFoundError: there is none.
-        ConflictError: it is damaged: to join it, or to build beside it, would be a guess.
+        ConflictError: it is damaged. To join it or to build beside it would be a guess.
     """
     try:
         raw = json.loads(store.read(naming.CLAIM))
@@ -117,7 +117,7 @@ def _damaged(store: WritableStore, what: str) -> ConflictError:
 
 
 def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:
-    """Makes the output this build's, or joins the same build. True when this call made the claim.
+    """Makes the output this build's, or joins the same build; True if this call made the claim.
 
     Raises:
         ConflictError: another build's claim or dataset, or files that are not ours.
@@ -140,12 +140,12 @@ def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest
 
 
 def refuse_unclaimable(store: WritableStore, options: BuildOptions) -> None:
-    """Raises what a claim would be refused for, as far as options tell: neither input nor codecs are looked at.
+    """Raises what a claim would be refused for, as far as the options show it.
 
-    Nothing is written, so a build that passes here may still be refused when it claims.
+    Nothing is written. Neither input nor codecs are looked at, so the claim may still be refused.
 
     Raises:
-        ConflictError: files that are not ours, a discard, or the claim of a build with other options.
+        ConflictError: files that are not ours, a discard, or a claim with other options.
     """
     refuse_foreign(store)
     try:
@@ -170,7 +170,7 @@ def read_manifest(store: WritableStore) -> Manifest:
     """The manifest of the dataset that is in the output already.
 
     Raises:
-        ConflictError: it is damaged or of another version; a build cannot mend that, and never overwrites it.
+        ConflictError: it is damaged or of another version. No build overwrites it.
     """
     try:
         return parse_manifest(store.read(naming.MANIFEST), f"{store.url}/{naming.MANIFEST}")
@@ -227,9 +227,13 @@ def _as_given(value: Any) -> str:
 
 
 def refuse_foreign(store: WritableStore) -> None:
-    """Raises ConflictError when the output holds files that are not this format's, or that no build of ours stands behind.
+    """Refuses an output with files that are not our format's, or that no build of ours made.
 
-    A build claims before it writes and gives the claim up after its manifest, so a shard beside neither is somebody else's.
+    A build claims before it writes, and gives the claim up after its manifest. So a shard without
+    claim and manifest is somebody else's.
+
+    Raises:
+        ConflictError: such files, some of them by name.
     """
     names = [name for name, _ in store.list() if name.rpartition("/")[2] not in DESKTOP_FILES]
     foreign = [name for name in names if not naming.is_ours(name)]
@@ -256,7 +260,9 @@ def own_files(store: WritableStore) -> Iterator[str]:
 
 
 def hold_claim(store: WritableStore, fingerprint: str) -> None:
-    """The last look before a manifest is published: the output is still this build's, or the dataset is there already.
+    """The last look before a manifest is published: is the output still this build's?
+
+    It passes too if a dataset is there already.
 
     Raises:
         IncompleteError: another command has discarded the build while it ran.
@@ -271,7 +277,9 @@ def hold_claim(store: WritableStore, fingerprint: str) -> None:
 
 
 def require_unpublished(store: WritableStore, fingerprint: str) -> None:
-    """Ends a build that another run of it has overtaken: that one publishes, then sweeps the parts, at last the claim.
+    """Ends a build that another run of it has overtaken.
+
+    That run publishes, then sweeps the parts and at last the claim.
 
     Raises:
         AlreadyBuiltError: this very dataset is complete.
@@ -294,9 +302,10 @@ def discarded(url: str) -> IncompleteError:
 
 
 def discard_incomplete(store: WritableStore) -> int:
-    """Deletes a broken build's files; returns how many. Refused when there is a manifest.
+    """Deletes a broken build's files; returns how many. Refused if there is a manifest.
 
-    The claim is taken over first, so that a build which still runs here sees it before it publishes, and given up last.
+    The claim is taken over first, so that a build that still runs here sees it before it publishes.
+    It is given up last.
 
     Raises:
         ConflictError: the output is a complete dataset, or other builds keep the claim.

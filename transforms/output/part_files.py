@@ -1,8 +1,9 @@
 """A part's files: the records, named by their content, and the sidecar that commits them.
 
-The sidecar is canonical JSON closed by a line with its own crc32c. It is created only after the part file, so it exists only
-for finished parts; whoever loses the race for it reads the winner's. Under ``_parts/`` a torn file heals: what does not
-match its name or its crc is deleted and written again.
+The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the part
+file, so it exists only for finished parts. Who loses the race for it reads the winner's. Torn
+files under ``_parts/`` heal: a file that does not match its name or its crc is deleted and
+written again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import PartFile, PartResult
 from shardfeed.transforms.stores.base import WritableStore
 
-_TRIES = 5  # of losing a race for a file that is gone when looked at; each needs another writer or sweeper just then
+_TRIES = 5  # times that a race is lost for a file which is gone when looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
     """What is known of a finished part.
 
-    ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in (hash, key) order.
+    ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in
+    (hash, key) order.
     """
 
     result: PartResult
@@ -44,7 +46,7 @@ class Sidecar:
 
 
 def parse_sidecar(data: bytes) -> Sidecar | None:
-    """The sidecar in ``data``; None when it is torn."""
+    """The sidecar in ``data``; None if it is torn."""
     body, tail = data[:-9], data[-9:]
     if tail != to_hex(crc32c(body)).encode() + b"\n":
         return None
@@ -63,7 +65,10 @@ def file_of(fingerprint: str, split: str, part: PartResult | PartFile) -> str:
 
 
 def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
-    """A part that was finished before, checked; what is torn is deleted. One request where there is none."""
+    """A part that was finished before, checked; None if there is none, which costs one request.
+
+    Torn files are deleted.
+    """
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
         return sidecar
@@ -78,10 +83,10 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
 
 
 def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
-    """A part's sidecar, None when there is none; a torn one is deleted."""
+    """A part's sidecar; None if there is none. A torn one is deleted."""
     name = naming.sidecar_name(fingerprint, split, part)
     try:
-        # What is torn may be so on the way only, which ``read`` finds out.
+        # It may have been torn on the way; ``read`` finds that out.
         sidecar = parse_sidecar(store.read_sealed(name)) or parse_sidecar(store.read(name))
     except NotFoundError:
         return None
@@ -91,7 +96,7 @@ def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) 
 
 
 def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
-    """Writes a part and its sidecar; the result is the winner's when another attempt was first.
+    """Writes a part and its sidecar; gives the winner's result if another attempt was first.
 
     ``records`` is seekable, at any position.
     """

@@ -1,6 +1,7 @@
 """Which part a reference belongs to: part = hash64("part", seed, key) * P >> 64.
 
-A range of the hash, not a remainder, so that parts lie in hash order; the key alone decides, never the order of listing.
+A part is a range of the hash, not a remainder, so that parts lie in hash order. The key alone
+decides, never the order of listing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How many bytes an image will have once encoded, and what decoding it costs: exact integers, since the number of parts follows
-from them.
+"""How many bytes an encoded image will have, and what decoding it costs, in exact integers.
 
-Only the source's size is known before decoding, and it predicts little once images are resized; so the estimate is the
-target's area times bytes per pixel of format and quality. Nothing of the machine may enter (another number of parts moves
-95 % of the records to other shards).
+The number of parts follows from these numbers. Nothing of the machine may enter: another number
+of parts moves 95 % of the records to other shards. Only the source's size is known before
+decoding, and it predicts little once images are resized. So the estimate is the target's area
+times bytes per pixel of format and quality.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from shardfeed.transforms.images.suffixes import JPEG_SUFFIXES
 
 RECORD_OVERHEAD = 160  # bytes: TFRecord framing, the other columns, feature names
 
-# Thousandths of a byte per pixel of 4:2:0 JPEG by quality, on 3,068 photos at 224x224; straight lines between.
+# (quality, thousandths of a byte per pixel) of 4:2:0 JPEG, from 3,068 photos at 224x224.
 _JPEG_MILLI = ((1, 30), (50, 115), (75, 181), (90, 297), (95, 417), (98, 574), (100, 900))
 _WEBP_PERCENT_OF_JPEG = 75
 _PNG_MILLI = 1_430  # RGB photos at 224x224
 _JPEG_HEADER = 620  # bytes
 _JPEG_SUFFIXES = tuple(sorted(suffix.encode() for suffix in JPEG_SUFFIXES))
 _LARGE_PHOTO = 5_000_000  # bytes of a JPEG of 12 megapixels
-_MOST_COMPRESSED = 200  # a photo's bytes for one of a page, a drawing, a screenshot
+_MOST_COMPRESSED = 200  # bytes of a photo that cost as much as one of a page or a drawing
 
 
 def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
-    """Estimated bytes of one record. ``source_bytes`` matters only where pixels may be kept."""
+    """Estimated bytes of a record. ``source_bytes`` matters only with ``keep_original``."""
     area = options.height * options.width
     if options.resize == "shortest":
         area = area * 4 // 3  # the common photo is 3:4
@@ -40,10 +40,12 @@ def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
 
 
 def estimate_work(key: bytes, source_bytes: int) -> int:
-    """What an image costs to decode, as the bytes of a photo's JPEG that costs as much: 15 s of a core for 1 GB.
+    """What an image costs to decode, in bytes of a photo's JPEG that costs as much.
 
-    A listing shows bytes, not pixels. A JPEG's bytes are its work, and names without a suffix are photos'. Other formats make a
-    page of 12 megapixels 20 kB, as much work as a photo of 5 MB: so their bytes count 200 times up to that, and once above.
+    1 GB of such bytes is 15 s of a core. A listing shows bytes, not pixels. A JPEG's bytes are its
+    work; so are those of names without a suffix, which are taken for photos. In other formats a
+    page of 12 megapixels has 20 kB and costs as much as a photo of 5 MB. So bytes of other formats
+    count 200 times up to 5 MB, and once above.
     """
     if source_bytes > MAX_FILE_BYTES:  # not read
         return 0

@@ -1,8 +1,8 @@
-"""From totals to a plan: the checks that need the whole listing, the number of parts, and the fingerprint.
+"""From totals to a plan: checks of the whole listing, the number of parts, and the fingerprint.
 
-P, a split's number of parts, is an exact integer function of listing totals, options and constants: about 6 MB of encoded
-bytes a part and at most 1 GB of work to decode, at least 16 parts a shard. Part membership follows from P, so nothing of the
-machine may enter it.
+P, a split's number of parts, is an exact integer function of listing totals, options and
+constants: about 6 MB of encoded bytes per part, at most 1 GB of decoding work per part, at least
+16 parts per shard. Which images make a part follows from P, so nothing of the machine may enter.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from shardfeed.transforms.inputs.labels import FAULTS, FOLDER_FAULTS, choose_cla
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
 
-PART_BYTES = 6_000_000  # encoded bytes a part: small enough to lose, large enough to write
-PART_WORK = (
-    1_000_000_000  # at most, in bytes of photos: 15 s of a core's time, 50 s where they compress far better than photos
-)
-PARTS_A_SHARD = 16  # at least; longest-processing-time packing of 16 parts leaves max/mean within 1-2 %
+PART_BYTES = 6_000_000  # encoded bytes per part: small enough to lose, large enough to write
+PART_WORK = 1_000_000_000  # at most, as ``estimate_work``: 15 to 50 s of a core
+PARTS_A_SHARD = 16  # at least; packing 16 parts leaves max/mean of the shards within 1-2 %
 
 
 def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]) -> Plan:
     """The plan of a listing.
 
     Raises:
-        UsageError: unlabelled images, no images, folders without images, class faults, more shards than images.
+        UsageError: no images; images without a label; folders without images; a split without
+            images; classes that cannot be; more shards than images.
     """
     _refuse_faults(totals, FAULTS)
     if not totals.candidates:
@@ -58,8 +57,10 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
 
 
 def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str], parts: Mapping[str, int]) -> str:
-    """32 hex digits over everything that decides a byte of the dataset; ``parts``: number by split, so that a release that
-    estimates otherwise does not carry on a build whose parts hold other images. Nor does one whose sidecars have other fields.
+    """32 hex digits over everything that decides a byte of the dataset.
+
+    ``parts``: number by split. A release that estimates otherwise must not carry on a build whose
+    parts hold other images. The same holds for one whose sidecars have other fields.
     """
     what = {
         "config": options.config(),
@@ -73,7 +74,10 @@ def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str],
 
 
 def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
-    """Number of shards as near ``shard_bytes`` each as possible, and at least 16 from 1,600 images on; 1..images."""
+    """Number of shards, as near ``shard_bytes`` each as possible; 1 to ``images``.
+
+    From 1,600 images on it is at least 16.
+    """
     low = max(1, total_bytes // shard_bytes)
     # |total/N - target| without division: low is at or above the target, low + 1 below it.
     nearer = (
@@ -107,7 +111,7 @@ def _split_plan(split: SplitTotals, shards: int | None, options: BuildOptions) -
 
 
 def _fixed_shards(totals: Totals, options: BuildOptions) -> dict[str, int]:
-    """Shards by split where ``--num_shards`` fixes them: N for the largest split, the others in proportion."""
+    """Shards by split, if ``--num_shards`` fixes them: N for the largest, others in proportion."""
     wanted = options.num_shards
     if wanted is None:
         return {}
@@ -117,7 +121,7 @@ def _fixed_shards(totals: Totals, options: BuildOptions) -> dict[str, int]:
         for name in sorted(counts.keys() ^ images.keys()):
             raise UsageError(
                 f"--num_shards names {', '.join(sorted(counts))}, but the dataset has the splits {', '.join(sorted(images))}: "
-                f"«{name}» is only on one side. Name each split once, or give one number."
+                f"{name!r} is only on one side. Name each split once, or give one number."
             )
     else:
         largest = max(images.values())

@@ -1,8 +1,8 @@
 """A shard and its index from its parts, without reading the records: TFRecord files concatenate.
 
-The shard's crc32c is combined from its parts', and what the store then holds must have it. The index needs each record's
-size, which the sidecars hold. A shard that is already there (an earlier attempt, a joined build) is checked and kept, before
-its parts are looked for: they may be swept by then.
+The shard's crc32c is computed from its parts', and the store's file must have it. The index needs
+each record's size, which the sidecars hold. A shard that is there already (from an earlier
+attempt or a joined build) is checked and kept. This is looked at first: its parts may be swept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.stores.base import WritableStore
 
-AT_ONCE = 4  # shards, each with 16 requests at a time for its index: as many as a process keeps connections
+AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
 
 
 def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
@@ -56,7 +56,10 @@ def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> Sh
 
 
 def blocks_of(parts: Iterable[PartFile]) -> tuple[tuple[int, int], ...]:
-    """(records, bytes) of a shard's blocks: parts in order, closed at 1 MB, a short tail joined to the block before."""
+    """(records, bytes) of a shard's blocks: parts in order, closed at 1 MB.
+
+    A short tail joins the block before it.
+    """
     blocks: list[tuple[int, int]] = []
     records = size = 0
     for part in parts:

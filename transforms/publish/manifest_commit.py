@@ -1,10 +1,11 @@
-"""The commit: side files, then the manifest, create-only and last; then ``run.json``; then the parts are swept.
+"""The commit: side files, then the manifest, then ``run.json``; then the parts are swept.
 
-Everything here is a function of plan, totals, counts and shards, never of the clock or the machine: a joined or repeated build
-makes the same manifest and finds it there.
+The manifest is a function of plan, totals, counts and shards, never of the clock or the machine.
+So a joined or repeated build makes the same manifest and finds it there.
 
-The sweep leaves nothing, not even the outcomes of other runs: most of their launchers are dead, and nobody else would ever
-remove the file. A launcher that still waits finds the manifest instead, which says more (``shardfeed.pipeline.run_build``).
+The sweep also deletes outcomes of other runs: most of their launchers are dead, and nobody else
+would remove the file. A launcher that still waits finds the manifest instead
+(``shardfeed.pipeline.run_build``).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from shardfeed.transforms.publish.tfds_files import tfds_files
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.stores.base import WritableStore
 
-_SWEEP_BATCH = 200  # names a deletion task; a task a file would cost more in the engine than in the store
+_SWEEP_BATCH = 200  # names per deletion task; one each would cost more in the engine than in the store
 _LOG = logging.getLogger("shardfeed")
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What ``run.json`` keeps: the only facts of a dataset that depend on the clock, the machine or a path."""
+    """What ``run.json`` keeps: the facts that depend on the clock, the machine or a path."""
 
     run_id: str
     started: str  # ISO 8601, UTC
@@ -43,7 +44,7 @@ class RunRecord:
     runner: str
 
     def to_json(self, manifest: bytes) -> bytes:
-        """Bytes of ``run.json``, with its own checksum and the manifest's, which no other file can hold."""
+        """Bytes of ``run.json``, with its own checksum and the manifest's."""
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
         return sealed_json(
@@ -110,7 +111,7 @@ def commit(
 
 
 def class_line(name: str) -> str:
-    """A class as a line of ``classes.txt``: itself, but with JSON's escapes where a control character or backslash is in it."""
+    """A line of ``classes.txt``: the class, control characters and backslashes as JSON escapes."""
     if "\\" in name or any(ord(char) < 32 for char in name):
         return json.dumps(name, ensure_ascii=False)[1:-1].replace('\\"', '"')
     return name
@@ -135,7 +136,7 @@ def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
     image = options.image
     varies = image.resize in ("shortest", "longest")
     channels = 1 if image.channels == "gray" else 3
-    nothing = (0,) * channels  # where a sample of a large, mostly rejected dataset hit no good image
+    nothing = (0,) * channels  # if the sample of a mostly rejected dataset hit no good image
     pixels, sums, squares = counts.stats or (1, nothing, nothing)
     means = [value / pixels for value in sums]
     return ImageInfo(
@@ -152,7 +153,10 @@ def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
 
 
 def _compare_with_store(store: WritableStore, named: Set[str], still_to_come: Set[str]) -> None:
-    """One listing, for what no claim can tell: the same command may have discarded this build, and claimed anew."""
+    """Compares with one listing, for a case that no claim shows.
+
+    The same command may have discarded this build, and claimed anew.
+    """
     there = {name for name, _ in store.list() if naming.is_published_name(name)}
     stray = sorted(name for name in there - named if naming.is_shard(name))
     if stray:
@@ -165,9 +169,9 @@ def _compare_with_store(store: WritableStore, named: Set[str], still_to_come: Se
 
 
 def leftovers(store: WritableStore, *keep: str, keep_parts: bool) -> Iterator[tuple[str, ...]]:
-    """Batches of names below ``_parts/`` that a finished build does not need: neither ``keep`` nor the claim is among them.
+    """Batches of names below ``_parts/`` that a finished build does not need.
 
-    There are none with ``keep_parts``.
+    Neither ``keep`` nor the claim is among them. With ``keep_parts`` there are none.
     """
     if keep_parts:
         return
@@ -178,7 +182,10 @@ def leftovers(store: WritableStore, *keep: str, keep_parts: bool) -> Iterator[tu
 
 
 def sweep(store: WritableStore, names: Iterable[str]) -> int:
-    """Deletes names; returns how many could not be. That is one warning: the dataset is complete all the same."""
+    """Deletes names; returns how many could not be deleted.
+
+    Failures are one warning, because the dataset is complete all the same.
+    """
 
     def delete(name: str) -> tuple[str, ShardfeedError] | None:
         try:
@@ -196,16 +203,16 @@ def sweep(store: WritableStore, names: Iterable[str]) -> int:
 
 
 def drop_claim(store: WritableStore) -> int:
-    """Gives the output up, after everything else below ``_parts/`` is swept; returns 1 if the claim could not be deleted."""
+    """Deletes the claim, after everything else below ``_parts/``; returns 1 if that failed."""
     failed = sweep(store, [naming.CLAIM])
     store.prune(naming.PARTS)
     return failed
 
 
 def finish(store: WritableStore, record: RunRecord, *, keep_parts: bool) -> None:
-    """What a build that was stopped after its manifest left undone: ``run.json``, and the sweep.
+    """Does what a build stopped after its manifest left undone: ``run.json`` and the sweep.
 
-    Where this user may not write or delete, a warning says so: the dataset is complete all the same.
+    If this user may not write or delete, that is a warning: the dataset is complete all the same.
     """
     try:
         if store.stat(naming.RUN) is None:

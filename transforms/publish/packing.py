@@ -1,7 +1,8 @@
-"""Which parts make which shard: longest-processing-time first, on exact bytes.
+"""Which parts make which shard: longest processing time first, on exact bytes.
 
-Parts are taken largest first and each goes to the lightest shard, so no shard exceeds the mean by more than one part
-(Graham 1969). Ties go by part number, then shard index: the packing is a function of the parts alone.
+The largest part goes first, and each goes to the lightest shard. So no shard exceeds the mean by
+more than one part (Graham 1969). Ties go by part number, then by shard index: the packing is a
+function of the parts alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from shardfeed.transforms.planning.plan import shards_for_bytes
 
 
 def pack(parts: Iterable[PartFile], shards: int) -> list[tuple[PartFile, ...]]:
-    """Parts of each shard, in part order; never an empty shard, so fewer than ``shards`` where parts are fewer."""
+    """Parts of each shard, in part order.
+
+    A shard is never empty: with fewer parts than ``shards`` there are fewer shards.
+    """
     full = [part for part in parts if part.records]
     count = min(shards, len(full))
     loads = [(0, index) for index in range(count)]
@@ -32,7 +36,7 @@ def part_file(part: PartResult) -> PartFile:
 
 
 def plan_shards(split: str, parts: Sequence[PartFile], plan: Plan, shard_bytes: int) -> list[ShardPlan]:
-    """The shards of one split: as many as ``--num_shards`` fixes, else as many as its exact bytes ask for."""
+    """The shards of a split: as many as ``--num_shards`` fixes, else as its bytes ask for."""
     size, records = sum(part.bytes for part in parts), sum(part.records for part in parts)
     packed = pack(parts, plan.splits[split].shards or shards_for_bytes(size, records, shard_bytes))
     return [ShardPlan(split, index, len(packed), parts) for index, parts in enumerate(packed)]

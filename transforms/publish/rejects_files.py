@@ -1,7 +1,8 @@
-"""The rejects files: one JSON line an image that is not in the dataset, in (split, part, hash, key) order.
+"""The rejects files: one JSON line per rejected image, in (split, part, hash, key) order.
 
-Cut into files of 100,000 lines, each made from the sidecars by itself, so that a hundred million rejects need no one's memory.
-Before a build is published, or when it may not be, they lie below ``_parts/``; the lines are the same.
+They are cut into files of 100,000 lines. Each file is made from the sidecars by itself, so that a
+hundred million rejects fit in memory. If the verdict ends the build, they lie below ``_parts/``;
+the lines are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ LINES_A_FILE = 100_000  # about 10 MB
 
 
 def plan_rejects(verdict: Verdict) -> list[RejectsPlan]:
-    """Which part's rejects go to which file. None if images were lost: then no reject is the reason of the failure."""
+    """Which part's rejects go to which file.
+
+    There are no files if images were lost: then no reject is the reason of the failure.
+    """
     if verdict.code == IncompleteError.code:
         return []
     return cut_files(verdict.counts.rejects_by_part, LINES_A_FILE)
@@ -43,7 +47,7 @@ def cut_files(by_part: Iterable[tuple[str, int, int]], lines: int) -> list[Rejec
 
 
 def write_rejects(store: WritableStore, fingerprint: str, plan: RejectsPlan, verdict: Verdict) -> FileResult:
-    """Publishes one rejects file: in the output itself, or below ``_parts/`` if the verdict ends the build.
+    """Publishes a rejects file in the output, or below ``_parts/`` if the verdict ends the build.
 
     Create-only, so a rerun confirms it.
     """

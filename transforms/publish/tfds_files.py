@@ -1,11 +1,13 @@
 """The three small files with which ``tfds.builder_from_directory(OUT)`` reads a dataset of ours.
 
-One decision: they are written as JSON by hand, from what TFDS 4.9.10 writes itself. TFDS is no dependency: it pins an old
-Beam and an old Pillow. A test reads our output with the real TFDS in an environment of its own.
+They are written by hand as JSON, as TFDS 4.9.10 writes them. TFDS is no dependency: it pins an
+old Beam and an old Pillow. A test reads our output with the real TFDS in an environment of its
+own.
 
-Images are decoded by TFDS where its ``Image`` feature can (JPEG, PNG) and, raw with one size for all, as a ``Tensor``.
-WebP and raw pixels of varying size are handed out as bytes: ``tf.image.decode_image``, which TFDS calls, makes a WebP
-four-dimensional, and a ``Tensor`` of two unknown sides would need another column.
+TFDS decodes images if its ``Image`` feature can (JPEG, PNG); raw pixels of one size are a
+``Tensor``. It gives WebP and raw pixels of varying size as bytes: ``tf.image.decode_image``,
+which it calls, makes a WebP four-dimensional, and a ``Tensor`` of two unknown sides would need
+another column.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ _TEMPLATE = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
 
 
 def tfds_files(*, name: str, classes: Sequence[str], splits: Mapping[str, Split], image: ImageInfo) -> dict[str, bytes]:
-    """Content of the files by name. ``name``: the dataset's name as TFDS shows it; other than word characters become ``_``."""
+    """Content of the files by name.
+
+    ``name``: the dataset's name as TFDS shows it; characters other than word characters become
+    ``_``.
+    """
     info = {
         "description": "Written by shardfeed; manifest.json says how.",
         "fileFormat": "tfrecord",
@@ -83,7 +89,7 @@ def _shape(dimensions: Sequence[int | None]) -> dict[str, list[str]]:
 
 
 def _label_line(label: str) -> str:
-    """TFDS strips lines and drops empty ones; a name that this would change is written as a JSON string."""
+    """A label; as a JSON string if TFDS would change it (it strips lines and drops empty ones)."""
     return label if label == label.strip() and label.splitlines() == [label] else json.dumps(label)
 
 

@@ -1,7 +1,8 @@
 """Whether all parts together are the whole listing, and whether too much of it was rejected.
 
-Counts can agree by accident; sums mod 2**128 of the keys' hashes cannot. Thresholds are applied here, before anything is
-composed, and the limit is in no fingerprint: after a run with too many rejects, a rerun with a higher limit only composes.
+Counts can agree by accident; sums mod 2**128 of the keys' hashes cannot. The limit applies before
+anything is composed and is in no fingerprint. So after too many rejects, a rerun with a higher
+limit only composes.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from fractions import Fraction
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
 from shardfeed.format.hashing import MASK128
-from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
+from shardfeed.transforms.elements import Counts, PartResult, Plan, Stats, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count
 
 DEFAULT_SHARE = Fraction(1, 100)
-DEFAULT_FLOOR = 10  # images; so that three bad ones of fifty do not fail a build nobody set a limit for
+DEFAULT_FLOOR = 10  # images; so that by default three bad ones of fifty do not fail a build
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     rejected: dict[str, int] = {}
     fixes: dict[str, int] = {}
     class_counts: dict[str, dict[str, int]] = {}
-    stats: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
+    stats: Stats | None = None
     by_part: list[tuple[str, int, int]] = []
     for counts in many:
         add_into(images, counts.images)
@@ -87,9 +88,7 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))
 
 
-def _add_stats(
-    one: tuple[int, tuple[int, ...], tuple[int, ...]] | None, two: tuple[int, tuple[int, ...], tuple[int, ...]] | None
-) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+def _add_stats(one: Stats | None, two: Stats | None) -> Stats | None:
     if one is None or two is None:
         return one or two
     return (

@@ -1,7 +1,8 @@
 """Many small requests to a bucket at a time.
 
-Each costs tens of milliseconds of waiting, whatever the machine: one after another, deleting what a build of a thousand
-parts leaves takes a minute. On a local disk nothing waits, so there it is one after another, in order.
+Each waits tens of milliseconds for its answer. One after another, deleting what a build of a
+thousand parts leaves takes a minute. A local disk does not make anybody wait, so there the
+requests go one after another, in order.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def side_by_side(url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS) -> list[R]:
-    """``function`` of every item, in the order of ``items``; it asks something of the store at ``url``.
+def side_by_side(
+    url: str, function: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS, on_disk: int = 1
+) -> list[R]:
+    """``function`` of every item, in the order of ``items``, for requests to the store at ``url``.
 
+    ``at_once``: calls at a time if the store is a bucket; ``on_disk``: if it is a folder.
     After a failure no further item is begun.
     """
-    if not storage.is_remote(url):
+    threads = at_once if storage.is_remote(url) else on_disk
+    if threads == 1:
         return [function(item) for item in items]
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="requests") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="requests") as pool:
         tasks = [pool.submit(function, item) for item in items]
         _, left = wait(tasks, return_when=FIRST_EXCEPTION)
         for task in left:

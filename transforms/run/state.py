@@ -1,9 +1,10 @@
 """One run of a build: its name, how far it is, whether it shall stop, and why it failed.
 
-A ``Run`` is passed to whatever works for it. Pickled, it travels as its name and output: in the process that began the run, every
-copy is the same object, so that a step of an in-process engine reaches the run's progress and stop flag. In another process the
-copy is a run of its own, which nobody watches and nobody stops; no result depends on either. (Beam's metrics cannot serve here:
-the in-process engine shows none before the end.)
+A ``Run`` is passed to whatever works for it. Pickled, it travels as its name and output. In the
+process that began the run every copy is the same object, so a step of an in-process engine
+reaches the run's progress and stop flag. In another process the copy is a run of its own, which
+nobody watches or stops; no result depends on either. (Beam's metrics cannot serve here: the
+in-process engine shows none before the end.)
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
-from shardfeed.transforms.elements import PartResult
+from shardfeed.transforms.elements import Element, PartResult
 
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@dataclass(frozen=True)
+class Outcome(Element):
     """Why a run failed: exit code, message, and files that say more."""
 
     code: int
@@ -31,10 +32,11 @@ class Outcome:
 class Run:
     """``run_id`` names the run and is in no fingerprint; ``output``: where it writes.
 
-    ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had finished. ``outcome``: the first
-    failure of the user's kind, before an engine rewrote it. ``counted``: our counters by name, of all workers wherever they are,
-    which the launcher takes from the engine after the job's end. ``stop``: whatever works for the run shall end; ``interrupted``:
-    because the user wished it.
+    ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
+    finished. ``outcome``: the first failure of the user's kind, before an engine rewrote it.
+    ``counted``: our counters by name, from all workers; the launcher takes them from the engine
+    after the job's end. ``stop``: whatever works for the run shall end. ``interrupted``: the user
+    wished it.
     """
 
     def __init__(self, run_id: str, output: str) -> None:
@@ -52,7 +54,7 @@ class Run:
         return _run_of, (self.run_id, self.output)
 
     def add(self, result: PartResult, *, kept: bool) -> None:
-        """Counts a finished part, once; ``kept``: an earlier run had finished it. From any thread."""
+        """Counts a finished part, once, from any thread; ``kept``: an earlier run finished it."""
         rejected = sum(result.rejected.values())
         images = result.records + rejected
         with self._lock:
@@ -70,12 +72,12 @@ class Run:
         self.stop.set()
 
     def enter(self, step: str) -> None:
-        """The run has come to ``step``. It never goes back: an engine may run steps side by side."""
+        """Notes that the run is at ``step``. It never goes back: steps may run side by side."""
         if STEPS.index(step) > STEPS.index(self.step):
             self.step = step
 
     def check(self) -> None:
-        """Raises IncompleteError if the run was asked to stop. Cheap: called between units of work."""
+        """Raises IncompleteError if the run shall stop. Cheap: called between units of work."""
         if self.stop.is_set():
             raise IncompleteError("stopped before the dataset was complete; rerun the same command to carry on.")
 

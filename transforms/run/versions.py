@@ -1,8 +1,8 @@
-"""Workers and launcher must be of one Python, one Beam and one shardfeed, and their codecs must make the same bytes.
+"""Workers and launcher must have one Python, one Beam, one shardfeed and the same codecs.
 
-Our steps travel by name, so a worker of another version would load and run them, as that version has them; and a worker with
-other codecs would make another dataset than the launcher's machine. The first step looks before anything is listed; a step that
-encodes looks again, because not all workers need be alike.
+Our steps travel by name: a worker of another version would run that version's steps. A worker
+with other codecs would make another dataset than the launcher's machine. The first step looks
+before anything is listed. A step that encodes looks again, because workers may differ.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _PACKAGES = {"pillow": "pillow", "simplejpeg": "simplejpeg", "cykooz_resizer": "
 
 
 def versions_here(image: ImageOptions | None = None) -> Versions:
-    """(name, version) of what has to agree: of Python, what decides whether code can be exchanged; of codecs, those that can
-    change a byte under ``image`` (None: under any).
+    """(name, version) of everything that has to agree.
+
+    Of Python only major and minor version, which decide whether code can be exchanged. Of codecs,
+    those that can change a byte under ``image`` (None: under any).
     """
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     beam = importlib.metadata.version("apache-beam")
@@ -37,7 +39,7 @@ def versions_here(image: ImageOptions | None = None) -> Versions:
 
 
 def codec_pins(versions: Mapping[str, str]) -> str:
-    """Requirements, as pip takes them, of the packages that bring the codecs among ``versions``."""
+    """Requirements for pip of the packages that bring the codecs in ``versions``."""
     return " ".join(f"{_PACKAGES[name]}=={version}" for name, version in versions.items() if name in _PACKAGES)
 
 

@@ -81,7 +81,7 @@ class LocalSource(Source):
         raise AssertionError("the last attempt returns or raises")
 
     def _read(self, key: bytes, stat: Stat) -> bytes:
-        with open(self._path(key), "rb", opener=open_at_once) as file:
+        with open(self._path(key), "rb", buffering=0, opener=open_at_once) as file:
             found = os.fstat(file.fileno())
             if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")

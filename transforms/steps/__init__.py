@@ -1,1 +1,1 @@
-"""Which steps has the Beam graph? One file per step. The only folder here that imports Apache Beam."""
+"""Which steps has the Beam graph? One file per step; no other folder here imports Beam."""

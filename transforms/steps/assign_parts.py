@@ -16,7 +16,7 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 class AssignParts(beam.PTransform[Any, Any]):
     """Cuts batches by part and brings each part's references together.
 
-    The only shuffle of the job that grows with the data: references, about 100 bytes per image, never images.
+    This is the only shuffle that grows with the data: about 100 bytes per image, never images.
     """
 
     plan: PCollection[Plan]

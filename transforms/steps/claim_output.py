@@ -19,7 +19,7 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 
 @dataclass(eq=False, kw_only=True)
 class ClaimOutput(beam.PTransform[Any, Any]):
-    """Checks the whole listing, fixes fingerprint and number of parts, and claims the output before any image is read."""
+    """Checks the listing, makes the plan, and claims the output before any image is read."""
 
     options: BuildOptions
     run: Run

@@ -1,7 +1,7 @@
-"""Coders of the elements: importing this module registers them with Beam (its only purpose, and its one side effect).
+"""Coders of the elements. Importing this module registers them with Beam.
 
-Beam's defaults would not do. A NamedTuple with a schema comes back in another process as a generated class without methods, and
-pickles tie the bytes to the code of the moment.
+Beam's defaults would not do. A NamedTuple with a schema comes back in another process as a
+generated class without methods, and pickles tie the bytes to the code of the moment.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """Elements of one kind -> their sum, some hundred at a time.
 
-A sum grows with the classes and with the parts that have rejects. Adding elements one by one would copy it for each of them.
+A sum grows with the classes, and with the parts that have rejects. To add elements one by one
+would copy it for each of them.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,10 +15,10 @@ _Element = TypeVar("_Element")
 
 
 def add_up(kind: type[_Element], add: Callable[[Iterable[_Element]], _Element]) -> beam.PTransform[Any, Any]:
-    """A step that adds up what it is given, in any order, by ``add``; of nothing it makes nothing.
+    """A step that adds up its input, in any order, by ``add``.
 
-    Nothing to add up does not occur: every listed section gives a batch, and an input without images is refused before there are
-    parts to count. Beam's default for it would be ten steps more.
+    It gives nothing for no input, which does not occur: every listed section gives a batch, and an
+    input without images is refused before there are parts. Beam's default for it takes ten steps.
     """
     return beam.CombineGlobally(_Sum(kind, add).with_input_types(kind).with_output_types(kind)).without_defaults()
 

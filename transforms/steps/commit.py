@@ -44,7 +44,10 @@ class Commit(beam.PTransform[Any, Any]):
 
 @dataclass(eq=False, kw_only=True)
 class Sweep(beam.PTransform[Any, Any]):
-    """Deletes what the build left below ``_parts/``, many files at a time; ``keep_parts`` leaves all but the claim."""
+    """Deletes what the build left below ``_parts/``, many files at a time.
+
+    ``keep_parts`` leaves all but the claim.
+    """
 
     run: Run
     keep_parts: bool

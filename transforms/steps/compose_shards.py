@@ -31,7 +31,7 @@ class ComposeShards(beam.PTransform[Any, Any]):
 
 
 class _Compose(beam.DoFn):
-    """Composes a bundle's shards at its end: a bucket takes some of them at a time."""
+    """Composes a bundle's shards at its end, because a bucket takes several at a time."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

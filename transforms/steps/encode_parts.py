@@ -27,7 +27,7 @@ _LOG = logging.getLogger("shardfeed")
 
 @dataclass(eq=False, kw_only=True)
 class EncodeParts(beam.PTransform[Any, Any]):
-    """Reads, decodes, resizes, encodes and writes each part with a pool of threads; a finished part is not made again."""
+    """Reads, encodes and writes each part with threads; finished parts are not made again."""
 
     plan: PCollection[Plan]
     sources: tuple[str, ...]
@@ -41,20 +41,23 @@ class EncodeParts(beam.PTransform[Any, Any]):
         return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
 
 
-# An engine may run several copies of the step in one process: they share threads and budgets of memory.
+# Copies of the step in one process share threads and budgets of memory.
 _SLICES: weakref.WeakValueDictionary[tuple[str, str], SliceEncoder] = weakref.WeakValueDictionary()
 _OPENING = threading.Lock()
 
 
 class _Encode(beam.DoFn):
-    """Results come one part late, so that the pool has the next part while one is written; ``finish_bundle`` gives the last."""
+    """Results come one part late, so that the pool has the next part while one is written.
+
+    ``finish_bundle`` gives the last ones.
+    """
 
     def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, run: Run) -> None:
         self._sources, self._options, self._run = sources, options, run
         self._threads, self._encoders = threads, encoders
         self._encoder: PartEncoder | None = None
 
-    def display_data(self) -> dict[str, Any]:  # here alone: engines show a leaf's, and one place is enough
+    def display_data(self) -> dict[str, Any]:  # of this step alone: engines show a leaf's, and one is enough
         shown = {name: str(value) for name, value in self._options.config().items() if value is not None}
         return {
             **shown,
@@ -111,7 +114,7 @@ class _Encode(beam.DoFn):
 
 
 def _show(part: PartResult, spent: Spent) -> None:
-    """Counts a part and logs its line. ``*_ms`` are milliseconds of threads per part, not of the clock."""
+    """Counts a part and logs its line; times are of threads, not of the clock."""
     rejected = sum(part.rejected.values())
     metrics.count(
         images_written=part.records,

@@ -14,7 +14,10 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 
 @dataclass(eq=False, kw_only=True)
 class LabelImages(beam.PTransform[Any, Any]):
-    """Gives every reference its split; the class follows from the key. What cannot be labelled is counted, then refused."""
+    """Gives every reference its split; the class follows from the key.
+
+    References without a label are counted, then refused.
+    """
 
     options: BuildOptions
 

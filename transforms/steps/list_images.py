@@ -23,7 +23,10 @@ from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers 
 
 @dataclass(eq=False, kw_only=True)
 class ListImages(beam.PTransform[Any, Any]):
-    """Lists every root, its first-level folders side by side; skipped files are counted in the batches."""
+    """Lists every root, its first-level folders side by side.
+
+    Skipped files are counted in the batches.
+    """
 
     roots: tuple[InputRoot, ...]
     image: ImageOptions
@@ -51,7 +54,7 @@ def _find_folders(
 
 
 class _ListFolders(beam.DoFn):
-    """Lists a bundle's folders at its end, so that those of buckets are listed side by side."""
+    """Lists a bundle's folders at its end, so that those of buckets overlap."""
 
     def __init__(self, roots: tuple[InputRoot, ...], run: Run) -> None:
         self._roots, self._run = roots, run

@@ -14,7 +14,10 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 
 @dataclass(eq=False, kw_only=True)
 class PackShards(beam.PTransform[Any, Any]):
-    """Packs each split's parts by their exact sizes. It needs the verdict: nothing is packed that may not be published."""
+    """Packs each split's parts by their exact sizes.
+
+    It waits for the verdict: nothing is packed that may not be published.
+    """
 
     verdict: PCollection[Verdict]
     plan: PCollection[Plan]

@@ -1,4 +1,7 @@
-"""WriteRejects: the verdict -> rejects files, and the verdict again once they are written, if it lets the build go on."""
+"""WriteRejects: the verdict -> rejects files.
+
+Proceed: the verdict again, once they are written, if it lets the build go on.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coder
 
 @dataclass(eq=False, kw_only=True)
 class WriteRejects(beam.PTransform[Any, Any]):
-    """Writes the rejects of a good build into the output, those of a failed one below ``_parts/`` where they can be read."""
+    """Writes rejects: of a good build into the output, of a failed one below ``_parts/``."""
 
     plan: PCollection[Plan]
     run: Run

@@ -91,7 +91,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 if durable:
                     self._sync_folder(os.path.dirname(final))
                 return created
-            except FileNotFoundError:  # another build's sweep took the folder or the file from under our feet
+            except FileNotFoundError:  # another build's sweep removed the folder or the file meanwhile
                 continue
             finally:
                 self._unlink(temp)
@@ -126,7 +126,9 @@ class WritableLocalStore(LocalStore, WritableStore):
         while not self._mark(marker, owner):
             if os.path.lexists(final):
                 return False
-            found = _content(marker)
+            found = b""
+            with contextlib.suppress(FileNotFoundError), open(marker, "rb") as file:
+                found = file.read()
             if found != holder:
                 holder, since = found, time.monotonic()
             elif time.monotonic() - since >= self.stale_marker_seconds:
@@ -197,14 +199,6 @@ def _temporary_folder(name: str) -> str:
     top, _, rest = name.partition("/")
     work, slash, _ = rest.partition("/")
     return f"{top}/{work}/tmp" if top == naming.PARTS and slash else f"{naming.PARTS}/tmp"
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
 
 
 def _append(file: BinaryIO, data: BinaryIO) -> None:

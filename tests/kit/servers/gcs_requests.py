@@ -1,6 +1,4 @@
-"""What clients of GCS ask, read from their HTTP: the JSON API's addresses, and obstore's
-``/bucket/name``.
-"""
+"""What clients of GCS ask: the JSON API's addresses, and obstore's ``/bucket/name``."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ Kind = Literal["list", "stat", "get", "upload", "resume", "compose", "delete", "
 
 @dataclass(frozen=True)
 class Request:
-    """One request, in terms of what it asks for; an upload's ``name`` is that of the object it
-    makes.
-    """
+    """One request. The ``name`` of an upload is that of the object it makes."""
 
     method: str
     kind: Kind
@@ -62,9 +58,7 @@ def _upload_name(query: dict[str, str], headers: dict[str, str], body: bytes) ->
 
 
 def multipart(headers: dict[str, str], body: bytes) -> tuple[dict[str, Any], bytes]:
-    """Metadata and content of a multipart upload; cut by hand, since an e-mail parser changes the
-    ends of binary lines.
-    """
+    """Metadata and content of a multipart upload. E-mail parsers would change binary data."""
     found = re.search(r'boundary="?([^";]+)"?', headers["content-type"])
     assert found is not None, "multipart without a boundary"
     _, first, second, _ = body.split(b"--" + found[1].encode())

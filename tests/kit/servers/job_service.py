@@ -1,7 +1,6 @@
 """Beam's own job service with a number of workers: ``job_service.py PORT WORKERS``.
 
-The service has no option for it (``--direct_num_workers`` does not reach it); everything else is
-Beam's.
+The service has no option for it (``--direct_num_workers`` does not reach it). The rest is Beam's.
 """
 
 from __future__ import annotations

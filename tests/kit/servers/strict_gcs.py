@@ -1,5 +1,4 @@
-"""A GCS server of our own, in this process: strict about preconditions, counts what it is asked,
-misbehaves on request.
+"""A strict GCS server in this process that notes its requests and misbehaves on demand.
 
     with StrictGCS() as server:
         server.objects.put("photos", "cat/1.jpg", data)
@@ -19,7 +18,6 @@ import re
 import socket
 import socketserver
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from typing import Any, Literal
 from tests.kit.servers.gcs_objects import Object, Objects, Refusal, encode_crc
 from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
 
-Effect = Literal["status", "drop", "short", "corrupt", "delay", "lost_answer", "call"]
+Effect = Literal["status", "drop", "short", "corrupt", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]
 
 _KNOWN = {
@@ -57,18 +55,16 @@ class Fault:
     times: int | None = 1
     status: int = 503
     text: str = "injected"
-    seconds: float = 0.0
     action: Callable[[], object] = lambda: None
 
 
 class StrictGCS:
-    """The server; ``objects`` is its content, ``log`` every request, ``connections`` how many TCP
-    connections were made.
+    """The server: its content (``objects``), requests (``log``) and number of ``connections``.
 
-    ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on the
-    way unless the request accepts gzip. ``streamed``: the same, and stored bytes too come without a
-    length, as Google sends large ones. ``always``: unpacked whatever the request accepts, as Google
-    does with types that it takes for compressed already.
+    ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on
+    the way unless the request accepts gzip. ``streamed``: the same, and stored bytes too come
+    without a length, as Google sends large ones. ``always``: unpacked whatever the request
+    accepts, as Google does with types that it takes for compressed already.
     """
 
     def __init__(self, page_size: int = 1000) -> None:
@@ -110,23 +106,21 @@ class StrictGCS:
         times: int | None = 1,
         status: int = 503,
         text: str = "injected",
-        seconds: float = 0.0,
         action: Callable[[], object] = lambda: None,
     ) -> Fault:
-        """Make requests of this kind, for this object and matching fail; the fault's ``times``
-        tells how many are left.
+        """Makes requests of this kind, for this object and matching fail, ``times`` times.
 
         ``status``: that answer with that ``text``, nothing done. ``drop``: half the body, then the
         connection ends. ``short``: a body that lacks its end but says so nowhere. ``corrupt``: one
-        bit flipped. ``delay``: ``seconds`` late. ``lost_answer``: done, but the connection ends
-        without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it raises,
-        nothing is done and the connection ends.
+        bit flipped. ``lost_answer``: done, but the connection ends
+        without an answer. ``call``: ``action`` runs first, then all goes on as usual; if it
+        raises, nothing is done and the connection ends.
         """
 
         def strikes(request: Request) -> bool:
             return kind in (None, request.kind) and name in (None, request.name) and matches(request)
 
-        fault = Fault(effect, strikes, skip, times, status, text, seconds, action)
+        fault = Fault(effect, strikes, skip, times, status, text, action)
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -137,7 +131,7 @@ class StrictGCS:
             return Counter(request.kind for request in self.log)
 
     def wait_until_left(self) -> None:
-        """Returns when all connections are closed: a killed client's requests are done by then."""
+        """Waits until all connections are closed: all that a killed client sent is done then."""
         with self._left:
             self._left.wait_for(lambda: not self._open)
 
@@ -297,8 +291,6 @@ class _Handler(BaseHTTPRequestHandler):
         request = parse(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
         fault = self.server.gcs.fault_for(request)
         effect = fault.effect if fault else None
-        if fault and effect == "delay":
-            time.sleep(fault.seconds)
         if fault and effect == "call":
             fault.action()
         try:
@@ -341,7 +333,7 @@ def _json(value: Any) -> tuple[int, dict[str, str], bytes]:
 
 
 def _only(page: dict[str, Any], fields: str | None) -> dict[str, Any]:
-    """The page with the fields asked for, such as ``items(name,size),prefixes,nextPageToken``."""
+    """The page with these fields only: ``items(name,size),prefixes,nextPageToken``."""
     if fields is None:
         return page
     wanted = re.fullmatch(r"(?:items\(([a-zA-Z0-9,]+)\),?)?(.*)", fields)

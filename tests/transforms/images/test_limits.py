@@ -10,8 +10,9 @@ import pytest
 from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import limits
+from shardfeed.transforms.images.limits import check_size
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.process import check_size, process_image
+from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from tests.kit import makers as m
 

@@ -14,6 +14,7 @@ from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, to_srgb
 from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.geometry import geometry_of
+from shardfeed.transforms.images.jpeg_header import read_jpeg_header
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
 from shardfeed.transforms.images.process import EncodedImage, process_image
 from tests.kit import makers as m
@@ -240,8 +241,8 @@ def test_scaling_while_decoding_never_goes_below_the_target(mode: ResizeMode) ->
         width = target[0]
         options = ImageOptions(width=width, height=width if mode in ("shortest", "longest") else target[1], resize=mode)
         planned = geometry_of(size, False, options)
-        image = decode.open_jpeg(m.saved(Image.new("RGB", size), "JPEG"))
-        factor = decode.scale_jpeg(image, planned.content)
+        header = read_jpeg_header(m.saved(Image.new("RGB", size), "JPEG"))
+        factor = decode.scale_jpeg(header, planned.content)
         if factor > 1:
             assert size[0] // factor >= planned.content[0] and size[1] // factor >= planned.content[1]
         else:

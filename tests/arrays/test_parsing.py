@@ -1,4 +1,6 @@
-"""Image and class of records: found for all of a window at once, and one by one where another encoder wrote them."""
+"""Image and class of records: found for all of a window at once, and one by one where another
+encoder wrote them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from shardfeed.arrays import parsing
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.framing import split
 from shardfeed.arrays.parsing import image_and_class, images_and_classes
-from shardfeed.format.example import decode_example, encode_example, encode_feature, join_features
+from shardfeed.format.example import Value, decode_example, encode_example, encode_feature, join_features
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import OVERHEAD, frame
 from shardfeed.sampling.blocks import Block, blocks_in
@@ -41,7 +43,8 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
         )
         for number in [0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, 5, 2**63 - 1, 77, 300, 1] * 3
     ]
-    # Every fifth as another encoder may write it: the image first, which only the careful parser reads.
+    # Every fifth as another encoder may write it: the image first, which only the careful parser
+    # reads.
     records = [join_features(pair if number % 5 else pair[::-1]) for number, pair in enumerate(features)]
     blocks = [
         block_of(*records[:7]),
@@ -70,7 +73,8 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
 def test_all_records_of_a_build_are_found_the_quick_way(
     tmp_path: Path, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    classes = [f"class {number:03d}" for number in range(130)]  # the last two have indices of two bytes
+    # the last two have indices of two bytes
+    classes = [f"class {number:03d}" for number in range(130)]
     ended = build(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", *flags)
     assert ended.code == 0, ended
     reader = BlockReader(str(tmp_path / "out"))
@@ -97,7 +101,7 @@ def test_all_records_of_a_build_are_found_the_quick_way(
     ],
     ids=["plain", "empty image, large class", "columns around them", "negative class"],
 )
-def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, bytes | int]) -> None:
+def test_the_quick_parser_agrees_with_the_careful_one(columns: dict[str, Value]) -> None:
     data = encode_example(columns)
     careful = decode_example(data)
 
@@ -194,9 +198,9 @@ def test_another_encoders_example_is_read_too() -> None:
     ],
     ids=["no class", "two images", "two classes", "class of bytes"],
 )
-def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, object], message: str) -> None:
+def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, Value], message: str) -> None:
     with pytest.raises(ValueError) as found:
-        found_in(encode_example(columns))  # type: ignore[arg-type]
+        found_in(encode_example(columns))
 
     assert str(found.value) == message
 

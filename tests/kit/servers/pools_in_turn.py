@@ -1,7 +1,8 @@
 """One address for many worker pools: ``pools_in_turn.py PORT POOL_ADDRESS…``.
 
-A job has one environment, and that one address. On a cluster it is ``localhost:8099``, which is another pool on each of the
-engine's machines. Here, on one machine, an engine's first worker is started by the first pool, its second by the second.
+A job has one environment, and that has one address. On a cluster it is ``localhost:8099``, which is
+another pool on each machine. Here, on one machine, the first pool starts an engine's first worker,
+and the second pool the second.
 """
 
 from __future__ import annotations

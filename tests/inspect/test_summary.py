@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.errors import DatasetError, UsageError
+from shardfeed.errors import DatasetError
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, Split
-from shardfeed.inspection.summary import card
-from tests.kit.tiny import tiny
+from shardfeed.inspection.summary import dataset_summary
+from tests.kit.datasets import write_dataset
 
 IMAGE = ImageInfo(224, 224, 3, "jpeg", (118.06, 109.94, 83.2), (70.1, 65.2, 66.0))
 
@@ -45,16 +45,16 @@ def manifest(splits: dict[str, Split], classes: tuple[str, ...]) -> Manifest:
 
 @pytest.fixture
 def show(tmp_path: Path) -> Callable[[Manifest], str]:
-    """The card of a dataset in which only the manifest is there."""
+    """The summary of a dataset of which only the manifest is there."""
 
     def shown(of: Manifest) -> str:
         (tmp_path / "manifest.json").write_bytes(of.to_json())
-        return card(tmp_path).replace(str(tmp_path), "/data/flowers")
+        return dataset_summary(tmp_path).replace(str(tmp_path), "/data/flowers")
 
     return shown
 
 
-def test_the_card_is_complete_and_aligned(show: Callable[[Manifest], str]) -> None:
+def test_the_summary_is_complete_and_aligned(show: Callable[[Manifest], str]) -> None:
     classes = ("daisy", "rose", "向日葵")
     train = split("train", {"daisy": 1_200, "rose": 999, "向日葵": 1}, 4)
     test = split("test", {"daisy": 60, "rose": 0, "向日葵": 40}, 1)
@@ -134,25 +134,15 @@ def test_bytes_have_a_unit(records: int, shown: str, show: Callable[[Manifest], 
     assert f" {shown}  {shown}  {shown}  {shown}\n" in text
 
 
-def test_the_card_reads_the_manifest_alone(tmp_path: Path) -> None:
-    tiny().write(tmp_path / "out")
-    before = card(tmp_path / "out")
-    for file in (tmp_path / "out").iterdir():
+def test_the_summary_reads_the_manifest_alone(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
+    before = dataset_summary(tmp_path)
+    for file in tmp_path.iterdir():
         if file.name != "manifest.json":
             file.unlink()
-    assert card(tmp_path / "out") == before
+    assert dataset_summary(tmp_path) == before
 
 
-def test_without_a_dataset_there_is_no_card(tmp_path: Path) -> None:
+def test_without_a_dataset_there_is_no_summary(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no dataset at"):
-        card(tmp_path)
-
-
-def test_an_empty_string_is_no_dataset_even_in_the_folder_of_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiny().write(tmp_path / "out")
-    monkeypatch.chdir(tmp_path / "out")
-    with pytest.raises(UsageError, match="the dataset is an empty string"):
-        card("")
-    assert card(".").startswith(str(tmp_path / "out"))
+        dataset_summary(tmp_path)

@@ -1,0 +1,151 @@
+"""``verify``, ``inspect`` and ``benchmark``: the flags of each, and what it runs. They read a finished dataset."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from shardfeed.errors import DatasetError, UsageError, clip
+
+
+def add_dataset_command(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds the flags of the command ``name`` to its parser, and what runs it."""
+    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
+    {"verify": _add_verify, "inspect": _add_inspect, "benchmark": _add_benchmark}[name](parser)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_verify)
+    parser.description = (
+        "Compares the names and sizes of all files with the manifest; with --deep, everything in them too."
+    )
+    parser.epilog = "exit codes: 0 in order, 2 bad arguments, 4 damaged, incomplete or no dataset."
+    parser.add_argument(
+        "--deep", action="store_true", help="also read every byte, check every record and decode every image"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_inspect)
+    parser.description = "Prints a summary of the dataset and the first records of a split."
+    parser.epilog = "exit codes: 0 shown, 2 bad arguments, 4 damaged, incomplete or no dataset."
+    parser.add_argument("split", nargs="?", metavar="SPLIT", help="split of the records (default: the first)")
+    parser.add_argument("-n", type=int, default=10, metavar="N", help="number of records (default 10)")
+    parser.add_argument(
+        "--sheet", metavar="FILE.png", help="also draw the images of these records side by side into a PNG file"
+    )
+
+
+def _add_benchmark(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_benchmark)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Reads batches for some seconds as a trainer would. Prints how fast they came, how fast this machine can\n"
+        "decode alone and read alone, which of these is the bottleneck, and what to change."
+    )
+    parser.epilog = (
+        "exit codes: 0 measured, whatever the verdict; 2 bad arguments, 4 damaged, incomplete or no dataset."
+    )
+    parser.add_argument("split", nargs="?", metavar="SPLIT", help="split to read (default: the first)")
+    parser.add_argument("--batch_size", type=int, default=128, metavar="N", help="images per batch (default 128)")
+    parser.add_argument(
+        "--image_size", metavar="N|HxW", help="resize to this size while reading, in pixels (default: as stored)"
+    )
+    parser.add_argument(
+        "--crop", choices=("center", "random_resized"), help="crop while reading (default: the whole image)"
+    )
+    parser.add_argument(
+        "--step_ms",
+        type=float,
+        metavar="MS",
+        help="milliseconds that your accelerator takes per batch; warns if the input is slower",
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long to read (default 5)")
+    parser.add_argument(
+        "--reader",
+        choices=("tensorflow", "arrays"),
+        default="tensorflow",
+        help="the reader to measure: shardfeed.load (tensorflow, the default) or shardfeed.array_batches (arrays)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    from shardfeed.verification.dataset import verify
+
+    report = verify(args.dir, deep=args.deep)
+    return 0 if report.ok else DatasetError.code, report.to_json() if args.json else str(report)
+
+
+def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    import shardfeed
+    from shardfeed.dataset.first_records import first_records
+    from shardfeed.inspection.summary import dataset_summary
+
+    if args.sheet is not None:
+        _check_sheet(args.dir, args.sheet)
+    split = args.split or next(iter(shardfeed.info(args.dir).splits))
+    records = first_records(args.dir, split, args.n)
+    lines = [dataset_summary(args.dir), "", f"first {len(records)} records of {split}:"]
+    for record in records:
+        label, size = clip(record.label, 24), f"{record.height}x{record.width}"
+        lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
+    if args.sheet is not None:
+        _write_sheet(args.dir, split, args.n, args.sheet)
+        lines += ["", f"contact sheet: {args.sheet}"]
+    return 0, "\n".join(lines)
+
+
+def _check_sheet(directory: str, path: str) -> None:
+    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
+    if not path.lower().endswith(".png"):
+        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
+        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
+
+
+def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
+    from shardfeed.inspection.contact_sheet import contact_sheet
+
+    data = contact_sheet(directory, split, n=count)
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(
+            f"--sheet {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
+        ) from None
+
+
+def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    import shardfeed
+    from shardfeed import storage
+    from shardfeed.arguments import height_width, parse_image_size, positive
+    from shardfeed.benchmarking.stream import benchmark, check_times
+    from shardfeed.tfdata.tune_gcs import tune_gcs
+
+    check_times(args.seconds, args.step_ms)  # before TensorFlow is imported, which takes seconds
+    positive("batch_size", args.batch_size)
+    options: dict[str, Any] = {}
+    if args.image_size is not None:
+        options["image_size"] = height_width("image_size", parse_image_size(args.image_size))
+    if args.crop is not None:
+        options["crop"] = args.crop
+    if options and args.reader == "arrays":
+        raise UsageError(f"--{next(iter(options))}: array_batches neither crops nor resizes. Use --reader tensorflow.")
+    if storage.is_remote(args.dir):
+        tune_gcs()
+    info = shardfeed.info(args.dir)
+    split = next(iter(info.splits)) if args.split is None else info.splits[args.split].name
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes about this CPU do not belong here
+    try:
+        read: Any = shardfeed.load if args.reader == "tensorflow" else shardfeed.array_batches
+    except ImportError as error:
+        other = ". Without TensorFlow, measure the NumPy reader: --reader arrays" if args.reader == "tensorflow" else ""
+        raise UsageError(f"{error}{other}") from None
+    # This process alone, wherever it runs: the host is never looked for.
+    batches = read(info, split, args.batch_size, training=True, host=(0, 1), **options)
+    result = benchmark(batches, info, split, seconds=args.seconds, step_ms=args.step_ms, **options)
+    return 0, result.to_json() if args.json else str(result)
