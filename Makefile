@@ -82,6 +82,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	@rm -rf .typecheck && mkdir -p .typecheck/shardfeed
 	@ln -s $(CURDIR)/shardfeed/* $(CURDIR)/pipeline $(CURDIR)/transforms .typecheck/shardfeed/
+	@ln -s $(CURDIR)/tests $(CURDIR)/tools $(CURDIR)/benchmarks .typecheck/
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 
