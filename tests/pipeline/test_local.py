@@ -25,7 +25,8 @@ OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 # What a driver calls besides decisions: it lists and encodes in the way that suits it. Only the
 # local build ends if another one has overtaken it: a job elsewhere would end red.
 _TRANSPORT = {"open_encoder", "open_source", "EncoderSettings", "PartEncoder", "SliceEncoder", "default_threads", "reported",
-              "sections_of", "require_same", "require_unpublished", "versions_here", "add_up", "side_by_side", "metrics"}  # fmt: skip
+              "sections_of", "require_same", "require_unpublished", "versions_here", "add_up", "side_by_side",
+              "metrics"}  # fmt: skip
 _STEPS = (
     "list_images label_images count_images claim_output assign_parts encode_parts reconcile write_rejects pack_shards "
     "compose_shards commit"
