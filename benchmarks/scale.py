@@ -1,9 +1,11 @@
-"""The graph with millions of references and no images: time and memory of each step, its largest element, its largest side input.
+"""The graph with millions of references and no images: time and memory of each step, its largest
+element, its largest side input.
 
-The real steps label, count, claim, assign, group, reconcile, pack and commit; only what touches images and stored parts is
-replaced: the listing makes references up, the encoding makes results up (real key sums, about 22 kB an image), and composing
-publishes empty files under the shards' names, because the commit looks for those. Then what one process does at 100 M images:
-packing 350,000 parts into 20,000 shards, the manifest of them, and a verdict in which every part has a reject.
+The real steps label, count, claim, assign, group, reconcile, pack and commit; only what touches
+images and stored parts is replaced: the listing makes references up, the encoding makes results up
+(real key sums, about 22 kB an image), and composing publishes empty files under the shards' names,
+because the commit looks for those. Then what one process does at 100 M images: packing 350,000
+parts into 20,000 shards, the manifest of them, and a verdict in which every part has a reject.
 """
 
 from __future__ import annotations
@@ -136,7 +138,9 @@ class MadeUpShards(ComposeShards):
 
 
 def _publish_empty(plan: ShardPlan, url: str) -> ShardResult:
-    """The commit compares the names it is given with those in the store; nothing here reads what is in the files."""
+    """The commit compares the names it is given with those in the store; nothing here reads what is
+    in the files.
+    """
     result, store = _shard(plan), stores.open_output(url)
     for name in (result.file, naming.index_name(result.file)):
         store.create(name, b"")
@@ -325,7 +329,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # By its own name: what Beam pickles must be found again as this very module, not as a copy of __main__.
+    # By its own name: what Beam pickles must be found again as this very module, not as a copy of
+    # __main__.
     from scale import main as run
 
     run()

@@ -131,7 +131,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 
 hooks.processes(1)
-hooks.signal_at_image(5, signal.SIGINT)
+hooks.act_at_image(5, lambda: os.kill(os.getpid(), signal.SIGINT))
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), threading.excepthook, dict(os.environ)
 config = BuildConfig((sys.argv[1],), sys.argv[2], BuildOptions(image=ImageOptions(height=16, width=16)), threads=2)
 try:
