@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-import tensorflow_datasets as tfds  # type: ignore[import-not-found]
+import tensorflow_datasets as tfds
 
 
 def plain(value: Any) -> Any:
