@@ -36,6 +36,8 @@ from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Spli
 from shardfeed.format.tfrecord import frame
 from shardfeed.verification.dataset import verify
 
+__all__ = ["assert_dataset_intact", "assert_resumes", "make_dataset"]
+
 _BLOCK_RECORDS = 16  # a build's block is a megabyte, and a test wants several
 _NOISE = 64  # of 256 levels
 _SPLITS = {"train": 60, "validation": 20}
