@@ -59,8 +59,9 @@ def stuck_on_prism(
     pipe, way = os.open(reached, os.O_RDWR), os.open(gate, os.O_RDWR)  # neither waits for the other end
     hook.write_text(_HOOK.format(reached=str(reached), gate=str(gate)))
     try:
-        with servers.prism(program, pool, folder) as engine:
-            launcher = subprocess.Popen(
+        with (
+            servers.prism(program, pool, folder) as engine,
+            subprocess.Popen(
                 command(*args, *engine.flags),
                 stdin=subprocess.DEVNULL if terminal is None else terminal,
                 stdout=subprocess.PIPE,
@@ -68,14 +69,14 @@ def stuck_on_prism(
                 text=True,
                 cwd=folder,
                 env=environment(TMPDIR=str(folder)),
-            )
+            ) as launcher,
+        ):
             try:
                 came = select.select([pipe], [], [], _SECONDS)[0]
                 assert came, f"no worker came as far as encoding; the launcher ended with {launcher.poll()}"
                 yield Stuck(args, launcher, engine, int(os.read(pipe, 100).split()[0]), way)
             finally:
                 launcher.kill()
-                launcher.wait()
     finally:
         os.close(pipe)
         os.close(way)
