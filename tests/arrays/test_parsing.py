@@ -172,7 +172,7 @@ def test_classes_of_every_length(number: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 100, 101, 127, 128, 16_350, 16_383, 16_384, 2_097_151, 2_097_152])
 def test_images_of_every_length(size: int) -> None:
-    columns = {"class": 3, "image": b"i" * size, "key": b"k", "label": b"rose", "size": [3, 4]}
+    columns: dict[str, Value] = {"class": 3, "image": b"i" * size, "key": b"k", "label": b"rose", "size": [3, 4]}
     assert found_in(encode_example(columns)) == (b"i" * size, 3)
 
 
