@@ -24,9 +24,10 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 # Python then compiles what is used, once, if it may.
 unexport PYTHONDONTWRITEBYTECODE
 PINS := pyproject.toml setup.py constraints.txt
-# Plain functions, formats, and who may import whom; no test here starts an engine or a training.
-UNIT_TESTS := tests/format tests/transforms tests/golden tests/status tests/packaging/test_imports.py tests/pipeline/test_local.py \
-  tests/pipeline/test_engine.py tests/pipeline/test_config.py tests/pipeline/test_summary.py tests/pipeline/test_progress.py
+# Plain functions, formats, and who may import whom. No test here starts an engine or a training.
+UNIT_TESTS := tests/format tests/transforms tests/golden tests/status tests/plan/test_sample.py tests/plan/test_cloud_cost.py \
+  tests/packaging/test_imports.py tests/pipeline/test_local.py tests/pipeline/test_engine.py tests/pipeline/test_config.py \
+  tests/pipeline/test_summary.py tests/pipeline/test_progress.py --ignore tests/transforms/test_metrics.py
 
 SHELL_FILES := .ci/run $(wildcard *.sh */*.sh)
 
@@ -81,6 +82,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	@rm -rf .typecheck && mkdir -p .typecheck/shardfeed
 	@ln -s $(CURDIR)/shardfeed/* $(CURDIR)/pipeline $(CURDIR)/transforms .typecheck/shardfeed/
+	@ln -s $(CURDIR)/tests $(CURDIR)/tools $(CURDIR)/benchmarks .typecheck/
 	$(BIN)/mypy
 	$(BIN)/shellcheck $(SHELL_FILES)
 

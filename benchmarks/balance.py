@@ -1,7 +1,9 @@
-"""Shard balance on hard inputs, and bytes through the shuffle: the job's own functions on made-up records, no images.
+"""Shard balance on hard inputs, and bytes through the shuffle: the job's own functions on made-up
+records, no images.
 
-Records get keys, are assigned to parts by hash and packed by exact bytes. Prints max/mean for equal sizes, for one class that
-holds 90 %, and for sizes spread log-uniformly over 1 : 1,000 (median of five seeds), each with its bound, mean + largest part.
+Records get keys, are assigned to parts by hash and packed by exact bytes. Prints max/mean for equal
+sizes, for one class that holds 90 %, and for sizes spread log-uniformly over 1 : 1,000 (median of
+five seeds), each with its bound, mean + largest part.
 """
 
 from __future__ import annotations

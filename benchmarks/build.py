@@ -1,7 +1,7 @@
 """The whole command against the limit: images per second, ratio, peak memory, shard balance.
 
-Limit (``limit.py``, a whole command too, start-up included) and build run in turn, several rounds; the ratio is the median of
-the rounds' ratios, so a machine whose speed drifts does not decide it.
+Limit (``limit.py``, a whole command too, start-up included) and build run in turn, several rounds;
+the ratio is the median of the rounds' ratios, so a machine whose speed drifts does not decide it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a person waits for: ``--help``, a rerun of a finished build, and how much a rerun after a kill does again."""
+"""What a person waits for: ``--help``, a rerun of a finished build, and how much a rerun after a
+kill does again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the benchmarks share: copies of the photos, whole commands timed from outside, and the line that says where."""
+"""What the benchmarks share: copies of the photos, whole commands timed from outside, and the line
+that says where.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ from shardfeed.processes import descendants  # noqa: E402
 class Ran:
     """A finished command: wall seconds, CPU seconds, peak memory in MB, exit code and output.
 
-    The peak is the sum of the resident memory of the command's processes, looked at ten times a second (pages that they
-    share count for each), and no less than its largest process ever had.
+    The peak is the sum of the resident memory of the command's processes, looked at ten times a
+    second (pages that they share count for each), and no less than its largest process ever had.
     """
 
     seconds: float
@@ -104,7 +106,9 @@ def build(photos: Path, output: Path, *more: str, check: bool = True) -> Ran:
 
 
 def link_copies(photos: Path, into: Path, copies: int) -> Path:
-    """The photos hard-linked (copied where links cannot be made) ``copies`` times into one tree of the same classes."""
+    """The photos hard-linked (copied where links cannot be made) ``copies`` times into one tree of
+    the same classes.
+    """
     for source in sorted(photos.rglob("*.jpg")):
         folder = into / source.parent.relative_to(photos)
         folder.mkdir(parents=True, exist_ok=True)

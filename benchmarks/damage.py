@@ -1,8 +1,10 @@
-"""What becomes of damaged photos: how many a build rejects, and how wrong the pixels are that it stores.
+"""What becomes of damaged photos: how many a build rejects, and how wrong the pixels are that it
+stores.
 
-Each kind of damage is made, by a fixed seed, in the coded data of every photo, between its header and its end marker. A photo
-that is stored is compared with the whole one, at full size. It is harmless if the mean difference is at most 2 levels, else
-it was missed. Every whole photo must be stored.
+Each kind of damage is made, by a fixed seed, in the coded data of every photo, between its header
+and its end marker. A photo that is stored is compared with the whole one, at full size. It is
+harmless if the mean difference is at most 2 levels, else it was missed. Every whole photo must be
+stored.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ KINDS: dict[str, Damage] = {
 
 @dataclass
 class Row:
-    """What became of the photos with one kind of damage; ``missed``: the mean difference of each that was, in levels."""
+    """What became of the photos with one kind of damage; ``missed``: the mean difference of each
+    that was, in levels.
+    """
 
     rejected: int = 0
     harmless: int = 0

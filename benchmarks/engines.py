@@ -1,9 +1,10 @@
 """The same build on engines against the one in this process: seconds, and their ratio.
 
-Prism with a worker thread in the launcher, Prism with a worker process, and Beam's own job service with two worker processes. All
-run in turn, several rounds; a ratio is the median of the rounds' ratios. Start-up of the command is in the figure; that of the
-engine's servers, which outlive a job, is not. Beside it the memory of our largest process: launcher, helper or worker; what the
-engine's own processes take is the engine's. Needs Prism: ``make engines``.
+Prism with a worker thread in the launcher, Prism with a worker process, and Beam's own job service
+with two worker processes. All run in turn, several rounds; a ratio is the median of the rounds'
+ratios. Start-up of the command is in the figure; that of the engine's servers, which outlive a job,
+is not. Beside it the memory of our largest process: launcher, helper or worker; what the engine's
+own processes take is the engine's. Needs Prism: ``make engines``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A build from a local GCS server to a local GCS server, against the same build on the local disk.
 
-The server (fake-gcs-server, objects as files in memory, one thread of Go) shares the machine's cores, so the ratio is far from
-what a bucket would give; it guards against more requests, more connections or more client CPU an image. The server's own CPU is
-printed with each round.
+The server (fake-gcs-server, objects as files in memory, one thread of Go) shares the machine's
+cores, so the ratio is far from what a bucket would give; it guards against more requests, more
+connections or more client CPU an image. The server's own CPU is printed with each round.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def main() -> None:
     parser.add_argument("--threads", help="of the bucket build (default: the command's own)")
     args = parser.parse_args()
     print(where())
-    # More of them spin while they wait for the next request; and a collection each few megabytes is the server's own affair.
+    # More of them spin while they wait for the next request; and a collection each few megabytes is
+    # the server's own affair.
     os.environ.update(GOMAXPROCS="1", GOGC="400")
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else args.work
     with (

@@ -1,8 +1,9 @@
-"""The limit that builds are compared with: one single-threaded process per core, no Beam, no shards, no checks.
+"""The limit that builds are compared with: one single-threaded process per core, no Beam, no
+shards, no checks.
 
-Each process reads every N-th photo, decodes it with the build's decoder, resizes it, encodes it (quality 90), frames the
-record and appends it to a file of its own. Run as a whole command it includes its start; ``benchmarks/build.py``
-compares the two commands.
+Each process reads every N-th photo, decodes it with the build's decoder, resizes it, encodes it
+(quality 90), frames the record and appends it to a file of its own. Run as a whole command it
+includes its start; ``benchmarks/build.py`` compares the two commands.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def photos_below(folder: str) -> list[str]:
 
 
 def main() -> None:
-    """Runs the processes once over every .jpg below a folder; prints the seconds without start-up."""
+    """Runs the processes once over all .jpg files of a folder; prints seconds without start-up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

@@ -1,8 +1,9 @@
 """Peak memory of a build by number of listed images: what one more listed image costs.
 
-Tiny images (16x16 JPEG) hard-linked to the wanted numbers, so that listing, shuffle and parts dominate. Prints the peak at each
-number and the slope between the smallest and the largest, in bytes an image. Few images a class folder (``--folder_images``) cost
-more: each class is held, and each folder is a batch of its own.
+Tiny images (16x16 JPEG) hard-linked to the wanted numbers, so that listing, shuffle and parts
+dominate. Prints the peak at each number and the slope between the smallest and the largest, in
+bytes an image. Few images a class folder (``--folder_images``) cost more: each class is held, and
+each folder is a batch of its own.
 """
 
 from __future__ import annotations

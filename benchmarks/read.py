@@ -1,15 +1,22 @@
-"""How fast ``shardfeed.load`` reads, as ratios to limits measured in the same run, on a dataset built from the photos.
+"""How fast ``shardfeed.load`` reads, as ratios to limits measured in the same run.
 
-rate      images a second: load / a graph that only decodes, from memory, with the same chunk, options and dct_method;
-          and load / the usual graph of tutorials (a map call an image, AUTOTUNE). Paired rounds, medians of the ratios.
-arrays    the same for ``array_batches``: against the same decoder on as many threads, from memory, and against ``load``
+The dataset is built from the photos.
+
+rate      images per second, twice: load / a graph that only decodes, from memory, with the same
+          chunk, options and dct_method; and load / the usual graph of tutorials (one map call per
+          image, AUTOTUNE). Paired rounds, medians of the ratios.
+arrays    the same for ``array_batches``: against the same decoder on as many threads, from memory,
+          and against ``load``
 first     seconds from an imported TensorFlow to the first batch, in a process of its own
-memory    resident MB above TensorFlow's own at the end of each of three epochs, and the peak, in a process of its own
-boundary  longest wait for a batch at 60 % of the rate measured before, in the first two epochs' ends / elsewhere
-resume    seconds from load(start_step=10,000) to its batch in an epoch of 1.6 M records. The records are those of the
-          photos many times over: one shard file under many names, whose manifest is as long as that of real ones.
-fit       share of a step's time that reading costs, of a tiny and a small CNN: against the same steps on one batch that
-          stays in memory
+memory    resident MB above TensorFlow's own at the end of each of three epochs, and the peak, in a
+          process of its own
+boundary  longest wait for a batch at 60 % of the rate measured before: at the ends of the first two
+          epochs / elsewhere
+resume    seconds from load(start_step=10,000) to its batch in an epoch of 1.6 M records. These are
+          the photos' records many times over: one shard file under many names, with a manifest as
+          long as a real one's.
+fit       share of a step's time that reading costs, for a tiny and a small CNN: against the same
+          steps on one batch that stays in memory
 """
 
 from __future__ import annotations
@@ -268,7 +275,8 @@ def fit(dataset: Path, args: argparse.Namespace) -> None:
     info = shardfeed.info(dataset)
     steps = min(info.steps_per_epoch("train", BATCH), args.steps)
     _fit(info, "a tiny CNN", [(8, 4), (16, 2)], steps)
-    # Layers as wide as usual: the model, not the reading, is what takes the time, as on an accelerator that is kept busy.
+    # Layers as wide as usual: the model, not the reading, is what takes the time, as on an
+    # accelerator that is kept busy.
     _fit(info, "a small CNN", [(32, 2), (64, 1), (128, 2)], min(steps, 6))
 
 

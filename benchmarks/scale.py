@@ -1,9 +1,11 @@
-"""The graph with millions of references and no images: time and memory of each step, its largest element, its largest side input.
+"""The graph with millions of references and no images: time and memory of each step, its largest
+element, its largest side input.
 
-The real steps label, count, claim, assign, group, reconcile, pack and commit; only what touches images and stored parts is
-replaced: the listing makes references up, the encoding makes results up (real key sums, about 22 kB an image), and composing
-publishes empty files under the shards' names, because the commit looks for those. Then what one process does at 100 M images:
-packing 350,000 parts into 20,000 shards, the manifest of them, and a verdict in which every part has a reject.
+The real steps label, count, claim, assign, group, reconcile, pack and commit; only what touches
+images and stored parts is replaced: the listing makes references up, the encoding makes results up
+(real key sums, about 22 kB an image), and composing publishes empty files under the shards' names,
+because the commit looks for those. Then what one process does at 100 M images: packing 350,000
+parts into 20,000 shards, the manifest of them, and a verdict in which every part has a reject.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from shardfeed.transforms.elements import (
     pack_ref,
     unpack_refs,
 )
-from shardfeed.transforms.inputs.labels import class_of
+from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import BATCH_REFS
 from shardfeed.transforms.publish.composing import blocks_of
 from shardfeed.transforms.publish.manifest_commit import RunRecord
@@ -120,7 +122,7 @@ class _MakeUpPart(beam.DoFn):
             for ref in unpack_refs(batch):
                 records, key_sum = records + 1, key_sum + key_hash(ref.key)
                 size += RECORD_BYTES * 7 // 10 + ref.stat.size % (RECORD_BYTES * 6 // 10)
-                label = class_of(ref.key, False)
+                label = parse_splits("train").class_of(ref.key)
                 counts[label] = counts.get(label, 0) + 1
         crc = hash64("scale", part, split.encode()) & 0xFFFFFFFF
         return [
@@ -136,7 +138,9 @@ class MadeUpShards(ComposeShards):
 
 
 def _publish_empty(plan: ShardPlan, url: str) -> ShardResult:
-    """The commit compares the names it is given with those in the store; nothing here reads what is in the files."""
+    """The commit compares the names it is given with those in the store; nothing here reads what is
+    in the files.
+    """
     result, store = _shard(plan), stores.open_output(url)
     for name in (result.file, naming.index_name(result.file)):
         store.create(name, b"")
@@ -162,7 +166,7 @@ def _forget_peak() -> None:
 @contextmanager
 def _measured() -> Iterator[None]:
     """Notes each stage's time and peak memory, and each coded element's size."""
-    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode
+    execute, encode = fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode
 
     def stage(self: Any, context: Any, bundle: Any, *more: Any) -> Any:
         _forget_peak()
@@ -178,11 +182,11 @@ def _measured() -> Iterator[None]:
         LARGEST[type(value).__name__] = max(most, len(data)), count + 1, total + len(data)
         return data
 
-    fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = stage, sized  # type: ignore[method-assign]
+    fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = stage, sized  # type: ignore[method-assign]
     try:
         yield
     finally:
-        fn_runner.FnApiRunner._execute_bundle, coders._BytesCoder.encode = execute, encode  # type: ignore[method-assign]
+        fn_runner.FnApiRunner._execute_bundle, coders.ElementCoder.encode = execute, encode  # type: ignore[method-assign]
 
 
 def _stage_name(stage: Any) -> str:
@@ -325,7 +329,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # By its own name: what Beam pickles must be found again as this very module, not as a copy of __main__.
+    # By its own name: what Beam pickles must be found again as this very module, not as a copy of
+    # __main__.
     from scale import main as run
 
     run()

@@ -1,7 +1,9 @@
-"""Bytes through the shuffle, measured in the engine: what every GroupByKey of a real build is handed, summed.
+"""Bytes through the shuffle, measured in the engine: what every GroupByKey of a real build is
+handed, summed.
 
-The in-process engine gives each grouping its elements encoded; their lengths are counted there, all groupings of the whole graph
-together (references, part sizes, shard plans, counts), and divided by the images.
+The in-process engine gives each grouping its elements encoded; their lengths are counted there, all
+groupings of the whole graph together (references, part sizes, shard plans, counts), and divided by
+the images.
 """
 
 from __future__ import annotations

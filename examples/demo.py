@@ -1,8 +1,8 @@
-"""What ``make demo`` shows last: one batch of the dataset as a trainer gets it, drawn with its labels.
+"""What ``make demo`` shows last: one batch as a trainer gets it, drawn with its labels.
 
     python examples/demo.py DATASET PICTURE.png
 
-The drawing is deliberately on this side of the reader: what is seen here went through shards, shuffling and decoding.
+The batch comes from the reader, so what is seen here went through shards, shuffling and decoding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(dataset: str, picture: str) -> None:
         f"""drawn to {picture}: look at it.
 
 Next:
-  your own photos, one folder a class   {command} build --input PHOTOS --output DATASET
+  your own photos, one folder per class {command} build --input PHOTOS --output DATASET
   what is in a dataset                  {command} inspect {dataset}
   in a training script                  train = shardfeed.load("{dataset}", "train", batch_size=32)
   on Dataflow                           ./run_dataflow.sh"""

@@ -1,10 +1,11 @@
-"""For scripts that come from TPUEstimator: ``input_fn(params)`` stays, and Keras' ``fit`` replaces the loop around it.
+"""For scripts that come from TPUEstimator: ``input_fn(params)`` stays, Keras' ``fit`` is the loop.
 
     python examples/estimator_style.py DATASET --train_steps 200
 
-TensorFlow 2.16 removed tf.estimator, and TPUEstimator with it. The flags have kept their names. The dataset has the splits
-"train" and "validation" (``shardfeed build --splits train=0.9,validation=0.1``). For several hosts use ``shardfeed.load``,
-which finds out which host this is; for a loop of your own see train_mnist.py.
+TensorFlow 2.16 removed tf.estimator, and TPUEstimator with it. The flags have kept their names. The
+dataset has the splits "train" and "validation" (``shardfeed build --splits
+train=0.9,validation=0.1``). For several hosts use ``shardfeed.load``, which finds out which host
+this is; for a loop of your own see train_mnist.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """32 × 32 images, stored as raw pixels and trained on in large batches: 8 replicas × 128.
 
-    python examples/train_cifar10.py --input cifar10_png/        # folders airplane, automobile, … of images
-    python examples/train_cifar10.py                             # a stand-in: ten kinds of drawn patterns
+    python examples/train_cifar10.py --input cifar10_png/        # folders airplane, automobile, …
+    python examples/train_cifar10.py                             # ten kinds of drawn patterns
 
-At this size a JPEG's header is a good part of the file and decoding costs more than reading, so the pixels are stored as
-they are. Crop and flip run on the device.
+At this size a JPEG's header is a good part of the file and decoding costs more than reading, so the
+pixels are stored as they are. Crop and flip run on the device.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import shardfeed
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", help="folder of images, one folder a class; default: a drawn stand-in")
-    parser.add_argument("--images", type=int, default=6_000, help="of the stand-in")
+    parser.add_argument("--input", help="folder of images, one folder per class; default: drawn patterns")
+    parser.add_argument("--images", type=int, default=6_000, help="number of drawn patterns")
     parser.add_argument("--dataset", default="cifar10-dataset", help="folder or gs://… of the dataset; built if absent")
     parser.add_argument("--batch_size", type=int, default=8 * 128, help="over all devices")
     parser.add_argument("--epochs", type=int, default=10)
@@ -66,7 +66,7 @@ def build(args: argparse.Namespace) -> shardfeed.DatasetInfo:
 
 
 def model_for(info: shardfeed.DatasetInfo) -> keras.Model:
-    """A small convolutional network behind the augmentation; random crops are shifts of the padded image."""
+    """A small convolutional network behind the augmentation: random shifts of the padded image."""
     images = keras.Input(info.image_shape, dtype="uint8")
     x = layers.Rescaling(1 / 127.5, offset=-1)(images)
     x = layers.RandomTranslation(4 / 32, 4 / 32, fill_mode="constant")(x)

@@ -1,10 +1,11 @@
-"""A folder of photos to a trained classifier: build the dataset, train a small network, evaluate it exactly.
+"""A folder of photos to a trained classifier: build, train a small network, evaluate it exactly.
 
     python examples/train_flowers.py --input photos/ --dataset out/
-    KERAS_BACKEND=jax python examples/train_flowers.py --mixed_precision    # jax installed, and tensorflow to read
+    KERAS_BACKEND=jax python examples/train_flowers.py --mixed_precision    # needs jax too
 
-``photos/`` holds one folder a class (without --input: the 200 photos beside this file, far too few to learn much from).
-Photos are decoded on the host; flips, shifts and scaling happen on the device, in the model's first layers.
+``photos/`` holds one folder per class (without --input: the 200 photos beside this file, far too
+few to learn much from). Photos are decoded on the host; flips, shifts and scaling happen on the
+device, in the model's first layers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import shardfeed
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", default=str(Path(__file__).with_name("sample_photos")), help="one folder a class")
+    parser.add_argument("--input", default=str(Path(__file__).with_name("sample_photos")), help="one folder per class")
     parser.add_argument("--dataset", default="flowers-dataset", help="folder or gs://… of the dataset; built if absent")
     parser.add_argument("--image_size", type=int, default=224)
     parser.add_argument("--batch_size", type=int, default=32, help="over all devices")
@@ -37,7 +38,7 @@ def arguments() -> argparse.Namespace:
         const="bfloat16",
         default="float32",
         choices=["float32", "bfloat16", "float16"],
-        help="compute in bfloat16, or in what is named",
+        help="compute in bfloat16, or in the type that is named",
     )
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
@@ -54,7 +55,7 @@ def build(args: argparse.Namespace) -> shardfeed.DatasetInfo:
 
 
 def model_for(info: shardfeed.DatasetInfo) -> keras.Model:
-    """Four halvings of the image, then an average. The last layer stays in float32: its sums need the precision."""
+    """Four halvings of the image, then an average. The sums of the last layer need float32."""
     images = keras.Input(info.image_shape, dtype="uint8")
     x = layers.Rescaling(1 / 127.5, offset=-1)(images)
     x = layers.RandomFlip("horizontal")(x)

@@ -3,8 +3,9 @@
     pip install shardfeed 'jax[cpu]'      # or jax[cuda12], jax[tpu]
     python examples/train_jax.py out/ --epochs 5
 
-One process a host: each reads its own share, and every record is used exactly once over all of them. A run that stopped after
-step 1200 goes on with --start_step 1200 and its own saved weights: the stream is the one that it would have read.
+One process per host: each reads its own share, and every record is used exactly once over all of
+them. A run that stopped after step 1200 goes on with --start_step 1200 and its own saved weights:
+the stream is the one that it would have read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Weights = list[tuple[jax.Array, jax.Array]]
 
 
 def initial_weights(key: jax.Array, channels: int, classes: int) -> Weights:
-    """He initialisation; one (kernel, bias) a layer, the classifier last."""
+    """He initialisation; one (kernel, bias) per layer, the classifier last."""
     shapes = [(3, 3, a, b) for a, b in zip((channels, *FILTERS), FILTERS, strict=False)] + [(FILTERS[-1], classes)]
     keys = jax.random.split(key, len(shapes))
     return [

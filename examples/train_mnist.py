@@ -1,10 +1,11 @@
-"""28 × 28 gray images, and three ways to train on them: ``fit``, a custom loop, several steps in one call.
+"""28 × 28 gray images, and three ways to train: ``fit``, a custom loop, several steps per call.
 
-    python examples/train_mnist.py                         # scikit-learn's 1,797 digits, scaled up from 8 × 8
+    python examples/train_mnist.py                         # scikit-learn's 1,797 digits
     python examples/train_mnist.py --input mnist_png/      # folders 0 to 9 of images
     python examples/train_mnist.py --mode steps --steps 50
 
-``custom`` and ``steps`` are loops over ``strategy.run`` and need Keras on TensorFlow; ``fit`` runs on JAX as well.
+``custom`` and ``steps`` are loops over ``strategy.run`` and need Keras on TensorFlow; ``fit`` runs
+on JAX as well.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ import shardfeed
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", help="folder of images, one folder a digit; default: scikit-learn's digits")
+    parser.add_argument("--input", help="folder of images, one folder per digit; default: scikit-learn's digits")
     parser.add_argument("--dataset", default="mnist-dataset", help="folder or gs://… of the dataset; built if absent")
     parser.add_argument("--channels", choices=["gray", "rgb"], default="gray")
     parser.add_argument("--mode", choices=["fit", "custom", "steps"], default="fit")
-    parser.add_argument("--steps", type=int, default=10, help="--mode steps: steps in one call")
+    parser.add_argument("--steps", type=int, default=10, help="--mode steps: steps per call")
     parser.add_argument("--batch_size", type=int, default=64, help="over all devices")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -90,7 +91,7 @@ def fit(
 def loop(
     model: keras.Model, info: shardfeed.DatasetInfo, accelerator: shardfeed.Accelerator, args: argparse.Namespace
 ) -> None:
-    """A loop of our own: ``steps`` batches a call, each shared by the replicas."""
+    """A loop of our own: ``steps`` batches per call, each shared by the replicas."""
     import tensorflow as tf
 
     strategy, steps = accelerator.strategy, args.steps if args.mode == "steps" else 1
@@ -99,7 +100,8 @@ def loop(
 
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            # The optimizer adds up the replicas' gradients, so the loss is divided by the global batch.
+            # The optimizer adds up the replicas' gradients, so the loss is divided by the global
+            # batch.
             loss = losses(labels, model(images, training=True)) / args.batch_size
         optimizer.apply_gradients(
             zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)

@@ -4,7 +4,8 @@
     python examples/train_torch.py out/ --epochs 5
     torchrun --nproc_per_node 8 examples/train_torch.py out/      # each process reads its own share
 
-``num_workers`` stays 0: ``array_batches`` decodes in threads, which use all cores, so worker processes would only copy.
+``num_workers`` stays 0: ``array_batches`` decodes in threads, which use all cores, so worker
+processes would only copy.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ import shardfeed
 
 
 class Batches(IterableDataset):
-    """This process's batches of a split, as tensors: (uint8[n, channels, height, width], int64[n]), and weights in evaluation."""
+    """This process's batches of a split: uint8[n, channels, height, width], int64[n] labels.
+
+    In evaluation also the weights.
+    """
 
     def __init__(self, info: shardfeed.DatasetInfo, split: str, batch_size: int, **options: Any) -> None:
         self.batches = shardfeed.array_batches(info, split, batch_size, **options)  # its share: by the process group
@@ -58,7 +62,7 @@ def scaled(images: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, batches: Batches, device: torch.device) -> float:
-    """Of the whole split, each record counted once: rows that only fill a batch up weigh nothing."""
+    """Accuracy on the whole split. Each record counts once; rows of padding weigh nothing."""
     counts = torch.zeros(2, device=device)
     for images, labels, weights in batches:
         real = (weights > 0).to(device)

@@ -13,11 +13,13 @@ from hypothesis import settings
 from shardfeed.pipeline.report import progress
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
-# Properties are not timed: a busy machine must not fail a test. CI tries the same examples each time.
+# Properties are not timed: a busy machine must not fail a test. CI tries the same examples each
+# time.
 settings.register_profile("shardfeed", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("shardfeed")
 
-# A script's background jobs ignore Ctrl-C, and so would all programs that tests start and interrupt.
+# A script's background jobs ignore Ctrl-C, and so would all programs that tests start and
+# interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -26,14 +28,18 @@ progress._LOG_SECONDS = 3600  # what a build in this process says must not depen
 
 @pytest.fixture(scope="session")
 def fake_gcs_server() -> Iterator[str]:
-    """Address of the real fake-gcs-server, one for the whole run; use ``gcs_bucket`` to have a bucket of your own."""
+    """Address of the real fake-gcs-server, one for the whole run; use ``gcs_bucket`` to have a
+    bucket of your own.
+    """
     with running_fake_gcs_server() as url:
         yield url
 
 
 @pytest.fixture
 def gcs_bucket(fake_gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """``gs://…`` of a new, empty bucket on fake-gcs-server, which this process and its children take for Google's."""
+    """``gs://…`` of a new, empty bucket on fake-gcs-server, which this process and its children
+    take for Google's.
+    """
     from shardfeed.storage.gcs_clients import google_client
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", fake_gcs_server)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python
-"""Breaks the product on purpose, one small change at a time, and counts the changes that the tests notice.
+"""Makes small breaks in the product, one at a time, and counts those that the tests notice.
 
-    python tools/mutants.py --out benchmarks/mutants.json                       draw mutants and run them
-    python tools/mutants.py --list benchmarks/mutants.json --out FILE           run the same mutants in this tree
-    python tools/mutants.py --list benchmarks/breaks.json --out FILE            run the breaks that are made by hand
+    python tools/mutants.py --out benchmarks/mutants.json              draws mutants and runs them
+    python tools/mutants.py --list benchmarks/mutants.json --out FILE  runs the same in this tree
+    python tools/mutants.py --list benchmarks/breaks.json --out FILE   runs breaks made by hand
 
-It works in a copy of the last commit. A mutant of a list is found by its function and the text that it changes, so files
-may have moved since. One run of the tests under coverage tells which tests execute which line; only these are run for a
-mutant, each time in a fork of this process, which has imported the third-party packages. Limits are CPU time, so the
-process may be stopped and continued. ``--out`` is written after each mutant: a second run carries on where the first ended.
+It works in a copy of the last commit. A mutant of a list is found by its function and the text that
+it changes, so files may have moved since. One run of the tests under coverage tells which tests
+execute which line; only these are run for a mutant, each time in a fork of this process, which has
+imported the third-party packages. Limits are CPU time, so the process may be stopped and continued.
+``--out`` is written after each mutant: a second run carries on where the first ended.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ IDLE_SECONDS = 60  # in which a run takes next to no CPU time: a deadlock
 
 
 class Measure:
-    """Plugin of pytest: notes seconds of each test, and the lines that it and the fixtures it shares execute."""
+    """Plugin of pytest: notes seconds of each test, and the lines that it and the fixtures it
+    shares execute.
+    """
 
     def __init__(self, work: Path) -> None:
         self.path = work / "tests.json"
@@ -90,7 +93,9 @@ class Measure:
 
 
 def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
-    """Process id of a fork that runs ``tests`` in the current folder, to the first failure or measuring all."""
+    """Process id of a fork that runs ``tests`` in the current folder, to the first failure or
+    measuring all.
+    """
     if pid := os.fork():
         return pid
     code = 99
@@ -112,7 +117,9 @@ def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
 
 
 def ended(pid: int, cpu_seconds: float) -> int | None:
-    """Exit status of a run, a process group; None for a hang. Whatever is left of the group is killed."""
+    """Exit status of a run, a process group; None for a hang. Whatever is left of the group is
+    killed.
+    """
     ticks, idle, before, result = 0, 0, -1.0, None
     while result is None and idle < IDLE_SECONDS and before <= cpu_seconds:
         time.sleep(0.05)
@@ -132,7 +139,9 @@ def ended(pid: int, cpu_seconds: float) -> int | None:
 
 
 def usage(group: int) -> tuple[float, bool]:
-    """CPU seconds of the threads of a group, and whether one of them would run if it could, or was stopped."""
+    """CPU seconds of the threads of a group, and whether one of them would run if it could, or was
+    stopped.
+    """
     ticks, active = 0, False
     for path in Path("/proc").glob("[0-9]*/task/*/stat"):
         with contextlib.suppress(OSError):
@@ -144,7 +153,9 @@ def usage(group: int) -> tuple[float, bool]:
 
 @contextlib.contextmanager
 def written(path: Path, data: bytes) -> Iterator[None]:
-    """``data`` is in the file; afterwards what was there, of the same age, so that its compiled module stays valid."""
+    """``data`` is in the file; afterwards what was there, of the same age, so that its compiled
+    module stays valid.
+    """
     before, stat = path.read_bytes(), path.stat()
     path.write_bytes(data)
     try:
@@ -155,7 +166,9 @@ def written(path: Path, data: bytes) -> Iterator[None]:
 
 
 class Chooser:
-    """Gives batches of tests of a mutant: the fastest case of each test function first, then the second ones."""
+    """Gives batches of tests of a mutant: the fastest case of each test function first, then the
+    second ones.
+    """
 
     def __init__(self, work: Path) -> None:
         if not (work / "tests.json").exists():
@@ -184,7 +197,9 @@ class Chooser:
 
 
 def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
-    """Notes the result of each: caught, hang, survived, unreached (by any test) or gone (from this tree)."""
+    """Notes the result of each: caught, hang, survived, unreached (by any test) or gone (from this
+    tree).
+    """
     for name in IMPORTED.split():
         import_module(name)
     gc.freeze()  # collections in a fork then leave alone what was imported here

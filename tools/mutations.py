@@ -1,6 +1,8 @@
-"""Small changes to the source that break it: comparisons, sums, conditions, constants, results, slices, arguments, calls.
+"""Small changes to the source that break it: comparisons, sums, conditions, constants, results,
+slices, arguments, calls.
 
-What no result depends on is left alone: annotations, signatures, messages of errors, log lines, formatted texts.
+What no result depends on is left alone: annotations, signatures, messages of errors, log lines,
+formatted texts.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 Mutant = dict[str, Any]
-"""``file``; ``function``, ``kind``, ``text``, ``new`` and ``ordinal`` (among equals), which find it again in another tree;
-``lines``: the first of its statement, its own first and last; ``at``: the bytes of the file that ``new`` replaces."""
+"""``file``. ``function``, ``kind``, ``text``, ``new``, ``ordinal`` (among equals) find the mutant
+again in another tree. ``lines``: the first of its statement, its own first and last. ``at``: the
+bytes of the file that ``new`` replaces.
+"""
 
 COMPARISONS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
 ARITHMETIC = [(ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv), (ast.LShift, ast.RShift), (ast.BitAnd, ast.BitOr)]
@@ -34,7 +38,9 @@ storage/local_source"""  # of the reader
 
 
 def population() -> list[Path]:
-    """Files of plain functions: all of ``transforms`` that does without Beam, and the reader's pure modules."""
+    """Files of plain functions: all of ``transforms`` that does without Beam, and the reader's pure
+    modules.
+    """
     plain = [path for path in sorted(Path("transforms").rglob("*.py")) if "apache_beam" not in path.read_text()]
     return plain + [Path("shardfeed", f"{name}.py") for name in PURE.split()]
 
@@ -54,7 +60,9 @@ def drawn() -> list[Mutant]:
 
 
 def finder() -> Callable[[Mutant], Mutant | None]:
-    """Function that gives a mutant of a list as it is in this tree; of several, that in the file of the same name."""
+    """Function that gives a mutant of a list as it is in this tree; of several, that in the file of
+    the same name.
+    """
     needed, here = parameters_needed(sources()), collections.defaultdict(list)
     for one in (mutant for path in sources() for mutant in mutants_of(path, needed)):
         here[one["function"], one["kind"], one["text"], one["new"]].append(one)
@@ -70,7 +78,9 @@ def finder() -> Callable[[Mutant], Mutant | None]:
 
 
 def parameters_needed(paths: list[Path]) -> Needed:
-    """(function or class, parameter without a default): to drop such an argument would only be a TypeError."""
+    """(function or class, parameter without a default): to drop such an argument would only be a
+    TypeError.
+    """
     found: Needed = set()
     for node in (node for path in paths for node in ast.walk(ast.parse(path.read_bytes()))):
         if isinstance(node, ast.FunctionDef):

@@ -1,4 +1,5 @@
-"""Unpacks a Python as Go modules carry it: ``files.json`` lists it, and large files are compressed one by one.
+"""Unpacks a Python as Go modules carry it: ``files.json`` lists it, and large files are compressed
+one by one.
 
 Usage: unpack_python.py FOLDER_OF_THE_MODULE NEW_FOLDER
 """

@@ -48,11 +48,8 @@ class BuildConfig:
         """Checks and normalises; the errors say what is allowed."""
         set_ = object.__setattr__  # the dataclass is frozen for everyone else
         set_(self, "output", _check_output(self.output))
-        set_(
-            self,
-            "roots",
-            parse_inputs(list(self.inputs), class_depth=2 if parse_splits(self.options.splits).by_folders else 1),
-        )
+        depth = 2 if parse_splits(self.options.splits).by_folders else 1
+        set_(self, "roots", parse_inputs(list(self.inputs), class_depth=depth))
         if self.threads is not None and not 1 <= self.threads <= 512:
             raise UsageError(
                 f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."

@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_job
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.plan import notes
 from shardfeed.pipeline.plan.cost import cloud_cost
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
-from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Sampler, SplitSample, calibrate
+from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
@@ -66,10 +67,9 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         check_root(root, open_source(root.url))
     if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
         check_folder(config.output)
-    store, discard = stores.open_output(config.output), config.discard_incomplete
-    _refuse_output(store, discard=discard)
-    rule = parse_splits(options.splits)
-    sampler = Sampler(len(rule.bounds) or 3, sample)
+    store = stores.open_output(config.output)
+    _refuse_output(store, discard=config.discard_incomplete)
+    sampler = Sampler(len(parse_splits(options.splits).bounds) or 3, sample)
     began = time.perf_counter()
     totals = add_totals(_counted(config.roots, options, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
@@ -86,30 +86,47 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         name: _split(totals.splits[name], planned, found.splits[name], options.shard_bytes)
         for name, planned in plan.splits.items()
     }
-    worker_threads = config.threads or REMOTE_THREADS
-    machine_type = engine.arg("worker_machine_type") or engine.arg("machine_type")
-    cloud = cloud_cost(
-        images=totals.candidates,
-        listed=totals.candidates + sum(totals.skipped.values()),
-        cpu_seconds=found.cpu_seconds,
-        splits=[(split.parts, split.shards) for split in splits.values()],
-        threads=worker_threads,
-        machine_type=machine_type,
-        max_workers=engine.arg("max_num_workers") or engine.arg("num_workers"),
-    )
     start_seconds = LOCAL_START_SECONDS if engine.is_local else BEAM_START_SECONDS
-    seconds = start_seconds + listing_seconds + totals.candidates / found.rate / BUILD_RATE
+    return Forecast(
+        inputs=urls,
+        output=config.output,
+        totals=totals,
+        classes=plan.classes,
+        splits=splits,
+        sample=found,
+        threads=threads,
+        seconds=start_seconds + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
+        cloud=cloud_cost(
+            images=totals.candidates,
+            listed=totals.candidates + sum(totals.skipped.values()),
+            cpu_seconds=found.cpu_seconds,
+            splits=[(split.parts, split.shards) for split in splits.values()],
+            threads=config.threads or REMOTE_THREADS,
+            machine_type=_machine_type(engine),
+            max_workers=engine.arg("max_num_workers") or engine.arg("num_workers"),
+        ),
+        notes=_notes(config, store, totals, plan, found),
+    )
 
+
+def _notes(
+    config: BuildConfig, store: WritableStore, totals: Totals, plan: Plan, found: Calibration
+) -> list[notes.Note]:
+    engine, options, discard = config.engine, config.options, config.discard_incomplete
     noted = [*notes.about_output(store, plan, options=options, digest=totals.digest, discard=discard)]
     if engine.is_local:
         noted += notes.about_memory(totals.candidates)
     if discard or store.stat(naming.MANIFEST) is None:  # else a build would only check the dataset that is there
         noted += notes.about_rejects(found, allowed=config.max_rejected.images(plan.candidates))
-        noted += notes.about_classes(found, totals, rule)
-    noted += notes.about_machine(machine_type)
+        noted += notes.about_classes(found, totals, parse_splits(options.splits))
+    noted += notes.about_machine(_machine_type(engine))
     if engine.is_dataflow:
-        noted += notes.about_threads(found.cpu_seconds, worker_threads)
-    return Forecast(urls, config.output, totals, plan.classes, splits, found, threads, seconds, cloud, noted)
+        noted += notes.about_threads(found.cpu_seconds, config.threads or REMOTE_THREADS)
+    return noted
+
+
+def _machine_type(engine: Engine) -> str | None:
+    return engine.arg("worker_machine_type") or engine.arg("machine_type")
 
 
 def _refuse_output(store: WritableStore, *, discard: bool) -> None:

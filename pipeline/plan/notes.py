@@ -1,4 +1,4 @@
-"""The notes of ``shardfeed plan`` below its figures: what the build would meet, where it would stop.
+"""The notes of ``shardfeed plan``: what the build would meet, and where it would stop.
 
 A note says what the build's own check would say, with its exit code. It is sure of that only if
 another sample could not say otherwise: if three images of a class cannot be used, a fourth may be

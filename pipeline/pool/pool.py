@@ -1,7 +1,8 @@
-"""Processes that make parts beside this one, one per further core: each has an interpreter lock of its own.
+"""Processes that make parts beside this one: one per further core, each with a lock of its own.
 
-A process is given whole parts and answers with their results, nothing else. It never lists, plans or claims. So killing it at any
-time costs the parts that it has in hand, and this process makes those again.
+A process gets whole parts and answers with their results, nothing else. It never lists, plans or
+claims. So killing it at any time costs only the parts that it has in hand; this process makes them
+again.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, EncoderSettin
 from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.run.state import Run
 
-# Isolated (-I): a file in the current folder, often the input, must not be imported in place of a module. -I also skips the
-# user's own site-packages, where this package may be installed; its .pth files are read here if this process has read them.
+# Isolated (-I): no file in the current folder, often the input, may be imported in place of a
+# module. -I also skips the user's own site-packages, where this package may be installed. The
+# process reads the .pth files there if this process has read them.
 _BOOT = (
     "import site, sys; from multiprocessing.connection import Connection; pipe = Connection(int(sys.argv[1])); "
     "path, user_site = pipe.recv(); user_site and site.addsitedir(user_site); sys.path[:] = path; "
     "from shardfeed.pipeline.pool.worker import serve; serve(pipe)"
 )
-_LAST_WORDS = 2_000  # bytes of a process's standard error that are looked at
+_LAST_WORDS = 2_000  # bytes of a process's standard error that are searched for a message
 _LOG = logging.getLogger("shardfeed")
 
 Part = tuple[str, int, Sequence[bytes]]
@@ -45,27 +47,27 @@ class PartLostError(Exception):
 
 
 class _Maker(Protocol):
-    """Makes parts, so many at a time: this process, or one of the pool."""
+    """Makes parts: this process, or one of the pool."""
 
-    ahead: int
+    ahead: int  # parts that it accepts beside the one that it makes
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
 
 
 def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, Spent]]:
-    """Makes ``parts`` in this process and in ``pool``, whichever has least in hand; yields them as they are finished."""
+    """Makes ``parts`` in this process and in ``pool``; yields each result when it is finished.
+
+    Whichever process has the fewest parts in hand gets the next one.
+    """
     in_flight: dict[Made, tuple[Part, _Maker]] = {}
     lost: list[Part] = []
-
-    def has_room(maker: _Maker) -> bool:
-        return load(maker) <= maker.ahead
 
     def load(maker: _Maker) -> int:
         return sum(by is maker for _, by in in_flight.values())
 
     while True:
         makers: list[_Maker] = [*pool.processes(), here]
-        while (free := [maker for maker in makers if has_room(maker)]) and (
+        while (free := [maker for maker in makers if load(maker) <= maker.ahead]) and (
             part := lost.pop() if lost else next(parts, None)
         ) is not None:
             maker = min(free, key=load)
@@ -91,19 +93,19 @@ class Pool:
         self._told = False
 
     def grow(self, count: int) -> None:
-        """Starts processes until there are ``count``: they import what they need while this one still lists."""
-        with contextlib.suppress(OSError):  # the system has no process left: the others make the parts
+        """Starts processes until there are ``count``. They import while this one still lists."""
+        with contextlib.suppress(OSError):  # the system allows no further process
             # A program that embeds Python may have no interpreter to start.
             while sys.executable and len(self._processes) < count:
                 self._processes.append(_Process(self._tell_loss))
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
-        """Tells the processes what to make parts of: each opens an encoder of its own."""
+        """Gives the processes the plan and the settings; each opens an encoder of its own."""
         for process in self._processes:
             process.open(plan, settings)
 
     def processes(self) -> list[_Process]:
-        """Those that are up."""
+        """The processes that have not ended."""
         return [process for process in self._processes if not process.ended]
 
     def close(self) -> None:
@@ -113,7 +115,7 @@ class Pool:
             process.close()
 
     def _tell_loss(self, code: int, last_words: str) -> None:
-        """One line per pool: processes that cannot start all say the same."""
+        """Logs one line per pool: processes that cannot start all fail alike."""
         if not self._closed.is_set() and not self._told:
             self._told = True
             _LOG.warning(
@@ -125,7 +127,7 @@ class Pool:
 
 class _Process:
     def __init__(self, tell_loss: Callable[[int, str], None]) -> None:
-        self.ahead = 1  # beside the part that it makes
+        self.ahead = 1
         self.ended = False
         self._made: dict[tuple[str, int], Made] = {}
         self._lock = threading.Lock()
@@ -140,7 +142,7 @@ class _Process:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=[fd],
-                # NumPy's BLAS, which nothing here uses, would start a thread per core, which spins for 50 ms.
+                # Nothing here uses NumPy's BLAS; its threads would spin for 50 ms at the start.
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )
         threading.Thread(target=self._collect, args=(self._pipe,), name="pool", daemon=True).start()
@@ -148,11 +150,10 @@ class _Process:
         self._send(os.getpid())
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
-        """Tells the process what to make parts of."""
         self._send((plan, settings))
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
-        """Gives the process a part. The future raises PartLostError if the process ends before, or fails."""
+        """Gives the process a part. The future raises PartLostError if the process ends."""
         made: Made = Future()
         with self._lock:
             if self.ended:
@@ -163,17 +164,16 @@ class _Process:
         return made
 
     def close(self) -> None:
-        """Ends the process."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
 
     def _send(self, message: Any) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the process has ended, which the collecting thread sees
+        with contextlib.suppress(OSError, ValueError):  # the process has ended; ``_collect`` sees that
             self._pipe.send(message)
 
     def _collect(self, pipe: Connection) -> None:
-        """In a thread: hands results over until the process ends."""
+        """Passes results on until the process ends; runs in a thread."""
         with contextlib.suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):
             while True:
                 key, result = pipe.recv()

@@ -1,4 +1,4 @@
-"""What a process of the pool runs: it makes the parts that it is given, until its builder has gone."""
+"""What a process of the pool runs: it makes the parts that it gets, until the builder has gone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def serve(pipe: Connection) -> None:
 
 
 def _end_with(builder: int) -> None:
-    """Ends this process with its builder: the pipe stays open while a process that the builder forked holds a copy of it."""
+    """Ends this process when its builder has gone.
+
+    The closed pipe does not always show that: a process that the builder forked may hold a copy.
+    """
     while os.getppid() == builder:
         time.sleep(1.0)
     os._exit(0)

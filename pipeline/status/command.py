@@ -15,6 +15,7 @@ import re
 import time
 from array import array
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardfeed import storage
@@ -25,7 +26,7 @@ from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import State, Status
 from shardfeed.storage import NotFoundError, Stat
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import add_counts
+from shardfeed.transforms.elements import PartResult, add_counts
 from shardfeed.transforms.output.claim import DESKTOP_FILES, Claim, read_claim
 from shardfeed.transforms.output.part_files import Sidecar, parse_sidecar
 from shardfeed.transforms.run.concurrent_requests import side_by_side
@@ -163,19 +164,15 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
     names = [
         naming.sidecar_name(claim.fingerprint, split, part) for split in by_split for part in by_split[split].parts
     ]
-    step = max(1, -(-len(names) // READ))
-    read = [
-        sidecar.result for sidecar in side_by_side(store.url, lambda name: _read(store, name), names[::step]) if sidecar
-    ]
+    read = _sample(store, names)
     scale = len(names) / len(read) if read else 1.0
     exact = len(read) == len(names)
     rejected = {name: round(count * scale) for name, count in add_counts(*(result.rejected for result in read)).items()}
     images = round(sum(result.records for result in read) * scale)
     if claim.splits and not exact:
-        # Part membership is a hash: a share of the parts holds nearly that share of the images.
-        finished = {split: len(found.parts) for split, found in by_split.items()}
-        shares = {split: min(finished.get(split, 0) / _used(*counts), 1) for split, counts in claim.splits.items()}
-        images = round(sum(claim.splits[split][0] * share for split, share in shares.items())) - sum(rejected.values())
+        images = _images_of(claim, {split: len(found.parts) for split, found in by_split.items()}) - sum(
+            rejected.values()
+        )
     done = images + sum(rejected.values())
     total = sum(count for count, _ in claim.splits.values()) if claim.splits else None
     pause = _seconds_per_part(sorted(when for found in by_split.values() for when in found.times if when))
@@ -207,16 +204,30 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
     )
 
 
-def _read(store: WritableStore, name: str) -> Sidecar | None:
-    try:
-        return parse_sidecar(store.read_sealed(name))
-    except NotFoundError:  # swept or replaced since the listing
-        return None
+def _sample(store: WritableStore, names: Sequence[str]) -> list[PartResult]:
+    """The results of finished parts: of all, or of a regular sample of at most ``READ``."""
+
+    def read(name: str) -> Sidecar | None:
+        try:
+            return parse_sidecar(store.read_sealed(name))
+        except NotFoundError:  # swept or replaced since the listing
+            return None
+
+    step = max(1, -(-len(names) // READ))
+    return [sidecar.result for sidecar in side_by_side(store.url, read, names[::step]) if sidecar is not None]
 
 
-def _used(images: int, parts: int) -> float:
-    """How many of a split's parts are expected to have an image, at least one."""
-    return max(parts * (1 - (1 - 1 / parts) ** images), 1.0)
+def _images_of(claim: Claim, finished: Mapping[str, int]) -> int:
+    """Images in so many finished parts of each split.
+
+    Part membership is a hash: a share of the parts holds nearly that share of the images. A part
+    that is expected to have no image does not count.
+    """
+    done = 0.0
+    for split, (images, parts) in claim.splits.items():
+        used = max(parts * (1 - (1 - 1 / parts) ** images), 1.0)
+        done += images * min(finished.get(split, 0) / used, 1)
+    return round(done)
 
 
 def _seconds_per_part(times: list[float]) -> float:

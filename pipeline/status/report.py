@@ -15,7 +15,7 @@ State = Literal["complete", "encoding", "publishing", "rejected", "discarding", 
 
 
 class _Meaning(NamedTuple):
-    """What a state means. In a text ``{dir}`` is the output, ``{files}`` the number of files left."""
+    """What a state means. Texts name ``{dir}``, the output, and ``{files}``, how many are left."""
 
     code: int
     headline: str

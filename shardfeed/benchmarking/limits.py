@@ -1,4 +1,4 @@
-"""What reading alone and decoding alone can do on this machine: the limits that ``benchmark`` puts a stream beside."""
+"""How fast this machine can read alone and decode alone: the limits for ``benchmark``."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def measured(
 ) -> tuple[float, float | None]:
     """(images/s of reading, images/s of decoding), each measured for ``seconds``.
 
-    Decoding is None if the images vary in size and no ``image_size`` is given. ``tensorflow``: TensorFlow decodes, crops and
-    resizes, as in ``load``. Otherwise simplejpeg or Pillow decodes, as in ``array_batches``.
+    Decoding is None if the images vary in size and no ``image_size`` is given. ``tensorflow``:
+    TensorFlow decodes, crops and resizes, as in ``load``. Otherwise simplejpeg or Pillow decodes,
+    as in ``array_batches``.
     """
     image = found.manifest.image
     reader = BlockReader(found.url)
@@ -67,7 +68,10 @@ def _rate(counts: Generator[int, None, None], seconds: float) -> float:
 def _reading(
     reader: BlockReader, found: DatasetInfo, split: SplitInfo, sample: list[LoadedBlock]
 ) -> Generator[int, None, None]:
-    """Numbers of records in blocks that are read in an order of their own. The first blocks are put into ``sample``."""
+    """Reads blocks in an order of their own; yields their numbers of records.
+
+    The first blocks are put into ``sample``.
+    """
     readers = _READERS[storage.is_remote(found.url)]
     blocks = blocks_in(split.shards)
     endless = itertools.cycle(order.permutation(len(blocks), _SEED).tolist())

@@ -1,4 +1,4 @@
-"""What ``benchmark`` measured, and its verdict in words: what holds the others up, and what to change."""
+"""What ``benchmark`` measured, and its verdict in words: the bottleneck, and what to change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Arrivals = list[tuple[float, int]]
 
 
 def rate_of(passes: Sequence[Arrivals]) -> float | None:
-    """Images/s of ``passes``, each without its first batch and those that lay ready when it came. None: no batch is left."""
+    """Images/s of ``passes`` without their first batches, which lay ready; None if none is left."""
     images, seconds = 0, 0.0
     for arrivals in passes:
         skipped = min(int(len(arrivals) * _WARM), _WARM_MOST)
@@ -55,7 +55,7 @@ class Benchmark:
         cores: Number of CPU cores this process may use.
         batch_size: Rows per batch.
         first_batch_seconds: From the start to the first batch.
-        decode_limit: Images/s of decoding alone, from memory, on all cores. None: images vary in size.
+        decode_limit: Images/s of decoding alone, on all cores; None if images vary in size.
         read_limit: Images/s of reading alone.
         needed: Images/s that the accelerator takes; None without ``step_ms``.
         remote: The dataset is in a bucket.
@@ -91,7 +91,7 @@ class Benchmark:
         lowest, name = self._lowest_limit()
         if self.images_per_second >= _NEAR * lowest:
             return name
-        # A reader waits longer for a bucket than the reading limit, which makes sixteen requests at a time.
+        # A reader may have fewer requests in flight than the reading limit, which has sixteen.
         return "reading" if self.remote else "other work"
 
     def _lowest_limit(self) -> tuple[float, str]:

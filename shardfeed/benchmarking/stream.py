@@ -1,7 +1,8 @@
-"""``benchmark``: how fast batches come here, what this machine could do, and what holds the batches up.
+"""``benchmark``: how fast batches come here, what this machine could do, and the bottleneck.
 
-A rate alone says nothing. So two limits are measured in the same minute: decoding records that are already in memory, on all
-cores, and reading blocks without decoding them. The lower limit is the bottleneck, unless the stream stays far below it.
+A rate alone says nothing. So two limits are measured in the same minute: decoding records that are
+already in memory, on all cores, and reading blocks without decoding them. The lower limit is the
+bottleneck, unless the stream stays far below it.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ def benchmark(
     image_size: int | tuple[int, int] | None = None,
     crop: str | None = None,
 ) -> Benchmark:
-    """Measure ``batches`` for ``seconds``, then reading alone and decoding alone for half as long each.
+    """Measure ``batches`` for ``seconds``, then reading and decoding alone for half as long each.
 
         train = shardfeed.load(info, "train", 128)
         print(shardfeed.benchmark(train, info, step_ms=22))
 
     Args:
-        batches: What ``load`` or ``array_batches`` gave, or what you made of it. The images are the first element of a batch.
-            A stream that ends is started again; an iterator is read to its end at most.
+        batches: What ``load`` or ``array_batches`` gave, or what you made of it. The images are the
+            first element of a batch. A stream that ends is started again; an iterator is read to
+            its end at most.
         dataset: The dataset that the batches come from.
         split: Its split.
         seconds: How long the stream is read.
@@ -99,7 +101,7 @@ def check_times(seconds: object, step_ms: object) -> None:
 
 
 def _passes(batches: Iterable[Any], seconds: float) -> list[Arrivals]:
-    """The batches of each pass, until ``seconds`` after the first batch, or to the end of an iterator."""
+    """The batches of each pass, until ``seconds`` after the first, or to the end of an iterator."""
     passes: list[Arrivals] = []
     until = math.inf
     while time.perf_counter() < until:

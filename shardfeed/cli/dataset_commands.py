@@ -1,4 +1,4 @@
-"""``verify``, ``inspect`` and ``benchmark``: the flags of each, and what it runs. They read a finished dataset."""
+"""``verify``, ``inspect`` and ``benchmark``: their flags, and what they run on a dataset."""
 
 from __future__ import annotations
 

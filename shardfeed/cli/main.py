@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command needs it: ``--help`` has to answer at once."""
+"""The command line. It imports a command's code when called, so ``--help`` answers at once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ PIPELINE_COMMANDS = ("build", "plan", "status")  # of the job, whose code is imp
 
 
 def main(argv: Sequence[str] | None = None, decided: Callable[[int], object] = lambda code: None) -> int:
-    """Runs one command; returns the exit code (see ``shardfeed build --help``), which ``decided`` gets once it is certain."""
+    """Runs one command; returns the exit code (see ``shardfeed build --help``).
+
+    ``decided`` gets the code as soon as it is certain.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show must not fail a finished build
         sys.stdout.reconfigure(errors="backslashreplace")
     with forgiving_stderr():
         try:
             return _run(sys.argv[1:] if argv is None else argv, decided)
-        except SystemExit as leaving:  # argparse's, which has said why; or another library's, with a text
+        except SystemExit as leaving:  # argparse has printed why; another library gives a text
             decided(leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None))
             raise
         except BaseException:
@@ -49,7 +52,7 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
         return UsageError.code
     code, text, why = _result(known, rest)
     if known.command == "build":
-        decided(code)  # the dataset is published or not, whoever hears of it; what else is said counts when it is said
+        decided(code)  # the dataset is published or not, even if nobody can be told
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
     else:
@@ -59,7 +62,7 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
 
 
 def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, str]:
-    """(exit code, result, empty) of a command, or (exit code, empty, why there is none)."""
+    """(exit code, result, "") of a command, or (exit code, "", why there is no result)."""
     try:
         if rest and known.command not in ("build", "plan"):
             raise UsageError(f"{known.command}: unknown argument {rest[0]}. See `shardfeed {known.command} --help`.")
@@ -76,7 +79,7 @@ def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, s
             "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), "
             "then run the command again.",
         )
-    except KeyboardInterrupt:  # in a program of somebody else's, which listens for it itself
+    except KeyboardInterrupt:  # in a host program, which has its own handler
         return IncompleteError.code, "", f"stopped before {known.command} was complete; rerun the same command."
 
 
@@ -89,11 +92,12 @@ def _has_current_folder() -> bool:
 
 
 def _say(text: str) -> None:
-    """Prints a result. A reader that has left, or a full disk behind the pipe, does not change how the command ended."""
+    """Prints a result. A closed pipe or a full disk does not change how the command ended."""
     try:
         print(text, flush=True)
     except OSError as error:
-        # What is still buffered would fail again when the interpreter ends, and change the exit code then.
+        # What is still buffered would fail again when the interpreter ends, and change the exit
+        # code then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"shardfeed: the result could not be printed: {error}", file=sys.stderr)
@@ -108,7 +112,10 @@ def _underscored(argv: Sequence[str]) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our error form and exit code, and without abbreviations (a new flag must not change an old command)."""
+    """argparse with our form of errors and exit code.
+
+    Flags cannot be abbreviated, because a new flag must not change an old command.
+    """
 
     def error(self, message: str) -> None:  # type: ignore[override]
         print(f"shardfeed: {message}. See `{self.prog} --help`.", file=sys.stderr)

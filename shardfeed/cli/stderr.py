@@ -1,7 +1,7 @@
-"""Standard error that cannot fail: a message that nobody can read does not change how a command ends.
+"""Standard error that cannot fail: an unread message does not change how a command ends.
 
-A full disk, a pipe whose reader has left (``2>&1 | head``) or a closed descriptor would else turn every exit code into 1, the
-code of a bug.
+Otherwise a full disk, a pipe that nobody reads (``2>&1 | head``) or a closed descriptor would turn
+every exit code into 1, the code of a bug.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 
 
 class _Forgiving(io.TextIOBase):
-    """Writes to ``stream`` until that fails, then to nobody."""
+    """Writes to ``stream`` until that fails, then nowhere."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -45,7 +45,8 @@ class _Forgiving(io.TextIOBase):
 
     def _forget(self, stream: TextIO) -> None:
         self._stream = None
-        # What is still buffered would fail again when the interpreter ends, and change the exit code then.
+        # What is still buffered would fail again when the interpreter ends, and change the exit
+        # code then.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -51,7 +51,7 @@ class _Splits(dict[str, SplitInfo]):
 
 @dataclass(frozen=True, repr=False)
 class DatasetInfo:
-    """A dataset: its ``url`` (an absolute path or ``gs://...``), its ``manifest``, and what follows."""
+    """A dataset: its ``url`` (an absolute path or ``gs://...``) and its ``manifest``."""
 
     url: str
     manifest: Manifest

@@ -1,7 +1,8 @@
-"""A contact sheet: the first records of a split as thumbnails with class and key, to see with one's own eyes what was built.
+"""A contact sheet: the first records of a split as thumbnails with class and key.
 
-The stored bytes are decoded, so crops, colours and orientation are what a model will see. An image that does not decode leaves
-a marked cell, because people look at a sheet exactly when something may be wrong.
+The stored bytes are decoded, so crops, colours and orientation are what a model will see. An image
+that does not decode leaves a marked cell, because people look at a sheet exactly when something may
+be wrong.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _cell(record: StoredRecord, image: ImageInfo) -> Image:
 
 
 def _shown(text: str | bytes) -> str:
-    """``text`` in the letters that Pillow's own font has: every other one would be the same empty box."""
+    """``text`` in ASCII: any other letter would be an empty box in Pillow's own font."""
     return clip(text).encode("ascii", "backslashreplace").decode()
 
 

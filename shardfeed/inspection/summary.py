@@ -19,9 +19,9 @@ _WIDTH = 100  # columns of wrapped lines
 
 
 def dataset_summary(directory: str | os.PathLike[str]) -> str:
-    """Text of the summary: images, totals, shards, classes, configuration; every line without control characters.
+    """Images, totals, shards, classes and configuration as text, without control characters.
 
-    Of more than 20 classes, the ten largest and the ten smallest are shown.
+    If there are more than 20 classes, the ten largest and the ten smallest are shown.
 
     Raises:
         DatasetError: no dataset in ``directory``, or a damaged manifest.
@@ -117,7 +117,7 @@ def _wrapped(name: str, text: str) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns under each other: the first to the left, the others to the right."""
+    """Rows as lines with aligned columns: the first to the left, the others to the right."""
     spans = [row for row in rows if any(row[1:])]  # a row of one cell does not widen its column
     widths = [max(_columns(row[i]) for row in spans) for i in range(len(rows[0]))]
     lines = []
@@ -129,6 +129,6 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _columns(text: str) -> int:
-    """Columns of a terminal that ``text`` takes: East Asian letters take two, combining marks none."""
+    """Columns of a terminal for ``text``: East Asian letters take two, combining marks none."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return len(text) + wide - sum(unicodedata.combining(letter) != 0 for letter in text)

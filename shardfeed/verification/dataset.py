@@ -1,11 +1,12 @@
-"""Is the dataset what its manifest says? Fast: names and sizes, one listing. Deep: every byte of every file.
+"""Is the dataset what its manifest says? Fast: names and sizes. Deep: every byte of every file.
 
-Causes are reported, not consequences. A file whose size or content is not the manifest's gets one finding. What follows from
-it (class counts, keys that occur twice, lines of the index) is not reported on top: consistency between records is checked only
-for files that are, byte for byte, the published ones. Nothing is written: read-only rights suffice.
+Causes are reported, not consequences. A file whose size or content is not the manifest's gets one
+finding. What follows from it (class counts, keys that occur twice, lines of the index) is not
+reported on top: consistency between records is checked only for files that are, byte for byte, the
+published ones. Nothing is written: read-only rights suffice.
 
-Deep costs one pass over the data on all cores, decoding included. It needs a few megabytes of memory per thread and 24 bytes
-per record, for the proof that no key occurs twice.
+Deep costs one pass over the data on all cores, decoding included. It needs a few megabytes of
+memory per thread and 24 bytes per record, for the proof that no key occurs twice.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ _MAX_THREADS = 16  # above it a bucket's bandwidth, not its latency, is the limi
 def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: int | None = None) -> Report:
     """Compare the files in ``directory`` with its manifest.
 
-    ``deep`` also reads every file: it compares checksums, checks every record, decodes every image, and proves that keys are
-    unique and counts right. ``threads``: number of files checked at a time (default: one per core, at most 16).
+    ``deep`` also reads every file: it compares checksums, checks every record, decodes every image,
+    and proves that keys are unique and counts right. ``threads``: number of files checked at a time
+    (default: one per core, at most 16).
 
     Raises:
-        DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown version.
+        DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown
+            version.
         UsageError: ``deep`` without Pillow, or ``threads`` that cannot be.
     """
     threads = min(_MAX_THREADS, cores()) if threads is None else thread_count(threads)
@@ -65,7 +68,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
 
 
 def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
-    """Checks ``run.json``, and the manifest against the checksum in it. A dataset without ``run.json`` is in order."""
+    """Checks ``run.json``, if there is one, and the manifest against the checksum in it."""
     if naming.RUN not in listed:
         return []
     again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
@@ -117,7 +120,7 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
 
 
 def _looks_like_ours(name: str) -> bool:
-    """Whether shardfeed, or a reader that lists *.tfrecord, would take a file of this name for one of a dataset."""
+    """Whether shardfeed, or a reader that lists *.tfrecord, would read a file of this name."""
     return naming.is_ours(name) or name.endswith(".tfrecord")
 
 

@@ -1,4 +1,4 @@
-"""Deep verification of a whole dataset: each shard and side file in a pool, then the consistency between them."""
+"""Deep verification: each shard and side file in a pool, then consistency between them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MAX_DUPLICATES = 10
 def verify_deep(
     store: Store, manifest: Manifest, present: Mapping[str, int], pool: Executor
 ) -> tuple[list[Finding], int]:
-    """Findings that sizes cannot show, and the number of records read. ``present``: bytes by name of the files found."""
+    """Findings that sizes cannot show, and the number of records read.
+
+    ``present``: bytes by name of the files that were found.
+    """
     check = RecordCheck(manifest)
     side_files = {file.file: file for file in manifest.files}
     shards = [shard for split in manifest.splits.values() for shard in split.shards if shard.file in present]
@@ -117,7 +120,7 @@ def _side_file(store: Store, side: SideFile) -> list[Finding]:
 
 
 def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> list[Finding]:
-    """Compares the lines of the rejects files, by reason, with the manifest's counts, if all of the files are there."""
+    """Compares the manifest's counts by reason with the rejects files, if all are there."""
     wanted = [file for file in manifest.files if naming.is_rejects(file.file)]
     present = [file for file in sides if naming.is_rejects(file.file)]
     if len(present) < len(wanted):

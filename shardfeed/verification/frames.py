@@ -1,8 +1,9 @@
-"""The records of a shard that may be damaged: every whole one, and every damaged one that can be passed.
+"""The frames of a shard that may be damaged, whole and damaged ones, as far as they can be found.
 
-Where a record begins is never guessed. The length of the record before gives it, or, if that length is damaged, the shard's
-index, if its bytes are the published ones. A search for bytes that look like a header would find records of its own making, with
-wrong numbers. Records whose place is not known are reported as unread instead.
+Where a record begins is never guessed. The length of the record before gives it, or, if that length
+is damaged, the shard's index, if its bytes are the published ones. A search for bytes that look
+like a header would find records of its own making, with wrong numbers. Records whose place is not
+known are reported as unread instead.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame whose checksums are right: its number in the shard, its offset in bytes, the record in it."""
+    """A frame whose checksums are right: its number in the shard, its offset in bytes, its data."""
 
     index: int
     offset: int
@@ -39,7 +40,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Records ``first`` to ``last``, behind the damaged length at ``offset``: it is not known where they begin."""
+    """Records ``first`` to ``last``, somewhere behind the damaged length at ``offset``."""
 
     offset: int
     first: int
@@ -49,10 +50,10 @@ class Unread:
 def frames(
     file: Readable, records: int, starts: Callable[[], Sequence[int] | None]
 ) -> Iterator[Frame | RecordError | Unread]:
-    """Every frame of ``file``, whole or damaged, in order; ``Unread`` last if the rest cannot be read.
+    """Every frame of ``file``, whole or damaged, in order; ``Unread`` if the rest cannot be read.
 
-    ``records``: how many there should be. ``starts`` gives the offsets of all records, or None if they are not known. It is
-    called at most once, and only if a length is damaged.
+    ``records``: how many there should be. ``starts`` gives the offsets of all records, or None if
+    they are not known. It is called at most once, and only if a length is damaged.
     """
     offset = index = 0
     known: Sequence[int] | None = None
@@ -84,7 +85,7 @@ def frames(
 
 
 def published_starts(store: Store, index: SideFile | None, present: Mapping[str, int]) -> array[int] | None:
-    """Offsets of a shard's records from its index; None unless it is byte for byte the published one."""
+    """Offsets of a shard's records from its index; None unless that has the published bytes."""
     if index is None or present.get(index.file) != index.bytes:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Deep verification of one record: the columns, their types, and that the image is the one they describe.
+"""Deep verification of one record: the columns, their types, and the image that they describe.
 
-The decoder is an argument. ``verify`` decodes with simplejpeg or Pillow, as builds do. ``explain_errors`` decodes with
-TensorFlow, whose refusal is the one to explain.
+The decoder is an argument. ``verify`` decodes with simplejpeg or Pillow, as builds do.
+``explain_errors`` decodes with TensorFlow, whose refusal is the one to explain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS: dict[str, tuple[type, int]] = {
     "label": (bytes, 1),
     "size": (int, 2),
 }
-"""Columns of every record: type and number of values. A record may have others, which no reader hands out."""
+"""Columns of every record: type and number of values. Others may stand beside them."""
 
 
 class RecordProblem(Exception):
@@ -34,12 +34,16 @@ class RecordProblem(Exception):
 
 
 Look = Callable[[bytes, tuple[int, int]], tuple[int, int, str]]
-"""Height, width and Pillow's mode of a compressed image, which is decoded if it has the height and width that are given. Raises
-anything if it cannot."""
+"""Gives height, width and Pillow's mode of a compressed image.
+
+It decodes the image if it has the given (height, width), and raises anything if that fails.
+"""
 
 
 class RecordCheck:
-    """Checks records of one dataset; safe to share between threads. ``look``: None decodes with simplejpeg or Pillow.
+    """Checks records of one dataset; safe to share between threads.
+
+    ``look``: None decodes with simplejpeg or Pillow.
 
     Raises:
         UsageError: the images are PNG or WebP and Pillow is not installed.
@@ -89,7 +93,7 @@ class RecordCheck:
 
 
 def decoder_text(error: Exception) -> str:
-    """What a decoder said, the same in each run: Pillow names the object in memory that it read from."""
+    """A decoder's error, the same in each run: without the address in memory that Pillow names."""
     text = str(error) if type(error) is ValueError else repr(error)
     return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text)
 
@@ -99,7 +103,7 @@ def _image_look(info: ImageInfo) -> Look:
 
 
 def _jpeg_look() -> Look:
-    """By simplejpeg, which refuses what libjpeg only warns of: pixels lost to damage, or an end marker."""
+    """Decodes with simplejpeg. It refuses lost pixels or end markers; libjpeg only warns."""
     import simplejpeg
 
     def look(image: bytes, size: tuple[int, int]) -> tuple[int, int, str]:

@@ -1,4 +1,4 @@
-"""The report of a verification: one ``Finding`` per problem, with the file, the byte, expected, found and the remedy."""
+"""The report of a verification: one ``Finding`` per problem, with its place and the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from shardfeed.errors import clip
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem. ``offset``: byte of ``file`` where it starts (for a record, where its frame starts); None: the whole file."""
+    """One problem.
+
+    ``offset``: byte of ``file`` where it starts (for a record, where its frame starts); None: the
+    whole file.
+    """
 
     file: str
     offset: int | None
@@ -41,7 +45,7 @@ def restore(file: str, url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What ``verify`` found. As text: one line per finding, one per note, and the verdict last. It is true if it is ``ok``.
+    """What ``verify`` found; true if ``ok``. As text: a line per finding and note, the verdict.
 
     Attributes:
         findings: Problems.

@@ -1,6 +1,7 @@
 """Deep verification of one shard: framing, checksum, every record, block boundaries, index lines.
 
-Every damaged record is named, up to a limit. A damaged record does not hide those behind it (see ``frames``).
+Every damaged record is named, up to a limit. A damaged record does not hide those behind it (see
+``frames``).
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def check_shard(
 ) -> ShardCheck:
     """Read ``shard``.
 
-    ``present``: bytes by name of the files that were found. ``index``: the manifest's entry for the shard's index.
+    ``present``: bytes by name of the files that were found. ``index``: the manifest's entry for the
+    shard's index.
     """
     size = present[shard.file]
     remedy = restore(shard.file, store.url)
@@ -80,7 +82,7 @@ def _read(
     remedy: str,
     result: ShardCheck,
 ) -> int | None:
-    """Reads all records into ``result``. CRC-32C of the whole file; None if a frame is damaged, which says it better."""
+    """Reads all records into ``result``; the file's CRC-32C, or None if a frame is damaged."""
     tee, damaged, problems, unread = _Checksummed(file), False, 0, None
     for frame in frames(tee, shard.records, starts):
         problem: RecordError | RecordProblem
@@ -129,12 +131,12 @@ class _Checksummed:
         return data
 
     def seek(self, offset: int) -> None:
-        """The sum misses the bytes in between; it is used only if no record is damaged, and then nobody seeks."""
+        """Makes the sum wrong. It is used only if no frame is damaged, and then nobody seeks."""
         self._file.seek(offset)
 
 
 def _counts(store: Store, shard: Shard, offsets: array[int]) -> list[Finding]:
-    """The manifest's counts for a file whose bytes are right. Wrong ones make readers seek into the middle of a record."""
+    """Checks the manifest's counts. Wrong ones make readers seek into the middle of a record."""
     remedy = restore(naming.MANIFEST, store.url)
     if len(offsets) != shard.records:
         what = f"records of {shard.file}"
@@ -150,7 +152,7 @@ def _counts(store: Store, shard: Shard, offsets: array[int]) -> list[Finding]:
 
 
 def _index(store: Store, shard: Shard, offsets: array[int], present: Mapping[str, int]) -> list[Finding]:
-    """The index has one line ``offset size`` per record, framing included, as NVIDIA DALI's ``tfrecord2idx`` writes it."""
+    """Checks the index: a line ``offset size`` per frame, as DALI's ``tfrecord2idx`` writes it."""
     name = naming.index_name(shard.file)
     if name not in present:
         return []

@@ -1,4 +1,4 @@
-"""The measuring itself, on tiny datasets: every figure is taken, whatever is measured. Nothing here looks at a clock."""
+"""The measuring itself, on tiny datasets: every figure is taken. No figure is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation of millions of references, with few: it replaces steps of the graph, and must follow when they change."""
+"""The simulation of millions of references, with few: it must follow the graph's steps."""
 
 from __future__ import annotations
 

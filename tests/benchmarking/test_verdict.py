@@ -1,4 +1,4 @@
-"""What a benchmark says about its figures: the bottleneck by name, what to change, and a warning if training waits."""
+"""What a benchmark says: the bottleneck, what to change, a warning if training waits."""
 
 from __future__ import annotations
 

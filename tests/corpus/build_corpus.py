@@ -1,4 +1,4 @@
-"""Writes the corpus of odd and hostile images to a folder: ``python -m tests.corpus.build_corpus FOLDER``."""
+"""Writes the corpus of odd and hostile images: ``python -m tests.corpus.build_corpus FOLDER``."""
 
 from __future__ import annotations
 

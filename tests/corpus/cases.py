@@ -1,8 +1,9 @@
 """Every odd and hostile image that we know of, with what must become of it.
 
-``outcome`` is "OK" or a reject reason, for the default options (224 x 224, crop, RGB, JPEG); ``fixes`` are those besides
-"upscaled", which nearly every small picture here has. Numbers in the names are families: 5x wrong content, 6x and 7x
-damage, 8x extremes, 9x and 10x colour, orientation and variants, 11x other formats, 12x attacks on the decoder itself.
+``outcome`` is "OK" or a reject reason, for the default options (224 x 224, crop, RGB, JPEG);
+``fixes`` are those besides "upscaled", which nearly every small picture here has. Numbers in the
+names are families: 5x wrong content, 6x and 7x damage, 8x extremes, 9x and 10x colour, orientation
+and variants, 11x other formats, 12x attacks on the decoder itself.
 """
 
 from __future__ import annotations

@@ -30,11 +30,10 @@ def instructions() -> list[tuple[str, str]]:
 class Image(Worker):
     """The image's files lie below ``root``; ``env`` is what its processes find set.
 
-    ``installs``: whether to install our package, as the Dockerfile does. Beam's dependencies are
-    there already.
+    Of the Dockerfile's packages only ours is installed; Beam's dependencies are there already.
     """
 
-    def __init__(self, folder: Path, *, installs: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.root = folder / "root"
         self.env = {"PATH": f"{self.python.parent}{os.pathsep}{os.defpath}", "HOME": str(folder)}
@@ -42,7 +41,7 @@ class Image(Worker):
             if name == "COPY" and "--from" not in words:
                 self._copy(*words.split())
             if name == "RUN":
-                self._run(words, installs)
+                self._run(words)
             if name == "ENV":
                 variable, _, value = words.partition("=")
                 self.env[variable] = value
@@ -57,11 +56,11 @@ class Image(Worker):
                 self._at(place).mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, self._at(place))
 
-    def _run(self, commands: str, installs: bool) -> None:
+    def _run(self, commands: str) -> None:
         """What of a RUN concerns our own files."""
         for command in commands.split(" && "):
             words = shlex.split(command)
-            if words[:2] == ["pip", "install"] and installs and "--requirement" not in words:
+            if words[:2] == ["pip", "install"] and "--requirement" not in words:
                 self._made.install(self._at(words[-1]))
             if words[0] == "cp":
                 shutil.copy(self._at(words[1]), self._at(words[2]))

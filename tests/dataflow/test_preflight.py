@@ -26,7 +26,6 @@ from tests.kit.servers.strict_gcs import StrictGCS
 OBJECTS = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 ALL = ("storage.buckets.get", *OBJECTS)
 CLOUD = ("--project=my-project", "--region=us-central1")
-STAGED = ("temp_location", "staging_location", "template_location")
 Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -67,7 +66,7 @@ def flags_refused(*flags: str, source: str = "gs://photos/in", out: str = "gs://
                 f"--sdk_container_image {image} is not an image's address. Give one such as "
                 "us-docker.pkg.dev/my-project/images/shardfeed:0.1.0; only its tag may have capitals.",
             )
-            for image in ("gcr.io/P/i:1", "gcr.io/p/i:-1", f"gcr.io/p/i:{'x' * 129}", "gcr.io/p/i:R/1")
+            for image in ("gcr.io/P/i:1", "gcr.io/p/i:-1", "gcr.io/p/i:R/1")
         ),
         *(
             (
@@ -104,11 +103,10 @@ def test_an_image_may_have_capitals_in_its_tag(image: str) -> None:
     assert flags_refused(f"--sdk_container_image={image}") == ""
 
 
-@pytest.mark.parametrize("flag", STAGED)
-@pytest.mark.parametrize("out", ["gs://data/out", "gs://data/out/"])
-def test_staged_files_in_the_output_are_refused(flag: str, out: str) -> None:
+@pytest.mark.parametrize("flag", ["temp_location", "staging_location", "template_location"])
+def test_staged_files_in_the_output_are_refused(flag: str) -> None:
     what, file = ("file", "/template") if flag == "template_location" else ("folder", "")
-    assert flags_refused(f"--{flag}=gs://data/out/tmp", out=out.rstrip("/")) == (
+    assert flags_refused(f"--{flag}=gs://data/out/tmp") == (
         f"--{flag} gs://data/out/tmp lies in --output gs://data/out: the build would find what is staged there, and take it "
         f"for somebody else's. Give a {what} outside of it, such as --{flag} gs://BUCKET/shardfeed-tmp{file}"
     )
@@ -213,15 +211,15 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
         yield server
 
 
-def check(*flags: str, cross_region: bool = False, staged: str = "temp_location") -> None:
-    engine = Engine("DataflowRunner", (*CLOUD, f"--{staged}=gs://scratch/tmp", *flags))
+def check(*flags: str, cross_region: bool = False) -> None:
+    engine = Engine("DataflowRunner", (*CLOUD, "--temp_location=gs://scratch/tmp", *flags))
     roots = parse_inputs(["gs://photos/in"], class_depth=1)
     check_job(engine, roots=roots, output="gs://data/out", cross_region=cross_region)
 
 
-def refused(*flags: str, staged: str = "temp_location") -> str:
+def refused(*flags: str) -> str:
     with pytest.raises(UsageError) as caught:
-        check(*flags, staged=staged)
+        check(*flags)
     return str(caught.value)
 
 
@@ -265,12 +263,10 @@ def test_a_bucket_of_two_regions_is_named_with_both(buckets: Buckets, granted: t
     ("flag", "bucket", "lacking", "role"),
     [
         ("input gs://photos/in", "photos", "storage.objects.list", "roles/storage.objectViewer"),
-        ("input gs://photos/in", "photos", "storage.objects.get", "roles/storage.objectViewer"),
-        ("output gs://data/out", "data", "storage.objects.create", "roles/storage.objectUser"),
         ("output gs://data/out", "data", "storage.objects.delete", "roles/storage.objectUser"),
         ("temp_location gs://scratch/tmp", "scratch", "storage.objects.create", "roles/storage.objectUser"),
     ],
-    ids=["list", "read", "write and compose", "delete", "stage"],
+    ids=["list", "delete", "stage"],
 )
 def test_a_missing_permission_is_named_with_the_role_that_has_it(
     buckets: Buckets, flag: str, bucket: str, lacking: str, role: str
@@ -282,12 +278,21 @@ def test_a_missing_permission_is_named_with_the_role_that_has_it(
     )
 
 
-@pytest.mark.parametrize("flag", STAGED)
-def test_the_bucket_for_staged_files_must_be_seen_too_for_beam_asks_for_it(buckets: Buckets, flag: str) -> None:
+def test_the_bucket_for_staged_files_must_be_seen_too_for_beam_asks_for_it(buckets: Buckets) -> None:
     buckets.add("scratch", OBJECTS)
-    assert refused(staged=flag) == (
-        f"--{flag} gs://scratch/tmp: you lack storage.buckets.get on bucket scratch. Have somebody who may run: gcloud storage "
-        "buckets add-iam-policy-binding gs://scratch --member=user:YOU --role=roles/storage.legacyBucketReader."
+    assert refused() == (
+        "--temp_location gs://scratch/tmp: you lack storage.buckets.get on bucket scratch. Have somebody who may run: gcloud "
+        "storage buckets add-iam-policy-binding gs://scratch --member=user:YOU --role=roles/storage.legacyBucketReader."
+    )
+
+
+def test_a_template_may_lie_in_any_region_and_is_only_created(buckets: Buckets) -> None:
+    create = ("storage.buckets.get", "storage.objects.create", "storage.objects.get")
+    buckets.add("far", create, location="EUROPE-WEST4")
+    check("--template_location=gs://far/job")
+    buckets.add("far", create[:1], location="EUROPE-WEST4")
+    assert refused("--template_location=gs://far/job").startswith(
+        "--template_location gs://far/job: you lack storage.objects.create, storage.objects.get on bucket far."
     )
 
 
@@ -333,7 +338,6 @@ def test_buckets_are_compared_with_where_the_workers_are_not_the_job(buckets: Bu
     ("bucket", "flag", "remedy"),
     [
         ("photos", "input gs://photos/in", "Check its spelling: gcloud storage ls"),
-        ("data", "output gs://data/out", "Make it: gcloud storage buckets create gs://data --location=us-central1"),
         (
             "scratch",
             "temp_location gs://scratch/tmp",

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,23 +197,18 @@ ADDED = (
     '--labels={"goog-dataflow-provided-template-type":"flex"}',
 )
 
-ELSEWHERE = ("--output=gs://data/none", f"--template_location={JOB}-none")
-
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return Image(tmp_path_factory.mktemp("image"))
 
 
-def launch(image: Image, cloud: Cloud, *arguments: str) -> subprocess.CompletedProcess[str]:
-    key = os.environ["GOOGLE_APPLICATION_CREDENTIALS"]  # on a VM it is the metadata server's
-    return image.launch(arguments, {"STORAGE_EMULATOR_HOST": cloud.gcs, "GOOGLE_APPLICATION_CREDENTIALS": key})
-
-
 @pytest.fixture(scope="module")
 def launched(image: Image, cloud: Cloud) -> subprocess.CompletedProcess[str]:
     """The launcher's program, when it has ended by itself."""
-    return launch(image, cloud, *FORM, *ADDED)
+    key = os.environ["GOOGLE_APPLICATION_CREDENTIALS"]  # on a VM it is the metadata server's
+    env = {"STORAGE_EMULATOR_HOST": cloud.gcs, "GOOGLE_APPLICATION_CREDENTIALS": key}
+    return image.launch((*FORM, *ADDED), env)
 
 
 @pytest.fixture(scope="module")
@@ -253,18 +247,3 @@ def test_the_jobs_graph_publishes_the_dataset_from_workers_of_that_image(cloud: 
     assert cloud.build(out="gs://data/local").code == 0
     assert cloud.digests("out/") == cloud.digests("local/")
     assert "manifest.json" in cloud.digests("out/")
-
-
-def test_a_form_without_an_image_is_refused(image: Image, cloud: Cloud) -> None:
-    form = [field for field in FORM if IMAGE not in field]
-    ended = launch(image, cloud, *form, *ADDED, *ELSEWHERE)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "or --sdk_container_image: else the workers have no shardfeed." in ended.stderr
-    assert not [name for name in cloud.objects("scratch") if name.endswith("-none")]
-
-
-def test_an_image_without_the_package_launches_nothing(cloud: Cloud, tmp_path: Path) -> None:
-    ended = launch(Image(tmp_path, installs=False), cloud, *FORM, *ADDED, *ELSEWHERE)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.endswith("ModuleNotFoundError: No module named 'shardfeed'\n")
-    assert not [name for name in cloud.objects("scratch") if name.endswith("-none")]

@@ -16,7 +16,7 @@ from tests.kit.servers.strict_gcs import StrictGCS
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve photos of two classes, one file that is none, and one that is not listed as an image."""
+    """Twelve photos of two classes, an empty one, and a file that is not listed as an image."""
     folder = make_photos(tmp_path_factory.mktemp("input") / "photos")
     write(folder, "cat/empty.jpg", b"")
     write(folder, "dog/notes.txt", b"walk him")
@@ -25,7 +25,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(photos: Path) -> Iterator[StrictGCS]:
-    """Our own server, with the photos below ``gs://photos/in`` and an empty bucket ``data``; three names a page."""
+    """Our own server: photos below ``IN``, an empty bucket for ``OUT``, 3 names per page."""
     with photo_server(photos) as strict:
         yield strict
 
@@ -38,7 +38,7 @@ def cloud(server: StrictGCS, tmp_path: Path) -> Cloud:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a build from ``gs://photos/in`` to ``gs://data/out`` makes and asks where nothing goes wrong."""
+    """What a build from ``IN`` to ``OUT`` makes and asks if nothing goes wrong."""
 
     digests: dict[str, str]
     log: tuple[Request, ...]

@@ -28,9 +28,11 @@ def is_write(request: Request) -> bool:
 
 @dataclass(frozen=True)
 class Killed:
-    """A build killed at a write; ``done``: the server carried that write out, else it never arrived.
+    """A build killed at a write; ``done``: the server carried that write out, else it never
+    arrived.
 
-    ``left``: what lay in the output then; ``again`` is the second run, which decoded ``encoded`` images.
+    ``left``: what lay in the output then; ``again`` is the second run, which decoded ``encoded``
+    images.
     """
 
     write: str

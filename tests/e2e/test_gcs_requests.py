@@ -1,4 +1,4 @@
-"""What a build from a bucket to a bucket asks of them: requests cost money and, on a bucket, most of the time."""
+"""How many requests a build between buckets makes: they cost money, and most of its time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import partial
 
 import pytest
 
+from shardfeed.format.naming import MANIFEST
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from tests.kit import hooks
-from tests.kit.cloud import IN, OUT, Cloud, one_part
+from tests.kit.cloud import IN, OUT, Cloud, one_part, output
 from tests.kit.images import photo
 from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -47,7 +48,9 @@ def test_listing_costs_a_page_a_folder_and_two_for_the_root(log: tuple[list[Requ
     assert Counter(lists) == {"": 2, "cat/": 1, "dog/": 1}
 
 
-def test_a_part_costs_two_uploads_two_reads_and_two_deletions(log: tuple[list[Request], int]) -> None:
+def test_a_part_costs_two_uploads_two_reads_and_two_deletions(
+    log: tuple[list[Request], int],
+) -> None:
     asked = counted(log[0], lambda request: "/_parts/" in request.name and "/train/" in request.name)
     assert asked == {"upload": 2 * PARTS, "get": 2 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
 
@@ -71,8 +74,9 @@ def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Reque
     def rest(request: Request) -> bool:
         return request.bucket == "data" and ".tfrecord" not in request.name and "/train/" not in request.name
 
-    # The claim, four side files, manifest and run.json; the output is listed four times, once for its manifest alone; the claim
-    # is read before the manifest is published, which is read back; the claim and the outcome go.
+    # The claim, four side files, manifest and run.json; the output is listed four times, once for
+    # its manifest alone; the claim is read before the manifest is published, which is read back;
+    # the claim and the outcome go.
     assert counted(log[0], rest) == {"upload": 7, "list": 4, "stat": 2, "get": 2, "delete": 2}
 
 
@@ -92,18 +96,24 @@ def test_every_image_is_read_in_the_version_that_was_listed(log: tuple[list[Requ
 
 
 def test_a_large_part_is_uploaded_in_pieces_and_create_only_too(server: StrictGCS, cloud: Cloud) -> None:
-    large = (
-        "--image_format",
-        "raw",
-        "--image_size",
-        "640",
-        "--num_shards",
-        "1",
-    )  # 12 MB; Google's client sends 8 MiB at once
-    cloud.built(IN, OUT, *large, hooks=[one_part])
+    large = "--image_format raw --image_size 640 --num_shards 1"  # 12 MB; Google's client sends 8 MiB at once
+    cloud.built(IN, OUT, *large.split(), hooks=[one_part])
     pieces = [request for request in server.log if request.kind == "resume"]
     starts = [
         request.query for request in server.log if request.query.get("uploadType") == "resumable" and request.name
     ]
     assert [query["ifGenerationMatch"] for query in starts] == ["0"]
     assert sum(len(request.body) for request in pieces) > 12_000_000
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+def test_with_processes_beside_it_a_build_lists_once_and_reads_each_image_once(
+    processes: int, server: StrictGCS, cloud: Cloud
+) -> None:
+    ended = cloud.built(IN, OUT, "--threads", "3", hooks=[partial(hooks.processes, processes)])
+    of_input = [request for request in server.log if request.bucket == "photos"]
+    lists = Counter(request.query["prefix"] for request in of_input if request.kind == "list")
+    reads = Counter(request.name for request in of_input if request.kind == "get")
+    assert (ended.err, MANIFEST in output(server)) == ("", True)
+    assert lists == {"in/": 2, "in/cat/": 3, "in/dog/": 3}  # the root: a look, its folders; three names a page
+    assert set(reads.values()) == {1}

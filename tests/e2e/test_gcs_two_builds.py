@@ -1,4 +1,4 @@
-"""Two builds meet in one bucket prefix: equal ones both succeed, of different ones the second stops before it encodes."""
+"""Two builds meet in one output: equal ones succeed, a different one stops before it encodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_request_to_output(request: Request) -> bool:
 
 
 def meet(server: StrictGCS, cloud: Cloud, number: int, *flags: str, images: Path | None = None) -> tuple[Ended, Ended]:
-    """A build that is held at its request of this number to the output while a second one runs to its end."""
+    """A build that is held at a request to the output while a second one runs to its end."""
     second: list[Ended] = []
     count = [] if images is None else [partial(hooks.count_images, images)]
 

@@ -1,4 +1,4 @@
-"""Builds that are refused, as their users meet them: exit code, message, and that nothing has happened.
+"""Builds that are refused, as users meet them: exit code, message, and that nothing has happened.
 
 The messages are proved where they are made; here is one of each kind, and those that only a whole
 command can show.
@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.errors import UsageError
+from shardfeed.pipeline.config.build_config import BuildConfig
 from tests.kit import builds, disk, hooks
 from tests.kit.builder import Ended
 from tests.kit.commands import command, environment, photo, shardfeed, write_photos
@@ -51,7 +53,7 @@ def paths(folder: Path) -> set[Path]:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A build with ``flags`` after ``prepare(input, output)``; texts name both as ``{input}`` and ``{output}``.
+    """A build with ``flags`` after ``prepare(input, output)``, named {input} and {output}.
 
     ``keeps_parts``: the build fails after it has begun to encode, and finished parts stay.
     """
@@ -309,3 +311,25 @@ def test_an_output_bucket_that_is_not_there_is_named_before_the_input_is_listed(
         "bucket nowhere does not exist (gs://nowhere/out/manifest.json). Check the spelling, or create it: gcloud storage "
         "buckets create gs://nowhere",
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (
+            "gs://pho*s/in",
+            "gs://data/out",
+            "--input gs://pho*s/in: a glob cannot choose among buckets. Name the bucket,",
+        ),
+        ("gs:///in", "gs://data/out", "gs:///in names no bucket;"),
+        ("gs://photos/in", "gs://", "gs:// names no bucket;"),
+        ("file:///photos", "out", "input file:///photos: file:// is not supported; allowed: a local path or gs://"),
+        ("in", "s3://bucket/out", "output s3://bucket/out: s3:// is not supported; allowed: a local path or gs://"),
+        ("GS://photos", "gs://photos/out", "--output gs://photos/out lies inside --input gs://photos:"),
+        ("gs://photos/in", "gs://photos", "--output gs://photos contains --input gs://photos/in:"),
+        ("gs://photos/in/", "gs://photos/in", "--output gs://photos/in is --input gs://photos/in:"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_from_the_arguments_alone(source: str, target: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        BuildConfig((source,), target)

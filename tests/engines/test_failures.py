@@ -185,8 +185,8 @@ def test_what_beam_s_text_alone_tells_is_no_reason_to_rerun_either(
     assert (failed.code, failed.out) == (2, "")
     assert "Traceback" not in failed.err
     assert re.fullmatch(
-        rf"shardfeed: --runner {flags[0]} does not start with these options: {wrong.format(port=taken_port)}\. docs/engines\.md "
-        r"has what each engine needs\.",
+        rf"shardfeed: --runner {flags[0]} does not start with these options: {wrong.format(port=taken_port)}\. "
+        r"docs/how-to/engines\.md has what each engine needs\.",
         failed.err.splitlines()[-1],
     ), failed.err
     assert not (tmp_path / "out").exists()

@@ -60,13 +60,13 @@ def slow_service() -> Iterator[tuple[SlowService, str]]:
         server.stop(None).wait()
 
 
-def interrupted(args: tuple[str, ...], number: signal.Signals) -> tuple[int, str, str, str]:
+def interrupted(args: tuple[str, ...], number: signal.Signals, temporary: Path) -> tuple[int, str, str, str]:
     """Interrupts a build at its handover: exit code, output, errors, service's address."""
     with slow_service() as (service, address):
         engine = ("--runner", "PortableRunner", "--job_endpoint", address)
         program = command(*args, *engine)
         with subprocess.Popen(
-            program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+            program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(temporary))
         ) as launcher:
             try:
                 assert service.asked.wait(SECONDS), "nobody asked for a job"
@@ -81,20 +81,21 @@ def interrupted(args: tuple[str, ...], number: signal.Signals) -> tuple[int, str
 def test_a_signal_while_the_job_is_handed_over_says_that_it_may_run(
     number: signal.Signals, photos: Path, tmp_path: Path
 ) -> None:
-    code, out, err, address = interrupted(builds.build_args(photos, tmp_path / "out"), number)
+    code, out, err, address = interrupted(builds.build_args(photos, tmp_path / "out"), number, tmp_path)
     assert (code, out, err) == (
         4,
         "",
         f"\nshardfeed: stopped while the job was handed over to {address}: it may have been taken, and then it goes on. Rerun "
         "the same command to join it.\n",
     )
+    assert not [*tmp_path.glob("beam-pipeline-temp*")]
 
 
 def test_a_job_whose_workers_are_of_the_launcher_cannot_go_on_and_nothing_says_that_it_may(
     photos: Path, tmp_path: Path
 ) -> None:
     args = builds.build_args(photos, tmp_path / "out", "--environment_type", "LOOPBACK")
-    code, out, err, _ = interrupted(args, signal.SIGINT)
+    code, out, err, _ = interrupted(args, signal.SIGINT, tmp_path)
     assert (code, out, err) == (4, "", "\nshardfeed: stopped; rerun the same command to carry on.\n")
 
 

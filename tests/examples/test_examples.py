@@ -28,7 +28,7 @@ def run_on_jax(example: str, *arguments: object, cwd: Path) -> subprocess.Comple
 
 
 def run_here(monkeypatch: pytest.MonkeyPatch, example: str, *arguments: object) -> object:
-    """Exit code of ``example`` on TensorFlow in this process: another process would import TensorFlow again for ten seconds."""
+    """Exit code of ``example`` in this process, which has imported TensorFlow already."""
     monkeypatch.setattr(sys, "argv", [example, *map(str, arguments)])
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     try:

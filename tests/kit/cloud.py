@@ -1,8 +1,8 @@
-"""Builds from and to buckets, as their users run them: in processes of their own, which know a GCS server by its address only.
+"""Builds from and to buckets in processes of their own, which know only a GCS server's address.
 
-The one decision: a machine without credentials, where every way out of it leads to a trap. Google's client libraries look
-for a metadata server when they find no key file, and wait for it; on a laptop that costs minutes, and in a test nobody sees
-why. So each process gets an empty home, metadata servers that are the trap, and a hook that notes any other connection.
+The processes find no credentials and cannot leave the machine. Google's client libraries look for a
+metadata server if they find no key file, and wait for it: that costs minutes on a laptop, and in a
+test nobody sees why. So each process gets an empty home, and hooks can trap or note connections.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IN, OUT = "gs://photos/in", "gs://data/out"
 
 @contextmanager
 def photo_server(photos: Path) -> Iterator[StrictGCS]:
-    """Our own server, with the photos below ``IN`` and an empty bucket for ``OUT``; three names a page."""
+    """Our own server: the photos below ``IN``, an empty bucket for ``OUT``, 3 names per page."""
     with StrictGCS(page_size=3) as strict:
         for name, data in tree(photos).items():
             strict.objects.put("photos", f"in/{name}", data)
@@ -144,7 +144,7 @@ def write_pid(path: Path) -> None:
 
 
 def note_connections(log: Path) -> None:
-    """Writes a line to ``log`` for every address outside of this machine that Python connects to or asks the name of."""
+    """Logs every address outside of this machine that Python connects to or looks up."""
     write = appender(log)
 
     def hear(event: str, args: tuple[Any, ...]) -> None:

@@ -120,14 +120,14 @@ END_OF_JPEG = b"\xff\xd9"
 
 
 def odd_scan(data: bytes) -> bytes:
-    """A baseline JPEG whose scan says that it ends with the first coefficient, as some cameras write it."""
+    """A baseline JPEG whose scan claims to end with the first coefficient, as from some cameras."""
     start = at_marker(data, 0xDA)
     length = int(struct.unpack_from(">H", data, start + 2)[0])
     return patched(data, start + length, b"\x00")
 
 
 def without_huffman_table(data: bytes, which: int) -> bytes:
-    """A JPEG whose Huffman table of that number has become zeros; there are four, or two if it is gray."""
+    """A JPEG whose Huffman table of that number is zeros; there are four, or two if it is gray."""
     start = -1
     for _ in range(which + 1):
         start = data.index(b"\xff\xc4", start + 1)
@@ -143,7 +143,7 @@ def with_adobe(data: bytes, transform: int) -> bytes:
 
 
 def with_rare_sampling() -> bytes:
-    """``photo()`` with three pixels of luma per pixel of chroma: libjpeg-turbo's ``cjpeg -sample 3x1`` made it, Pillow cannot."""
+    """``photo()`` with three pixels of luma per pixel of chroma, made by ``cjpeg -sample 3x1``."""
     return Path(__file__).with_name("rare-sampling.jpg").read_bytes()
 
 
@@ -168,7 +168,7 @@ def many_scans(count: int) -> bytes:
 
 
 def flat_ycck(luma: int, black: int, size: tuple[int, int] = (32, 32)) -> bytes:
-    """A gray YCCK JPEG as Adobe writes it (inverted): inks of ``luma``, no chroma, K = ``black``."""
+    """A gray YCCK JPEG as Adobe writes it (inverted): inks ``luma``, no chroma, K = ``black``."""
     inks = (255 - luma, 127, 127, 255 - black)  # Pillow inverts on writing; 127 becomes the neutral 128
     data = saved(Image.new("CMYK", size, inks), "JPEG", quality=100)
     adobe = at_marker(data, 0xEE)
@@ -266,7 +266,7 @@ def near_srgb_profile(levels: int) -> bytes:
 
 
 def faded_profile() -> bytes:
-    """RGB of a faded print, as tables: its perceptual black is Lab L 40, its colorimetric one L 20, its white is white."""
+    """RGB of a faded print, as tables: perceptual black is Lab L 40, colorimetric black L 20."""
     tables = {
         name: _table(3, [(black + (255 - black) * index.bit_count() // 3, 128, 128) for index in range(8)])
         for name, black in ((b"A2B0", 102), (b"A2B1", 51))
@@ -275,13 +275,13 @@ def faded_profile() -> bytes:
 
 
 def ink_profile(lab_of_full_ink: tuple[int, int, int] = (0, 128, 128)) -> bytes:
-    """CMYK in which every ink alone, at full, already gives one colour: what no naive conversion would do."""
+    """CMYK in which every full ink alone gives one colour, which no naive conversion would give."""
     table = _table(4, [(255, 128, 128), *[lab_of_full_ink] * 15])
     return icc(b"CMYK", b"Lab ", {b"wtpt": WHITE, b"A2B0": table})
 
 
 def _table(channels: int, corners: Iterable[tuple[int, int, int]]) -> bytes:
-    """Lab, a byte each, of every corner of the cube of ``channels``; the last channel varies fastest."""
+    """Lab, a byte each, of every corner of the cube of ``channels``; the last varies fastest."""
     identity = bytes(range(256))
     matrix = struct.pack(">9i", 65536, 0, 0, 0, 65536, 0, 0, 0, 65536)
     grid = b"".join(map(bytes, corners))
@@ -292,7 +292,7 @@ def _table(channels: int, corners: Iterable[tuple[int, int, int]]) -> bytes:
 
 
 def gif(screen: tuple[int, int], frames: Iterable[tuple[tuple[int, int, int, int], int]]) -> bytes:
-    """Two-colour GIF; a frame is ((left, top, width, height), disposal) and holds one pixel of data."""
+    """Two-colour GIF; a frame is ((left, top, width, height), disposal) with one pixel of data."""
     parts = [b"GIF89a" + struct.pack("<HHBBB", *screen, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff"]
     for box, disposal in frames:
         parts.append(b"\x21\xf9\x04" + struct.pack("<BHBB", disposal << 2, 1, 0, 0))

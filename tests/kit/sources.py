@@ -19,7 +19,7 @@ def relative(path: Path) -> str:
 
 
 def module_name(path: Path) -> str:
-    """The name under which a file is imported: ``shardfeed.pipeline.local`` for ``pipeline/local.py``."""
+    """The name of an imported file: ``shardfeed.pipeline.local`` for ``pipeline/local.py``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "shardfeed" else ("shardfeed", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

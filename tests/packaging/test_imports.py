@@ -40,7 +40,8 @@ LEVELS = (
     {"pipeline.cli"},
     {"pipeline.__main__"},
 )
-# One arrow goes upward, from inside a function: the program loads the job's commands when one of them is called.
+# One arrow goes upward, from inside a function: the program loads the job's commands when they are
+# called.
 UPWARD = {("shardfeed.cli.main", "pipeline.cli")}
 BEAM = ("transforms/steps/", "pipeline/engines/", "pipeline/dataflow/", "pipeline/graph.py")
 

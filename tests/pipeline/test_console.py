@@ -26,8 +26,6 @@ def reader_that_has_left() -> int:
 @pytest.mark.parametrize(
     ("files", "flags", "code"),
     [
-        pytest.param([], [], 2, id="an empty input"),
-        pytest.param(["stray.jpg"], [], 2, id="an image without a class"),
         pytest.param([], ["--no_such_flag"], 2, id="an unknown flag"),
         pytest.param(["cat/1.jpg", "cat/2.jpg"], ["--max_rejected", "1"], 3, id="too many rejects"),
     ],

@@ -24,8 +24,8 @@ OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 
 # What a driver calls besides decisions: it lists and encodes in the way that suits it. Only the
 # local build ends if another one has overtaken it: a job elsewhere would end red.
-_TRANSPORT = {"open_encoder", "open_source", "EncoderSettings", "PartEncoder", "SliceEncoder", "default_threads", "reported",
-              "sections_of", "require_same", "require_unpublished", "versions_here", "add_up", "side_by_side"}  # fmt: skip
+_TRANSPORT = {"open_encoder", "open_source", "default_threads", "reported", "sections_of", "require_same",
+              "require_unpublished", "versions_here", "add_up", "metrics", "side_by_side"}  # fmt: skip
 _STEPS = (
     "list_images label_images count_images claim_output assign_parts encode_parts reconcile write_rejects pack_shards "
     "compose_shards commit"
@@ -131,7 +131,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 
 hooks.processes(1)
-hooks.signal_at_image(5, signal.SIGINT)
+hooks.act_at_image(5, lambda: os.kill(os.getpid(), signal.SIGINT))
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), threading.excepthook, dict(os.environ)
 config = BuildConfig((sys.argv[1],), sys.argv[2], BuildOptions(image=ImageOptions(height=16, width=16)), threads=2)
 try:

@@ -1,4 +1,4 @@
-"""Processes that make parts beside a build: whatever happens to them, the build ends as it would without them."""
+"""Whatever happens to the processes beside a build, it ends as it would without them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_a_process_that_is_killed_costs_its_parts_and_one_line(
 def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_shown_once(
     photos: Path, alone: dict[str, str], tmp_path: Path
 ) -> None:
-    broken = [hooks.broken_processes, partial(hooks.processes, 2)]
+    broken: list[Callable[[], None]] = [hooks.broken_processes, partial(hooks.processes, 2)]
     ended = builds.built(photos, tmp_path / "out", "--threads", "3", hooks=broken)
     assert ended.err == f"{LOST} 1 (no such module). The build goes on without it.\n"
     assert disk.digests(tmp_path / "out") == alone

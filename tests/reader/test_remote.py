@@ -28,6 +28,7 @@ def test_info_is_the_same_as_of_the_folder_that_was_copied(url: str, tmp_path: P
     assert info.url == url
 
 
+@pytest.mark.filterwarnings("ignore:TensorFlow was imported without shardfeed.tune_gcs")
 def test_whole_shards_are_accepted_and_nothing_of_them_is_read(url: str) -> None:
     assert shardfeed.load(url, "train", 8).element_spec[0] == tf.TensorSpec([8, 8, 12, 3], tf.uint8)
 

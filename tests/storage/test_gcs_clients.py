@@ -68,7 +68,7 @@ def test_obstore_reads_with_google_s_credentials_and_asks_for_a_token_once(stric
         "bucket",
         config={"base_url": strict_gcs.url},
         client_options={"allow_http": True},
-        credential_provider=CredentialProvider(Account()),  # type: ignore[no-untyped-call]
+        credential_provider=CredentialProvider(Account()),
     )
     for _ in range(3):
         assert bytes(obstore.get(bucket, "a").bytes()) == b"x"

@@ -1,8 +1,9 @@
 """An environment with the real TFDS, beside the one that runs the tests.
 
-TFDS pins an old Beam and an old Pillow, so it cannot be installed here. The environment sees this interpreter's packages
-(TensorFlow among them: no second download of 600 MB) through a ``.pth`` file, and adds TFDS and the little that it needs
-and this interpreter lacks. It is kept in ``.engines`` and made again when what it is made of changes.
+TFDS pins an old Beam and an old Pillow, so it cannot be installed here. The environment sees this
+interpreter's packages (TensorFlow among them: no second download of 600 MB) through a ``.pth``
+file, and adds TFDS and the little that it needs and this interpreter lacks. It is kept in
+``.engines`` and made again when what it is made of changes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PACKAGES = Path(__file__).with_name("packages.txt")
 
 
 def tfds_python() -> Path:
-    """The interpreter of the environment, made if need be. Fails, with the command, where it cannot be made."""
+    """The interpreter of the environment, which is made if needed. A failure names the command."""
     marker = FOLDER / "made-of.json"
     made_of = json.dumps([PACKAGES.read_text(), sys.version, sys.executable, sysconfig.get_path("purelib")])
     python = FOLDER / "bin" / "python"

@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 
 
 def plain(value: Any) -> Any:
-    """Bytes as text (encoded images by their digest), arrays as shape, type and digest of their bytes, numbers as they are."""
+    """Bytes as text or digest, arrays as shape, type and digest, numbers as they are."""
     if isinstance(value, bytes):
         return value.decode() if value.isascii() and len(value) < 100 else hashlib.sha256(value).hexdigest()
     if value.ndim > 1:

@@ -17,7 +17,7 @@ def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
 
     import jax
 
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", count, number)
 
     import numpy as np

@@ -19,7 +19,7 @@ import shardfeed
 
 
 def main(dataset: Path, port: int, count: int, number: int) -> dict[str, Any]:
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")  # type: ignore[no-untyped-call]
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", count, number)
     warnings.simplefilter("ignore")  # evaluation is padded
     evaluate: dict[str, Any] = {"training": False, "batch_size": 6 * count}

@@ -74,7 +74,7 @@ class Folder:
             processes=processes,
             encoders=encoders,
         )
-        encoder = PartEncoder(slices, sources=sources, plan=plan, options=options, run=self.run)
+        encoder = PartEncoder(slices)
         self._open += [encoder, slices]
         return encoder
 

@@ -1,4 +1,4 @@
-"""One part from references to its files: order, sums, twins, what is in flight, and the stop flag."""
+"""One part, from references to files: order, sums, twins, parts in flight, and the stop flag."""
 
 from __future__ import annotations
 

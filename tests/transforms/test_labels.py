@@ -112,7 +112,7 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
 
 
 def test_the_split_of_a_key_depends_on_no_other_key() -> None:
-    # No seed, no count, no position goes in: these very keys stay where they are, whatever is added.
+    # No seed, count or position goes in: these keys stay where they are, whatever is added.
     rule = parse_splits("train=0.8,validation=0.1,test=0.1")
 
     assert {split: [i for i in range(20) if rule.split_of(b"cat/%d.jpg" % i) == split] for split, _ in rule.bounds} == {

@@ -1,4 +1,4 @@
-"""The closed rule on names that says which files are candidates, and the folders that it must not empty."""
+"""Which files are candidates, by their names, and folders that must not lose all images."""
 
 from __future__ import annotations
 

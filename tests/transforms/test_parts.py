@@ -1,4 +1,4 @@
-"""A part's files: the sidecar commits, torn files heal, whoever loses a race emits the winner's result."""
+"""A part's files: the sidecar commits, torn files heal, a race is won by one."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_finding_a_part_that_is_not_there_is_one_request(tmp_path: Path) -> None
 
 
 class _Haunted(WritableLocalStore):
-    """Every name is taken when it is created and gone when it is looked at, as under another build's sweep."""
+    """Every name is taken at its creation and gone at a look, as under another build's sweep."""
 
     taken: str
 

@@ -12,6 +12,7 @@ from shardfeed.errors import IncompleteError
 from shardfeed.runtime import cores
 from shardfeed.storage import Stat, StorageError
 from shardfeed.transforms.encode import slices, threads
+from shardfeed.transforms.images import process as images
 from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
 
@@ -43,7 +44,7 @@ def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
 ) -> None:
     refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
     reading, encoding_now, most = threading.Barrier(8), 0, 0
-    read_one, process = LocalSource.read, slices.process_image
+    read_one, process = LocalSource.read, images.process_image
 
     def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
         if not passed.is_set():
@@ -76,7 +77,7 @@ def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
     monkeypatch.setattr(slices, "SOURCE_BUDGET", 16_000)  # bytes; half of them for each of two processes
     refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
     held = most = 0
-    read_one, process, lock = LocalSource.read, slices.process_image, threading.Lock()
+    read_one, process, lock = LocalSource.read, images.process_image, threading.Lock()
 
     def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
         nonlocal held, most
@@ -129,7 +130,7 @@ def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, mo
 @pytest.mark.parametrize("folder", ["bucket"], indirect=True)
 def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     refs = [folder.add(b"cat/%d.png" % i) for i in range(64)]
-    process, encoded = slices.process_image, 0
+    process, encoded = images.process_image, 0
 
     def process_image(*args: Any, **more: Any) -> Any:
         nonlocal encoded

@@ -1,4 +1,4 @@
-"""What becomes of an image: a record with its columns and sums, a reject with its reason, or a fault of the store."""
+"""An image becomes a record with its columns and sums, a reject, or a fault of the store."""
 
 from __future__ import annotations
 

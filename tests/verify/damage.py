@@ -1,4 +1,4 @@
-"""The dataset that these tests damage, and ways to damage it: its bytes alone, or contents with checksums that fit them."""
+"""The dataset that these tests damage, and ways to damage it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 
 
 def dataset(out: Path, **options: Any) -> Written:
-    """A dataset of JPEG: three train shards of five records, three test shards of one, and a file of two rejects."""
+    """JPEG: three train shards of five records, three test shards of one, and two rejects."""
     written = write_dataset(out, **{"splits": {"test": 3, "train": 15}, "block_records": 2, **options})
     change_manifest(
         out,
@@ -77,7 +77,7 @@ def change_shards(out: Path, changes: Mapping[str, Callable[[Shard], Shard]]) ->
     """Other entries in the manifest for shards, by name; their bytes stay."""
     splits = {}
     for name, split in shardfeed.info(out).manifest.splits.items():
-        shards = tuple(changes.get(shard.file, lambda shard: shard)(shard) for shard in split.shards)
+        shards = tuple(changes[s.file](s) if s.file in changes else s for s in split.shards)
         splits[name] = replace(split, bytes=sum(shard.bytes for shard in shards), shards=shards)
     change_manifest(out, splits=splits)
 
@@ -95,7 +95,7 @@ def columns(out: Path, name: str) -> list[Columns]:
 
 
 def rewrite(out: Path, name: str, rows: Sequence[Columns | bytes]) -> None:
-    """As many other records in the shard ``name`` (bytes: as they are); its index and both entries in the manifest fit them."""
+    """As many other records (bytes: as they are) in a shard; index and manifest fit them."""
     frames = [frame(row if isinstance(row, bytes) else encode_example(row)) for row in rows]
     sizes = [len(framed) for framed in frames]
     data = b"".join(frames)

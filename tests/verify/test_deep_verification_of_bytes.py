@@ -1,4 +1,4 @@
-"""Bytes that changed after the dataset was published: found with the file and the byte where the record starts."""
+"""Bytes that changed after publication: found with the file and the record's offset."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_changed_byte_is_found_in_its_record(out: Path, record: int, within: C
 
 
 def damage_three(out: Path) -> list[int]:
-    """A changed byte in the data of record 0, in the length of 1 and in the data of 3; gives the records' offsets."""
+    """Changes a byte in the data of records 0 and 3 and in the length of 1; gives all offsets."""
     places = records(out / SHARD)
     for record, within in ((0, 30), (1, 0), (3, 30)):
         flip(out / SHARD, places[record][0] + within)

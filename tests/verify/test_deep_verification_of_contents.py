@@ -1,4 +1,4 @@
-"""Datasets whose checksums are right and whose contents are not: a wrong build, or somebody's own writer."""
+"""Datasets whose checksums are right and whose contents are not, as from another writer."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def test_another_column_without_values_is_fine(out: Path) -> None:
 
 
 def test_an_example_in_another_encoding_than_ours_is_found(out: Path) -> None:
-    # The features in another order: valid protobuf, and not the bytes that the same build makes elsewhere.
+    # The features in another order: valid protobuf, and not the bytes that the same build makes
+    # elsewhere.
     offset = with_record_3(
         out, lambda row: with_entry({k: v for k, v in row.items() if k != "class"}, encode_example({"class": 2})[2:])
     )

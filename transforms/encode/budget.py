@@ -1,7 +1,8 @@
 """How many bytes of images a process has in memory, whatever their sizes and the number of threads.
 
-The one decision: sources that were read and pixels that were decoded have a budget each, always taken in that order, so that
-no two threads wait for each other. A process's threads share both; processes on one machine share the limits.
+Sources that were read and pixels that were decoded have a budget each. A thread always takes from
+the first before the second, so no two threads wait for each other. The threads of a process share
+both budgets; processes on one machine share the limits.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Budget:
         self._limit, self._used, self._free = limit, 0, threading.Condition()
 
     def hold(self, size: int) -> _Held:
-        """Holds ``size`` bytes for the length of a with block."""
+        """A context manager that holds ``size`` bytes."""
         return _Held(self, size)
 
     def take(self, size: int) -> None:
@@ -37,7 +38,7 @@ class Budget:
 
 
 class _Held:
-    """A with block's share of a budget; a class, since a generator-based one costs three times as much a use."""
+    """A with block's share of a budget; a generator-based manager costs three times as much."""
 
     __slots__ = ("_budget", "_size")
 

@@ -1,8 +1,9 @@
-"""References to a finished part: the job's hot path, without Beam.
+"""A part's references become a finished part: the job's hot path, without Beam.
 
-One thread per part looks for a sidecar that an earlier run left, sorts the part's references by their hashes,
-collects their slices in that order and writes. ``PartEncoder`` keeps the next parts in flight while one is written,
-so that the threads that encode never idle between parts, nor while a bucket answers.
+One thread per part looks for a sidecar that an earlier run left, sorts the part's references by
+their hashes, collects their slices in that order and writes. ``PartEncoder`` keeps the next parts
+in flight while one is written, so that the threads that encode never idle between parts, nor while
+a bucket answers.
 """
 
 from __future__ import annotations
@@ -30,55 +31,55 @@ from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_pa
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.transforms.run.state import Run
 
-MEMORY_PART = 64 << 20  # bytes of a part kept in memory before it goes to a temporary file
-REMOTE_PARTS = 7  # parts in flight beside the one that is waited for: each costs three answers of a bucket in turn
-LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+MEMORY_PART = 64 << 20  # bytes of a part in memory; a larger part goes to a temporary file
+REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
+LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
 Made = Future[tuple[PartResult, Spent]]
-"""A part that is being made, and what it took."""
+"""A part that is being made, and what it takes."""
 
 
 class PartEncoder:
-    """Makes the parts of ``plan`` with the threads of ``slices``, in the run's output.
+    """Makes parts of the plan of ``slices`` with its threads, in its run's output.
 
-    Not thread-safe itself: one caller submits and collects. Close it to end its threads; ``slices`` stays the caller's.
+    Not thread-safe: one caller submits and collects. ``close`` leaves ``slices`` open.
     """
 
-    def __init__(
-        self, slices: SliceEncoder, *, sources: Sequence[str], plan: Plan, options: BuildOptions, run: Run
-    ) -> None:
-        self._slices, self._sources, self._store = slices, sources, stores.open_output(run.output)
-        self._plan, self._options, self._run = plan, options, run
-        # One ahead on a disk, so that the pool has work while a part is written; more if a small part cannot feed all threads.
-        self.ahead = max(REMOTE_PARTS if storage.is_remote(run.output) else 1, slices.threads // 4)
+    def __init__(self, slices: SliceEncoder) -> None:
+        self._slices, self._plan, self._run = slices, slices.plan, slices.run
+        self._store = stores.open_output(self._run.output)
+        # One ahead on a disk, so that the threads have work while a part is written; more if a
+        # small part cannot feed all threads.
+        self.ahead = max(REMOTE_PARTS if storage.is_remote(self._run.output) else 1, slices.threads // 4)
         self._parts = ThreadPoolExecutor(self.ahead + 1, thread_name_prefix="part")
         self._in_flight: list[Made] = []
 
     def close(self) -> None:
-        """Ends the threads; parts in flight are dropped."""
+        """Ends the threads; drops the parts in flight."""
         self._parts.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
-        """Makes a part; ``packed``: batches of its references.
+        """Begins a part; ``packed``: batches of its references.
 
-        The future raises UsageError if two roots hold the same key, IncompleteError if a root's key came twice.
+        The future raises UsageError if two roots hold the same key, IncompleteError if a root lists
+        a key twice.
         """
         return self._parts.submit(self._make_part, split, part, packed)
 
     def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, Spent]]:
-        """Begins a part; yields the parts that are finished by then, this one perhaps later (see ``flush``)."""
+        """Begins a part; yields those that are finished. Waits if too many are in flight."""
         self._in_flight.append(self.begin(split, part, packed))
         yield from self._finished(0.0)
         while len(self._in_flight) > self.ahead:
             yield from self._finished(LOOK_SECONDS)
 
     def flush(self) -> Iterator[tuple[PartResult, Spent]]:
-        """The parts still in flight."""
+        """Waits for the parts in flight and yields them."""
         while self._in_flight:
             yield from self._finished(LOOK_SECONDS)
 
     def _finished(self, seconds: float) -> Iterator[tuple[PartResult, Spent]]:
-        """The parts that are finished within so many seconds from now."""
+        """The parts that are finished within ``seconds`` from now."""
         self._run.check()
         done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
         ended = [made for made in self._in_flight if made in done]
@@ -87,7 +88,6 @@ class PartEncoder:
             yield made.result()
 
     def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
-        """(result, what it took) of one part, from the look for its sidecar to its commit."""
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
             return found.result, Spent(kept=True)
@@ -95,8 +95,8 @@ class PartEncoder:
         return self._finish(split, part, self._slices.encode(ordered))
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
-        """References as their records shall lie in the part."""
-        seed = self._options.seed
+        """The references in the order of their records in the part."""
+        seed = self._slices.options.seed
         hashed = sorted(
             ((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs), key=lambda item: item[:3]
         )
@@ -105,7 +105,7 @@ class PartEncoder:
                 raise IncompleteError(f"{clip(key)} came twice out of one listing. {ENGINE_FAULT}")
             if key == other:
                 raise UsageError(
-                    f"{clip(key)} is in two inputs: {clip(self._sources[one])} and {clip(self._sources[two])}. "
+                    f"{clip(key)} is in two inputs: {clip(self._slices.urls[one])} and {clip(self._slices.urls[two])}. "
                     "A key is a record's name and must be unique: give one --input that holds both as folders, or rename, "
                     "then rerun with --discard_incomplete."
                 )
@@ -158,7 +158,7 @@ def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    """What an encoder needs besides the plan; ``processes`` on this machine share its cores and its budgets of memory."""
+    """What ``SliceEncoder`` needs besides the plan."""
 
     sources: Sequence[str]
     options: BuildOptions
@@ -170,18 +170,13 @@ class EncoderSettings:
 @contextlib.contextmanager
 def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
     """An encoder with threads of its own, which end with the block."""
-    sources, options, run = settings.sources, settings.options, settings.run
     slices = SliceEncoder(
-        sources=sources,
+        sources=settings.sources,
         plan=plan,
-        options=options,
-        run=run,
+        options=settings.options,
+        run=settings.run,
         threads=settings.threads,
         processes=settings.processes,
     )
-    encoder = PartEncoder(slices, sources=sources, plan=plan, options=options, run=run)
-    try:
+    with contextlib.closing(slices), contextlib.closing(PartEncoder(slices)) as encoder:
         yield encoder
-    finally:
-        encoder.close()
-        slices.close()

@@ -1,9 +1,10 @@
-"""Slices of a part: a few images each, from references to framed records or rejects, in a pool of threads.
+"""Slices of a part, a few images each: references become framed records or rejects, in threads.
 
-Reading, decoding, resizing and encoding all release the GIL. The one decision: where images lie on a disk, a thread encodes what
-it reads; images of a bucket are read by that pool, as many threads as hide its answers, and encoded by one thread a core: more
-would drive each other's pixels out of the processor's caches. What cannot be an image becomes a reject in its record's place;
-a fault of the store is raised, since it is not the image's.
+Reading, decoding, resizing and encoding all release the interpreter's lock. If the images lie on a
+disk, a thread encodes what it reads. If they lie in a bucket, one pool of threads reads, as many as
+hide the bucket's answers, and another pool encodes, one thread per core: more would drive each
+other's pixels out of the processor's caches. What cannot be an image becomes a reject. A fault of
+the store is raised, because it is not the image's.
 """
 
 from __future__ import annotations
@@ -36,16 +37,18 @@ from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
-# Least and most images a slice: at 6 the pool costs 4 % more CPU than at 24, but a part must spread over the threads.
+# Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
+# spread over the threads.
 _SLICE_IMAGES = (4, 16)
-_SLICE_BYTES = 8 << 20  # bytes of sources a slice, about, at most
+_SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice
 
 
 @dataclass(slots=True)
 class Slice:
     """What became of a slice: framed records or rejects, in the order of its references.
 
-    ``key_sum`` is summed where a record or a reject is added, not from what was asked for: it has to prove that nothing is lost.
+    ``key_sum`` grows with each record or reject that is added, not with what was asked for: it
+    proves that nothing is lost.
     """
 
     records: list[bytes] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Slice:
     spent: Spent = field(default_factory=Spent)
 
     def merge(self, other: Slice) -> None:
-        """Adds another's rejects and sums to these; its records are left to the caller."""
+        """Adds the rejects and sums of ``other``, but not its records."""
         self.rejects += other.rejects
         add_into(self.fixes, other.fixes)
         add_into(self.class_counts, other.class_counts)
@@ -67,11 +70,12 @@ class Slice:
 
 
 class SliceEncoder:
-    """Makes slices with ``threads`` threads (0 = by default), for any number of parts at a time.
+    """Makes slices for any number of parts at a time, with ``threads`` threads.
 
-    ``encoders``: of a bucket's images, while the threads read (0 = one for each of this process's cores).
-    ``processes``: how many on this machine share its cores and the budgets of memory. Its threads end when ``run`` is stopped and
-    nobody holds it any more, or with ``close``.
+    ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
+    while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
+    machine share its cores and the budgets of memory. The threads end with ``close``, or when
+    ``run`` is stopped and nothing refers to this object.
     """
 
     def __init__(
@@ -85,9 +89,9 @@ class SliceEncoder:
         encoders: int = 0,
         processes: int = 1,
     ) -> None:
+        self.urls, self.plan, self.options, self.run = sources, plan, options, run
         self._stop = run.stop
         self._sources: list[Source] = [open_source(url) for url in sources]
-        self._options = options
         self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
@@ -100,20 +104,20 @@ class SliceEncoder:
             encoders = encoders or max(cores() // processes, 1)
             self._encoders = ThreadPoolExecutor(min(self.threads, encoders), thread_name_prefix="encode-fetched")
         self._source_budget = Budget(SOURCE_BUDGET // processes)
-        # Of all readers one slice and as many again behind them fit into the budget, so that none waits for another's.
+        # One slice per reader and as many waiting ones fit into the budget: no reader waits.
         self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self.threads))
         self._pixel_budget = Budget(PIXEL_BUDGET // processes)
 
     def close(self) -> None:
-        """Ends the threads; slices that wait for one are dropped."""
+        """Ends the threads; drops the slices that no thread has begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._encoders is not None:
             self._encoders.shutdown(wait=True, cancel_futures=True)
 
     def encode(self, refs: Sequence[ImageRef]) -> Iterator[Slice]:
-        """The slices of ``refs``, in order; all of them are given to the threads before the first is waited for.
+        """The slices of ``refs``, in order. The threads get all of them at once.
 
-        Slices end early, without an error, once the run shall stop: whoever takes them has to look at the flag.
+        Once the run shall stop, slices end early, without an error: the caller must check the flag.
         """
         task: Callable[[Sequence[ImageRef]], Slice | Future[Slice]]
         task = self.encode_slice if self._encoders is None else self._fetch_slice
@@ -129,18 +133,18 @@ class SliceEncoder:
         with self._source_budget.hold(_bytes_read(refs)):
             for ref in refs:
                 if self._stop.is_set():
-                    break  # the part's thread sees the flag too, and drops the part
+                    break  # the part's thread sees the flag too and drops the part
                 self._add(ref, self._fetch(ref, out.spent), out)
         return out
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
-        """(bytes of the record, None) or (0, reason of the reject) of an image, encoded as in a build but not written."""
+        """Encodes an image as a build does: (bytes of record, None) or (0, reason of reject)."""
         done = self.encode_slice([ref])
         return (len(done.records[0]), None) if done.records else (0, done.rejects[0][1])
 
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
-        # All of it at once: readers that each held half of a slice and waited for the rest would wait for each other.
+        # All of it at once: readers that each held half of a slice would wait for each other.
         size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
@@ -162,7 +166,7 @@ class SliceEncoder:
             self._source_budget.give(size)
 
     def _add(self, ref: ImageRef, data: bytes | RejectError, out: Slice) -> None:
-        """A record or a reject to ``out``."""
+        """Adds a record or a reject to ``out``."""
         try:
             if isinstance(data, RejectError):
                 raise data
@@ -173,9 +177,9 @@ class SliceEncoder:
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
         label = self._rule.class_of(ref.key)
-        sampled = hash64("stats", self._options.seed, ref.key) < self._stats_below
+        sampled = hash64("stats", self.options.seed, ref.key) < self._stats_below
         began = time.perf_counter()
-        image = process_image(data, self._options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+        image = process_image(data, self.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
         out.spent.decode += time.perf_counter() - began - image.encode_seconds
         out.spent.encode += image.encode_seconds
         record = join_features(  # in the order of their names
@@ -197,7 +201,7 @@ class SliceEncoder:
             out.stats.append(image.stats)
 
     def _fetch(self, ref: ImageRef, spent: Spent) -> bytes | RejectError:
-        """An image's bytes, or why it cannot be one."""
+        """An image's bytes, or why it is rejected."""
         try:
             ref.key.decode("utf-8")
         except UnicodeDecodeError:
@@ -228,12 +232,15 @@ def _size_feature(height: int, width: int) -> bytes:
 
 
 def shown_key(key: bytes) -> str:
-    """A key as rejects files show it: exact where it is UTF-8, else with backslash escapes."""
+    """A key as rejects files show it: exact if it is UTF-8, else with backslash escapes."""
     return key.decode("utf-8", "backslashreplace")
 
 
 def cut_slices(refs: Sequence[ImageRef], threads: int, most_bytes: int) -> Iterator[list[ImageRef]]:
-    """The references of each slice: few enough that a part spreads over the threads, and about ``most_bytes`` at most."""
+    """The references of each slice: few enough for a part to spread over the threads.
+
+    ``most_bytes``: about the most bytes of sources per slice.
+    """
     least, most = _SLICE_IMAGES
     images = min(max(len(refs) // (2 * threads), least), most)
     piece: list[ImageRef] = []

@@ -11,5 +11,5 @@ REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 
 
 
 def default_threads(sources: Iterable[str]) -> int:
-    """Threads where none are asked for: one a core of the machine that encodes, and at least 8 where reads wait for a bucket."""
+    """Threads if none are asked for: one per core, and at least 8 if reads wait for a bucket."""
     return max(cores(), REMOTE_THREADS) if any(map(storage.is_remote, sources)) else cores()

@@ -1,7 +1,7 @@
-"""What a part took, summed where the work is done: the source of the job's timings and bytes read.
+"""What a part took: the source of the job's timings and bytes read.
 
-Summed in the threads that encode and handed to the step's own thread with the part, because Beam drops what a pool's
-threads count. In no file: a part's bytes and sidecar must not depend on the clock.
+The threads that encode sum it, and the step's own thread gets it with the part, because Beam drops
+what other threads count. It is in no file: a part's bytes and sidecar must not depend on the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Spent:
     """Bytes of sources, and seconds of threads: reading, decoding to resizing, encoding, writing.
 
-    ``kept``: an earlier run had finished the part, which only had to be found.
+    ``kept``: an earlier run had finished the part.
     """
 
     bytes_in: int = 0

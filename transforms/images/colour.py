@@ -1,9 +1,9 @@
-"""Pixels of any mode to 8-bit gray or RGB in sRGB.
+"""Pixels of any mode become 8-bit gray or RGB in sRGB.
 
-One decision: the profile of a plain RGB or gray image is applied after resizing, when there are 50 k pixels and not
-millions; everything with alpha, palette or inks is brought to plain form first. Whether a profile *is* sRGB is measured,
-not read from its name: cameras write dozens of variants, and 512 sample colours that come back within 2 levels need no
-transform.
+The profile of a plain RGB or gray image is applied after resizing, when there are 50 k pixels and
+not millions. Images with alpha, a palette or inks are brought to plain form first. Whether a
+profile *is* sRGB is measured, not read from its name, because cameras write dozens of variants: if
+512 sample colours change by 2 levels at most, no transform is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BROKEN, _IDENTITY = "broken", "identity"
 def to_plain(
     image: Image.Image, raw_mode: str, background: tuple[int, int, int], fixes: set[str]
 ) -> tuple[Image.Image, bytes | None]:
-    """``image`` as opaque 8-bit ``L`` or ``RGB``, and the colour profile that still has to be applied to it."""
+    """``image`` as opaque 8-bit ``L`` or ``RGB``, and the profile that is still to be applied."""
     profile = image.info.get("icc_profile")
     transparency = image.info.get("transparency")
     if transparency is None and image.mode in ("RGB", "L"):
@@ -48,7 +48,7 @@ def to_plain(
 
 
 def to_srgb(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:
-    """Apply ``profile`` to an ``L`` or ``RGB`` image. A profile that cannot be used leaves the pixels as they are."""
+    """Applies ``profile`` to an ``L`` or ``RGB`` image; an unusable one leaves it as it is."""
     if not profile:
         return image
     transform = _transform(profile, image.mode) if isinstance(profile, bytes) else _BROKEN
@@ -61,7 +61,7 @@ def to_srgb(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:
 
 
 def is_srgb(profile: Any, mode: str) -> bool:
-    """True if ``profile`` is absent, or changes no colour of an ``L`` or ``RGB`` image by more than 2 levels."""
+    """True if ``profile`` is absent, or changes no colour by more than 2 levels."""
     return not profile or (isinstance(profile, bytes) and _transform(profile, mode) == _IDENTITY)
 
 
@@ -76,7 +76,7 @@ def to_channels(image: Image.Image, options: ImageOptions, fixes: set[str]) -> I
 
 
 def fill_colour(mode: str, background: tuple[int, int, int]) -> int | tuple[int, int, int]:
-    """``background`` as a pixel of ``mode``; gray by the weights of Pillow's own conversion (ITU-R 601-2)."""
+    """``background`` as a pixel of ``mode``; gray by Pillow's own weights (ITU-R 601-2)."""
     red, green, blue = background
     return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16 if mode == "L" else background
 
@@ -108,7 +108,7 @@ def _split(
 
 
 def _usable_transparency(mode: str, raw_mode: str, value: Any) -> Any:
-    """``value`` as Pillow's conversion needs it, or None: a text chunk of a PNG can put any string under this name."""
+    """``value`` as Pillow converts it, or None: a PNG's text chunk can put any string there."""
     if mode in ("P", "PA"):
         return value if isinstance(value, (int, bytes)) else None
     if mode == "RGB":
@@ -135,7 +135,7 @@ def _where_not(image: Image.Image, value: Any) -> Image.Image | None:
 
 
 def _from_inks(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image:
-    """CMYK to RGB. Pillow inverts every CMYK JPEG, which is right for Adobe's files only: undone for the others."""
+    """CMYK to RGB. Pillow inverts every CMYK JPEG; this undoes it for files not from Adobe."""
     if "adobe" not in image.info:
         image = ImageChops.invert(image)
     transform = _transform(profile, "CMYK") if isinstance(profile, bytes) and profile else None
@@ -148,7 +148,7 @@ def _from_inks(image: Image.Image, profile: Any, fixes: set[str]) -> Image.Image
 
 @lru_cache(maxsize=16)
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | str:
-    """Transform to sRGB; "identity" or "broken". Transforms are read-only when applied, so threads share them."""
+    """Transform to sRGB, "identity" or "broken". Applying only reads it, so threads share it."""
     if len(profile) > _MAX_PROFILE:
         return _BROKEN
     try:

@@ -1,8 +1,8 @@
-"""Bytes to pixels: open, scale while decoding, load. Every failure of the decoder becomes one closed reason.
+"""Bytes become pixels. Every failure of the decoder becomes one of the closed reasons.
 
-Pillow's plugin classes are called directly, chosen by our own look at the signature. ``Image.open`` would try plugins one
-after another, turn their reasons into "cannot identify image file", and warn about large images through the
-process-wide warnings filter.
+Pillow's plugin classes are called directly, chosen by our own look at the signature.
+``Image.open`` would try plugins one after another, turn their reasons into "cannot identify image
+file", and warn about large images through the process-wide warnings filter.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from shardfeed.transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_p
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.sniff import Header, Kind
 
-# What Pillow's decoders raise on foreign bytes: the list of its own fuzz tests, and the errors that its ImageFile takes
-# for damage while opening (TypeError, LookupError, struct.error) and lets through while loading: a short chunk behind
-# the pixels is an IndexError. Not MemoryError: sizes were checked, so it is the machine's.
+# What Pillow's decoders raise on foreign bytes: the list of its own fuzz tests, and the errors
+# that its ImageFile takes for damage while opening (TypeError, LookupError, struct.error) and lets
+# through while loading: a short chunk behind the pixels is an IndexError. Not MemoryError: sizes
+# were checked, so it is the machine's.
 _DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -39,8 +40,9 @@ _DECODER_ERRORS = (
     Image.DecompressionBombError,
 )
 _UNSUPPORTED = ("cannot handle", "unsupported")
-# Bytes a source pixel at the peak (decoder's canvases, pixels, conversions), rounded up from the largest seen resident
-# over all modes: PNG 13 (alpha and a profile), GIF 7, BMP 5, WebP 18 (two canvases, alpha).
+# Bytes a source pixel at the peak (decoder's canvases, pixels, conversions), rounded up from the
+# largest seen resident over all modes: PNG 13 (alpha and a profile), GIF 7, BMP 5, WebP 18 (two
+# canvases, alpha).
 _PEAK_BYTES: dict[Kind, int] = {"JPEG": 5, "PNG": 14, "GIF": 10, "BMP": 10, "WEBP": 20}
 
 
@@ -53,20 +55,20 @@ _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
 
 
 def scale_jpeg(header: JpegHeader, content: tuple[int, int]) -> int:
-    """By how much the decoder shall scale down, 1, 2, 4 or 8, so that the result is never below ``content`` (width, height)."""
+    """How much the decoder scales down: 1, 2, 4 or 8, never below ``content`` (width, height)."""
     room = min(header.size[0] // content[0], header.size[1] // content[1])
     return next((factor for factor in (8, 4, 2) if room >= factor), 1)
 
 
 def jpeg_mode(header: JpegHeader, channels: str) -> str:
-    """Pillow's mode of the decoded pixels. Gray is the luma plane alone, unless a colour profile is to be applied first."""
+    """Pillow's mode of the decoded pixels. Gray is the luma plane, unless there is a profile."""
     if channels == "gray" and header.mode == "RGB" and not header.info.get("icc_profile"):
         return "L"
     return header.mode
 
 
 def jpeg_peak(header: JpegHeader, factor: int, mode: str) -> int:
-    """Bytes that loading takes: pixels, and for files of several scans the coefficients of the full size."""
+    """Bytes that loading takes: pixels, and of several scans the coefficients of the full size."""
     width, height = (-(-side // factor) for side in header.size)
     size = width * height * (1 if mode == "L" else _PEAK_BYTES["JPEG"])
     if mode == "CMYK":
@@ -87,9 +89,10 @@ def result_bytes(output: tuple[int, int]) -> int:
 
 
 def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None]:
-    """Decode the picture with this ``header`` at 1 / ``factor``; also the fix to count, ``jpeg_...``, or None.
+    """Decodes at 1 / ``factor``; also gives the fix to count, ``jpeg_...``, or None.
 
-    libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg refuses what libjpeg warns of.
+    libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg
+    refuses what libjpeg warns of.
 
     Raises:
         RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.
@@ -106,7 +109,7 @@ def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[
 
 
 class _PillowJpeg(JpegImagePlugin.JpegImageFile):
-    """Pillow's JPEG reader without its search for a resolution in EXIF, which parses and warns about all of it."""
+    """Pillow's JPEG reader without its search for a resolution, which warns about broken EXIF."""
 
     def _read_dpi_from_exif(self) -> None:
         pass
@@ -115,7 +118,7 @@ class _PillowJpeg(JpegImagePlugin.JpegImageFile):
 def _refused_pixels(
     error: ValueError, data: bytes, header: JpegHeader, factor: int, mode: str
 ) -> tuple[Image.Image, str]:
-    """Pixels of a file that simplejpeg refused with ``error``, if none of them is lost, and why it did."""
+    """Pixels of a file that simplejpeg refused, if none of them is lost, and the fix to count."""
     if "subsampling" in str(error):  # TurboJPEG knows the usual samplings only, libjpeg all
         image = _PillowJpeg(io.BytesIO(data))
         image.draft(mode, (image.width // factor, image.height // factor))
@@ -127,15 +130,17 @@ def _refused_pixels(
     return _jpeg_pixels(plain, header, factor, mode), "jpeg_warning"
 
 
-# Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that lies in memory. Pillow keeps RGB
-# in four bytes, so RGBX is decoded in place. It turns the inks of every CMYK JPEG over, and so do we.
+# Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that
+# lies in memory. Pillow keeps RGB in four bytes, so RGBX is decoded in place. It turns the inks of
+# every CMYK JPEG over, and so do we.
 _LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("CMYK", "CMYK", "CMYK;I")}
 
 
 def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> Image.Image:
     colours, shared, layout = _LAYOUTS[mode]
     width, height = (-(-side // factor) for side in header.size)
-    # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then waits for each of them.
+    # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then
+    # waits for each of them.
     memory = np.empty(height * width * len(shared) + 8, np.uint8)[8:]
     array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width, buffer=memory)
     if array.shape[:2] != (height, width):
@@ -169,7 +174,7 @@ def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:
 
 @contextmanager
 def _closed_reasons(kind: Kind, stream: io.BytesIO | None, size: int, short: bool = False) -> Iterator[None]:
-    """Map what the decoder raises; ``stream`` while opening, when its position tells that the data ran out."""
+    """Maps what the decoder raises. The position of ``stream`` shows whether the data ran out."""
     try:
         yield
     except _DECODER_ERRORS as error:

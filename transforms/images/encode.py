@@ -1,8 +1,8 @@
-"""Pixels to stored bytes, and their exact sums.
+"""Pixels become stored bytes; their exact sums.
 
-One decision: baseline JPEG with 4:2:0 chroma. Progressive files decode 2.7 x slower in the trainer, and 4:4:4 costs
-more bytes for colour detail that most sources, 4:2:0 themselves, never had. Nothing but pixels reaches the encoder: no
-EXIF (GPS), XMP, comment, resolution or profile.
+JPEGs are baseline with 4:2:0 chroma. Progressive files decode 2.7 times slower in the trainer.
+4:4:4 costs more bytes for colour detail that most sources, which are 4:2:0 themselves, never had.
+The encoder gets pixels only: no EXIF (GPS), XMP, comment, resolution or profile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shardfeed.transforms.images.rejects import Reason, RejectError
 
 @dataclass(frozen=True, slots=True)
 class PixelStats:
-    """Exact sums a channel, of values 0-255 and of their squares, over the ``count`` pixels given to the encoder."""
+    """Exact sums per channel of the values 0-255 and of their squares, over ``count`` pixels."""
 
     count: int
     sums: tuple[int, ...]
@@ -55,12 +55,11 @@ def encode(image: Image.Image, options: ImageOptions) -> bytes:
 
 
 def _jpeg(image: Image.Image, quality: int) -> bytes:
-    # Pillow keeps the interpreter's lock while it encodes into memory, not while it encodes into a descriptor: two threads make
-    # 3,500 images of 224 x 224 a second with a BytesIO, and 6,100-7,500 with a file in memory. The bytes are the same.
+    # Pillow keeps the interpreter's lock while it encodes into memory, but not while it encodes
+    # into a descriptor: two threads make 3,500 images of 224 x 224 per second with a BytesIO, and
+    # 6,100-7,500 with a file in memory. The bytes are the same.
     if hasattr(os, "memfd_create"):
-        with contextlib.suppress(
-            OSError
-        ):  # no descriptor left, or a limit on the size of files: neither is the image's fault
+        with contextlib.suppress(OSError):  # no descriptor left, or a limit on the size of files
             data = _jpeg_through_descriptor(image, quality)
             if data.endswith(_END_OF_JPEG):  # Pillow does not look whether everything was written
                 return data
@@ -74,7 +73,7 @@ def _saved_jpeg(image: Image.Image, quality: int) -> bytes:
 
 
 def _jpeg_through_descriptor(image: Image.Image, quality: int) -> bytes:
-    """What ``image.save`` gives; its preparations, 50 us per image of Python, are done once for all images."""
+    """What ``image.save`` gives, without its preparations: 50 us of Python per image."""
     scratch = getattr(_thread, "scratch", None)
     if scratch is None:
         scratch = _thread.scratch = _Scratch()

@@ -1,7 +1,7 @@
-"""Names of what was changed about an image beyond resizing: counted in the report, one row each in the user's manual.
+"""Names of changes to an image beyond resizing. The report counts them; the manual explains each.
 
-One decision: a fix is counted only if it changed this image. An RGBA image without one transparent pixel is not
-"composited", an embedded profile that is sRGB is not "converted": a count that fires on everything says nothing.
+A fix is counted only if it changed this image. An RGBA image without a transparent pixel is not
+"composited", and an embedded sRGB profile is not "converted": a count of everything says nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which part of a source becomes which pixels of the result, in numbers alone.
 
-One decision: the plan is made in the frame in which the pixels are *stored*, and the image is turned upright after
-resizing, when it is small. The box is kept in floats of the full-size source, so that a decoder that scales (JPEG
-draft) only divides it: the same rectangle of the scene to a fraction of a pixel.
+The numbers are those of the pixels as they are *stored*; the image is turned upright after
+resizing, when it is small. The box is in floats of the full-size source. So a decoder that scales
+(JPEG) only divides it, and the box is the same rectangle of the scene to a fraction of a pixel.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ Size = tuple[int, int]  # width, height
 class Geometry:
     """What to take and what to make of it.
 
-    ``box``: left, top, width, height of the source that is used, in stored pixels. ``content``: (width, height) that it
-    is resized to, still in the stored frame. ``output``: the upright result; larger than the content only for ``pad``.
+    ``box``: left, top, width, height of the used part of the source, in stored pixels.
+    ``content``: (width, height) that the box is resized to, not yet upright.
+    ``output``: (width, height) of the upright result; larger than the content only for ``pad``.
     """
 
     box: tuple[float, float, float, float]
@@ -33,9 +34,10 @@ class Geometry:
 
 
 def geometry_of(source: Size, transposed: bool, options: ImageOptions) -> Geometry:
-    """Geometry for a source of ``source`` stored pixels; ``transposed`` if its upright form swaps the sides.
+    """Geometry of a source of ``source`` stored pixels.
 
-    With ``keep_original``, ``shortest`` and ``longest`` never enlarge: an image that is small enough stays as it is.
+    ``transposed``: turning it upright swaps its sides. With ``keep_original``, ``shortest`` and
+    ``longest`` never enlarge: an image that is small enough stays as it is.
     """
     width, height = source
     full = (0.0, 0.0, float(width), float(height))

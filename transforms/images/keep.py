@@ -1,9 +1,10 @@
-"""The bytes of a JPEG that may be stored as they are, without what must not be carried over.
+"""The bytes of a JPEG that may be stored as they are, without its metadata.
 
-One decision: metadata is dropped losslessly, segment by segment, rather than re-encoding for it: pixels that were right
-stay bit for bit. Kept are the tables, the frame and its scans, a fresh JFIF header (the old one may hold a thumbnail) and
-Adobe's marker (it says how the colours are coded); EXIF, XMP, profiles, comments and everything behind the end of the image
-go. Only JPEG: a PNG loses nothing by being encoded again, and for WebP it is not worth a second parser.
+Metadata is dropped segment by segment; pixels that were right stay bit for bit. Kept are the
+tables, the frame and its scans, a fresh JFIF header (the old one may hold a thumbnail) and Adobe's
+marker (it says how the colours are coded). EXIF, XMP, profiles, comments and everything behind the
+end of the image are dropped. Only JPEG: a PNG loses nothing if it is encoded again, and WebP is
+not worth a second parser.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # ends entropy-coded data: s
 
 
 def stripped_jpeg(data: bytes) -> bytes | None:
-    """``data`` without metadata if it is a baseline JPEG of 8 bits in plain order; None if it has to be re-encoded."""
+    """``data`` without metadata if it is a plain baseline JPEG of 8 bits; None if not."""
     kept = [b"\xff\xd8"]
     position = 2
     frames = 0
@@ -59,11 +60,11 @@ def stripped_jpeg(data: bytes) -> bytes | None:
 
 
 def with_plain_header(data: bytes) -> bytes | None:
-    """``data`` with a header that says the same, and nothing that libjpeg warns of; the scans are untouched. None
-    without a scan, or with other bytes behind a table: one may be lost, and libjpeg takes the usual one in its place.
+    """``data`` with an equal header that libjpeg does not warn of; the scans are untouched.
 
-    Gone are bytes between segments, profiles, an unknown JFIF revision or colour transform, and a wrong range of coefficients in
-    a baseline scan.
+    Dropped or corrected: bytes between segments, profiles, an unknown JFIF revision or colour
+    transform, a wrong range of coefficients in a baseline scan. None if there is no scan, or if
+    other bytes follow a table: a table may be lost, and libjpeg would take the usual one.
     """
     kept = [b"\xff\xd8"]
     position, sequential, transform = 2, False, b"\x01"
@@ -90,6 +91,6 @@ def with_plain_header(data: bytes) -> bytes | None:
 
 
 def _with_known_transform(segment: bytes, usual: bytes) -> bytes:
-    """Adobe's segment with the colour transform that libjpeg takes an unknown one for; other segments as they are."""
+    """Adobe's segment with a known colour transform: the ``usual`` one, as libjpeg assumes."""
     is_adobe = segment[1:2] == bytes([ADOBE]) and len(segment) >= 16
     return segment[:15] + usual + segment[16:] if is_adobe and segment[15:16] not in (b"\0", usual) else segment

@@ -1,8 +1,9 @@
-"""Budgets that keep one hostile image from taking a worker down, checked on numbers before any pixel is allocated.
+"""Limits, so that no hostile image takes a worker down; checked before any pixel is allocated.
 
-One decision: limits are constants, not flags. They bound memory (64 Mpx of RGB are 256 MiB in Pillow), so that a run's
-memory can be planned from the thread count alone, and they decide which images are rejects, so that equal inputs give
-equal datasets everywhere. Powers of two, so that 64-megapixel phones (9280 x 6944) and 2048 x 2048 outputs pass.
+Limits are constants, not flags. They bound memory (64 Mpx of RGB are 256 MiB in Pillow), so a run's
+memory follows from the number of threads alone. They decide which images are rejects, so equal
+inputs give equal datasets everywhere. They are powers of two, so that the images of 64-megapixel
+phones (9280 x 6944) and outputs of 2048 x 2048 pass.
 """
 
 from __future__ import annotations

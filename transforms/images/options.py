@@ -1,4 +1,4 @@
-"""What a stored image shall be. Part of the dataset's fingerprint: two builds with equal options give equal bytes."""
+"""How an image is stored. Part of the fingerprint: builds with equal options give equal bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Resizer = Literal["simd", "pillow"]
 class ImageOptions:
     """Target of every image.
 
-    ``height``, ``width``: pixels; equal for ``shortest`` and ``longest``, where they are the length of that side.
-    ``quality``: 1-100 for jpeg and webp. ``background``: RGB that alpha is composited on and ``pad`` fills with.
+    ``height``, ``width``: pixels. For ``shortest`` and ``longest`` both are the length of that
+    side.
+    ``quality``: 1-100, for jpeg and webp. ``background``: RGB 0-255 behind transparent pixels and
+    around images that ``pad`` fills up.
     """
 
     height: int = 224

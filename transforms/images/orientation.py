@@ -1,7 +1,8 @@
-"""Which way up a photo is: the EXIF orientation, or the XMP one where EXIF has none.
+"""Which way up a photo is: the EXIF orientation, or the XMP one if EXIF has none.
 
-One decision: 30 lines of our own in place of Pillow's EXIF reader. They read one tag, cannot raise, print no warnings
-about other broken tags, and cost 2 microseconds; an orientation that cannot be read is "upright", as viewers treat it.
+These 30 lines replace Pillow's EXIF reader. They read one tag, cannot raise, print no warnings
+about other broken tags, and take 2 us. An orientation that cannot be read is "upright", as in
+viewers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _XMP = re.compile(rb"tiff:Orientation(?:=[\"']|>)\s*([1-8])")
 
 
 def upright_turn(info: Mapping[Any, Any]) -> Transpose | None:
-    """The transposition that turns the image with Pillow's ``info`` upright; None if it is, or if nothing says."""
+    """The transposition that turns an image with this ``info`` upright; None if none is needed."""
     exif, xmp = info.get("exif"), info.get("xmp")
     if exif is None and xmp is None and "Raw profile type exif" not in info:
         return None
@@ -42,7 +43,7 @@ def upright_turn(info: Mapping[Any, Any]) -> Transpose | None:
 
 
 def exif_orientation(exif: bytes) -> int | None:
-    """Orientation 1-8 in an EXIF block, with or without its ``Exif`` prefix; None if absent or unreadable."""
+    """Orientation 1-8 in an EXIF block, with or without ``Exif`` prefix; None if unreadable."""
     tiff = exif[6:] if exif.startswith(b"Exif\0\0") else exif
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:

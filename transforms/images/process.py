@@ -1,9 +1,9 @@
-"""One image, from the bytes in the bucket to the bytes in the dataset: ``bytes -> EncodedImage``, or a reject.
+"""One image: the bytes of a file become the bytes in the dataset, or a reject.
 
-One decision: a fixed order in which nothing is spent before it is allowed. Size of the file, signature, size in the
-header and size of the result are checked before a pixel is allocated; JPEGs are scaled while decoding; turning upright
-and applying a colour profile come after resizing, on the small image. Any input ends in an ``EncodedImage`` or a
-``RejectError``; every other exception is a bug, or a machine out of memory.
+The order is fixed. The size of the file, the signature, the size in the header and the size of the
+result are checked before a pixel is allocated. JPEGs are scaled while they are decoded. Turning
+upright and applying a colour profile come after resizing, on the small image. Any input gives an
+``EncodedImage`` or a ``RejectError``; any other exception is a bug, or a machine out of memory.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _unlimited(_: int) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """One stored image: ``height`` and ``width`` of its pixels, ``fixes`` by the names in ``FIXES``.
+    """One stored image: ``height`` and ``width`` in pixels, ``fixes`` by the names in ``FIXES``.
 
-    ``encode_seconds``: what compressing it took; no part of what it is.
+    ``encode_seconds``: how long compressing took; not compared.
     """
 
     data: bytes
@@ -59,7 +59,7 @@ def process_image(
         data: a whole file of any format; what it is, its content decides.
         options: what the stored image shall be.
         with_stats: also sum the pixels that were stored.
-        reserve: gives a context manager that is held while the given number of bytes of pixels are in memory.
+        reserve: gives a context manager, held while so many bytes of pixels are in memory.
 
     Raises:
         RejectError: the image cannot be used.

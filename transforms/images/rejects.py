@@ -1,4 +1,4 @@
-"""Why an image is not in the dataset: a closed list, so that every image is written or has exactly one reason."""
+"""Why an image is not in the dataset: each image is written or has exactly one of these reasons."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What a file is, by its first bytes, and how large its picture says it is, before Pillow sees it.
+"""What a file is, by its first bytes, and how large it says its picture is, before Pillow opens it.
 
-The size is read here, because several of Pillow's plugins allocate pixels while they *open* a file: WebP two canvases,
-APNG and GIF a disposal frame. A limit checked after ``open`` is checked too late. Nor does any global of Pillow's
-(``MAX_IMAGE_PIXELS``, the warnings filter) have to be touched. ``jpeg_header.py`` reads the size of a JPEG.
+The size is read here, because several of Pillow's plugins allocate pixels while they *open* a
+file: WebP two canvases, APNG and GIF a disposal frame. A limit checked after ``open`` is checked
+too late. Nor does any global of Pillow's (``MAX_IMAGE_PIXELS``, the warnings filter) have to be
+touched. ``jpeg_header.py`` reads the size of a JPEG.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """``width`` and ``height`` in stored pixels. ``animated`` is settled here for GIF only; the others say it later."""
+    """``width`` and ``height`` in stored pixels. ``animated`` is known here for GIF only."""
 
     kind: Kind
     width: int
@@ -66,7 +67,7 @@ def sniff(data: bytes) -> Kind:
 
 
 def _foreign(data: bytes) -> str:
-    """A name for what was found instead, so that the remedy (convert it, fix the download) is plain."""
+    """A name for what was found, so that the remedy (convert it, fix the download) is plain."""
     for name, magics in _FOREIGN.items():
         if any(data.startswith(magic, offset) for offset, magic in magics):
             return f"looks like {name}"

@@ -1,8 +1,8 @@
-"""Which file names are candidates: a suffix list, free of Pillow and Beam, so that listing can use it anywhere.
+"""Suffixes of file names that make a file a candidate. Imports neither Pillow nor Beam.
 
-One decision: image formats that we do not decode (TIFF, HEIC, AVIF ...) are candidates too. They become rejects with
-the reason FORMAT, where a user sees them, and are not skipped by name, where nobody looks. The content decides what a
-candidate is; the name only says whether to look.
+Image formats that we do not decode (TIFF, HEIC, AVIF ...) are candidates too. They become rejects
+with the reason FORMAT, which a user sees; files that are skipped by name nobody looks at. The
+content decides what a candidate is; the name only decides whether it is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Everything besides the options that decides what bytes an image becomes. Part of the fingerprint.
+"""What decides an image's bytes besides the options: versions of codecs. Part of the fingerprint.
 
-``codec_versions`` is asked of the libraries that are really loaded, and only of those that can change a byte under the
-given options: Pillow's wheels bundle their codecs but take zlib from the system, so naming it for JPEG output would
-refuse a worker for a difference that no byte shows. ``ENCODER_REVISION`` (``transforms/options.py``) stands for our own
-code: the golden digests in the tests fail when a change of ours alters a byte, and the remedy is to raise it.
+``codec_versions`` asks the loaded libraries, and names only those that can change a byte under the
+given options. Pillow's wheels bundle their codecs but take zlib from the system: if zlib were named
+for JPEG output, a worker would be refused for a difference that no byte shows. ``ENCODER_REVISION``
+(``transforms/options.py``) stands for our own code: if a change of ours alters a byte, the golden
+digests in the tests fail, and the revision must be raised.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from shardfeed.transforms.images.options import ImageOptions
 
 
 def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:
-    """Library -> version of everything that can change a stored byte under ``options`` (None: under any)."""
+    """Library -> version of all that can change a byte under ``options`` (None: under any)."""
     versions = dict(_versions())
     if options is not None and options.format != "png":
         del versions["zlib"]  # inflating is exact, deflating is not
@@ -45,6 +46,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def _bundled_libjpeg() -> str:
-    """The libjpeg-turbo in simplejpeg's wheel, by the banner of that library: simplejpeg does not say it."""
+    """The version of libjpeg-turbo in simplejpeg's wheel, by that library's banner."""
     banner = re.search(rb"libjpeg-turbo version ([0-9.]+)", Path(simplejpeg._jpeg.__file__).read_bytes())
     return banner[1].decode() if banner else "shared"

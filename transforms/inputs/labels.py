@@ -1,8 +1,9 @@
 """Class and split of an image, from its key alone.
 
-The class is the first folder below the root, as torchvision and Keras take it; with ``--splits folders`` the split is the
-first and the class the second. A split by ratio hashes the key in a domain of its own, so adding images never moves the
-others, and the split is independent of the part an image lands in.
+The class is the first folder below the root, as torchvision and Keras take it; with ``--splits
+folders`` the split is the first and the class the second. A split by ratio hashes the key in a
+domain of its own, so adding images never moves the others, and the split is independent of the
+part an image lands in.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def parse_splits(text: str) -> SplitRule:
         if not naming.SPLIT_NAME.fullmatch(name) or name == "rejects":
             raise UsageError(
                 f"--splits {clip(text)}: {clip(name)!r} is not a split name. Allowed: a letter, then letters, digits and "
-                "underscores, at most 64 (not «rejects»). Example: --splits train=0.9,validation=0.1"
+                'underscores, at most 64 (not "rejects"). Example: --splits train=0.9,validation=0.1'
             )
         try:
             shares.append((name, Fraction(share) if equals else Fraction(1)))
@@ -157,10 +158,11 @@ def class_name(folder: bytes) -> str:
 
 
 def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, rule: SplitRule) -> tuple[str, ...]:
-    """The dataset's classes in label order: the locked list, or the folders sorted by their UTF-8 bytes.
+    """The classes in label order: the locked list, or the folders sorted by their UTF-8 bytes.
 
     Raises:
-        UsageError: look-alikes, folders that are not in the list, listed classes without images, folders that are splits.
+        UsageError: look-alikes, folders that are not in the list, listed classes without images,
+        folders that are splits.
     """
     names = sorted(found, key=str.encode)
     _refuse_lookalikes(names)

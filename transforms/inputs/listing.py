@@ -1,12 +1,14 @@
 """Which listed files are candidates.
 
-A file is skipped by a closed rule on names alone (hidden, another suffix, a well-known document without a suffix, a folder
-marker) or because it is not a plain file of the tree; everything else is a candidate, and a candidate is written or rejected,
-never dropped. Any other name without a suffix is a candidate: many buckets hold such images.
+A file is skipped by a closed rule on names alone (hidden, another suffix, a well-known document
+without a suffix, a folder marker) or because it is not a plain file of the tree; everything else
+is a candidate, and a candidate is written or rejected, never dropped. Any other name without a
+suffix is a candidate: many buckets hold such images.
 
-What is skipped must not take a whole class with it. Below a root without globs, a class folder that holds files but no
-candidate is a fault, and so is a link in its place. Hidden files and folder markers do not count: a folder with nothing else
-is empty to its owner, and an empty one is nothing, since a bucket cannot hold it.
+What is skipped must not take a whole class with it. Below a root without globs, a class folder
+that holds files but no candidate is a fault, and so is a link in its place. Hidden files and
+folder markers do not count: a folder with nothing else is empty to its owner, and an empty one is
+nothing, since a bucket cannot hold it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from shardfeed.transforms.sources.base import Listed
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 
-_LOOK_SECONDS = 0.2  # between two looks whether the run shall stop
+_LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
 _SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
 _DOCUMENTS = frozenset(
@@ -60,10 +62,10 @@ def _is_hidden(key: bytes) -> bool:
 def list_section(
     root: InputRoot, index: int, section: bytes, check: Callable[[], None] = lambda: None
 ) -> Iterator[RefBatch]:
-    """Batches of the candidates in one section of a root, the last (always there) with what was skipped.
+    """Batches of the candidates in one section of a root; the last also counts skipped files.
 
-    Before the last, batches of class folders that are faulty (see ``FOLDER_FAULTS``). ``check`` is called before
-    each full batch; it raises to end the listing.
+    Before the last come batches of faulty class folders (see ``FOLDER_FAULTS``). ``check`` is
+    called before each full batch and raises to end the listing.
     """
     globs = [glob_regex(glob) for glob in root.globs]
     folders = None if globs else _ClassFolders(root)
@@ -101,7 +103,7 @@ class _ClassFolders:
         self._links: list[bytes] = []
 
     def add(self, key: bytes, reason: str | None) -> None:
-        """Takes note of a listed key and why it is skipped, if it is."""
+        """Notes a listed key and the reason if it is skipped."""
         if reason == "folder_marker" or (reason is not None and _is_hidden(key)):
             return
         if reason == "symlink" and key.count(b"/") < self._root.class_depth and self._leads_to_folder(key):
@@ -116,7 +118,7 @@ class _ClassFolders:
             self._has_images[folder] = reason is None or self._has_images.get(folder, False)
 
     def faults(self, index: int) -> Iterator[RefBatch]:
-        """Batches that name faulty folders; of a split without images only the split."""
+        """Batches that name faulty folders; for a split without images only the split."""
         empty = {folder for folder, has_images in self._has_images.items() if not has_images}
         empty -= {folder for folder in empty if folder.rpartition(b"/")[0] in empty}
         for what, folders in (("no_images", sorted(empty)), ("linked_folder", self._links)):
@@ -125,7 +127,7 @@ class _ClassFolders:
                 yield RefBatch("", b"".join(refs), fault=what)
 
     def _leads_to_folder(self, key: bytes) -> bool:
-        """A link that leads nowhere is taken for a folder's if its name has no suffix: what it leads to may not be mounted."""
+        """A dangling link without a suffix counts as a folder's: its target may not be mounted."""
         path = os.path.join(os.fsencode(self._root.url), key)
         return os.path.isdir(path) or (not os.path.exists(path) and b"." not in key.rpartition(b"/")[2])
 
@@ -145,8 +147,8 @@ def list_sections(
 ) -> Iterator[RefBatch]:
     """Batches of all sections. Folders on a disk are listed one after another.
 
-    Folders of buckets are listed side by side, since a page of a thousand names takes as long as hundreds of images.
-    ``check`` is called now and then; it raises to end the listing.
+    Folders of buckets are listed side by side, since a page of a thousand names takes as long as
+    hundreds of images. ``check`` is called now and then; it raises to end the listing.
     """
     remote = []
     for index, section in sections:

@@ -1,8 +1,9 @@
 """How ``--input`` names roots: folders, buckets and globs.
 
-The one decision: a glob's root is its longest prefix of whole folders without a wildcard, because the class is the first folder
-below the root. So a folder whose own name has a wildcard has to be sayable: one that is there under this very name is taken
-as it is, and ``[[]``, ``[*]``, ``[?]`` are plain characters. What looks like a glob of another kind is an error, never a literal.
+A glob's root is its longest prefix of whole folders without a wildcard, because the class is the
+first folder below the root. The name of a folder may hold a wildcard: if a folder of exactly this
+name exists, it is taken as it is, and ``[[]``, ``[*]``, ``[?]`` are plain characters. A glob of
+another kind is an error, never a literal name.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _WILDCARDS = re.compile(r"[*?\[]")
 _ESCAPED = re.compile(r"\[([*?\[\]{}])\]")
 _BRACES = re.compile(r"(?<!\[)\{([^{}]*,[^{}]*)\}")
 _SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
-_SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # what means something else inside a set of a regular expression
+_SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # special inside a set of a regular expression
 _SHOWN = 4  # inputs that a message spells out
 
 
 @dataclass(frozen=True, slots=True)
 class InputRoot:
-    """A root and the globs (relative to it) of which a file must match one; no globs = everything below it.
+    """A root and its globs, relative to it: a file must match one. Without globs: all files below.
 
-    ``class_depth``: folders from the root down to a class's own, 2 where the split comes first.
+    ``class_depth``: depth of class folders below the root; 2 if the split comes first.
     """
 
     url: str
@@ -120,7 +121,7 @@ def _refuse_braces(text: str) -> None:
 
 
 def _without_braces(text: str) -> list[str]:
-    """What a shell would make of the braces, as far as a message shows it."""
+    """The globs that a shell would make of the braces, as many as a message shows."""
     match = _BRACES.search(text)
     if match is None:
         return [text]
@@ -133,9 +134,9 @@ def _normal(root: str, remote: bool) -> str:
 
 
 def glob_regex(glob: str) -> re.Pattern[str]:
-    """``*`` and ``?`` stay within a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets.
+    """``*`` and ``?`` stay in a folder, ``**`` crosses folders, ``[ab]`` and ``[!ab]`` are sets.
 
-    For whole keys as ``os.fsdecode`` gives them, so that ``?`` is a character and not a byte of one.
+    It matches whole keys as ``os.fsdecode`` gives them: ``?`` is a character, not a byte.
 
     Raises:
         re.error: a set with a range that runs backwards.
@@ -161,12 +162,12 @@ def glob_regex(glob: str) -> re.Pattern[str]:
 
 
 def check_root(root: InputRoot, source: Source) -> None:
-    """A look at a root before anything is started: one request, or for a glob with brackets a listing of the first level.
+    """Checks a root at the start: one request, or for a glob with brackets a listing of one level.
 
     Raises:
         UnreadableError: the root is absent or may not be listed.
-        UsageError: a first-level folder has the very name of a glob's first part, which matches none. For a bucket only a
-            listing tells that brackets were meant as they are.
+        UsageError: the first part of a glob matches no folder, but is exactly the name of one. For
+            a bucket only a listing shows that brackets were meant as they are.
     """
     if not any("[" in glob.partition("/")[0] for glob in root.globs):
         return source.check()

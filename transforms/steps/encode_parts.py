@@ -99,13 +99,7 @@ class _Encode(beam.DoFn):
                 threads=self._threads,
                 encoders=self._encoders,
             )
-        return PartEncoder(
-            slices,
-            sources=self._sources,
-            plan=plan,
-            options=self._options,
-            run=self._run,
-        )
+        return PartEncoder(slices)
 
     def _count(self, result: PartResult, spent: Spent) -> PartResult:
         self._run.add(result, kept=spent.kept)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from apache_beam.portability.api import beam_fn_api_pb2_grpc as api
 
 

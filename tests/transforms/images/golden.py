@@ -1,8 +1,9 @@
 """Digests of encoded images: what our own code does to bytes, pinned.
 
-``python -m tests.transforms.images.golden`` prints the table anew for the codecs that are installed. If digests of codecs
-that were in the table change, our code changed a byte: raise ``ENCODER_REVISION``. For new codecs add them.
-PNG is digested with its pixel data inflated, because zlib comes from the system and its bytes are not ours to pin.
+``python -m tests.transforms.images.golden`` prints the table anew for the codecs that are
+installed. If digests of codecs that were in the table change, our code changed a byte: raise
+``ENCODER_REVISION``. For new codecs add them. PNG is digested with its pixel data inflated,
+because zlib comes from the system and its bytes are not ours to pin.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ VARIANTS = {
     "raw": replace(DEFAULT, format="raw"),
     "kept": replace(DEFAULT, height=300, width=400, keep_original=True),
 }
-# Made from a photo of 3:2: the other one is 4:3 like the target, and these would all give the same bytes.
+# Made from a photo of 3:2: a photo of 4:3, like the target, would give the same bytes for all.
 WIDE = ("default", "squash", "pad", "shortest")
 SOURCES = (
     "90-ycck.jpg",

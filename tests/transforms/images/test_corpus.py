@@ -17,7 +17,7 @@ BY_NAME = {case.name: case for case in CASES}
 
 
 def outcome(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """ "OK" and the fixes, or a reason. Any other exception is the failure that these tests look for."""
+    """ "OK" and the fixes, or a reason. Any other exception is a failure."""
     try:
         image = process_image(data, ImageOptions())
     except RejectError as error:

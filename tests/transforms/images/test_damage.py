@@ -1,4 +1,4 @@
-"""Damaged JPEGs: libjpeg fills what is lost with gray and only warns, and a build must not take that for the picture."""
+"""Damaged JPEGs: libjpeg fills what is lost with gray and only warns; a build must refuse that."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_forked_process_does_not_mix_with_its_parent() -> None:
 
 
 def fork_and_encode() -> None:
-    """Encodes one image here and another in a forked process at the same time; both must be right."""
+    """Encodes an image here and another in a forked process at once; both must be right."""
     expected = [in_memory(image) for image in IMAGES]
     encode(IMAGES[0], OPTIONS)  # this thread's file is there before the fork
     child = os.fork()

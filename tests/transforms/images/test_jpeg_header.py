@@ -1,4 +1,4 @@
-"""The header of a JPEG says what Pillow's reader says, and carries metadata that is split over segments."""
+"""Our reader of JPEG headers finds what Pillow's finds."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_memory_is_given_back_for_a_reject() -> None:
 
 
 def test_bombs_are_refused_in_little_memory() -> None:
-    """Every case that announces too much, in a process that can have 48 MiB more than it starts with."""
+    """Every case that announces too much, in a process that may take 48 MiB more."""
     script = """
 import resource
 from tests.corpus.cases import CASES
