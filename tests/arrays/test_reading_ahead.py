@@ -25,8 +25,8 @@ BLOCKS = 200
 RECORDS = 4  # a block
 BATCH = 8
 WINDOW = 5  # blocks
-# Records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two tasks are more than two
-# batches.
+# Records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two tasks are more than
+# two batches.
 DECODED = 2 * 64
 READERS = 1  # blocks that may be asked for beyond the next window
 
