@@ -22,6 +22,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -34,8 +35,9 @@ from typing import Any
 import pytest
 from coverage import Coverage, CoverageData
 from hypothesis import Phase, settings
-from mutations import Mutant, applied, drawn, finder, sources
+from mutations import SEED, Mutant, applied, drawn, finder, sources
 
+CHECKOUT = Path(__file__).resolve().parents[1]
 TESTED = "arrays format golden plan reader status storage transforms verify"
 IMPORTED = """_pytest.assertion.rewrite pytest_timeout _hypothesis_pytestplugin numpy PIL.ImageCms obstore simplejpeg
 google.cloud.storage google_crc32c apache_beam tensorflow"""
@@ -205,7 +207,9 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
     gc.freeze()  # collections in a fork then leave alone what was imported here
     by_hand = all("old" in item for item in items)
     find, choose = (None, None) if by_hand else (finder(), Chooser(work))
-    for number, item in enumerate(items):
+    order = random.Random(SEED).sample(range(len(items)), len(items))  # those run so far are a sample of all files
+    for number in range(len(items)) if by_hand else order:
+        item = items[number]
         if "result" in item:
             continue
         if by_hand:  # the text stands once, in ``file`` or, if that has moved, in another
@@ -231,10 +235,10 @@ def table(items: list[dict[str, Any]]) -> str:
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for item in items:
         for name in (item["file"], "all"):
-            found = "equivalent" if "equivalent" in item else item["result"]
+            found = "equivalent" if "equivalent" in item else item.get("result", "not run")
             counts[name]["caught" if found == "hang" else found] += 1
-    columns = ["caught", "survived", "unreached", "equivalent", "gone"]
-    rows = [["file", *columns, "share"], ["---", *["---:"] * 6]]
+    columns = ["caught", "survived", "unreached", "equivalent", "gone", "not run"]
+    rows = [["file", *columns, "share"], ["---", *["---:"] * (len(columns) + 1)]]
     for name in sorted(counts, key=lambda name: (name == "all", name)):
         count = counts[name]
         counted = count["caught"] + count["survived"] + count["unreached"]
@@ -258,6 +262,11 @@ def main() -> None:
     # Each time: a run that was killed leaves a mutant behind.
     subprocess.run(["bash", "-c", 'git archive HEAD | tar -x -C "$0"', str(work / "tree")], check=True)
     os.chdir(work / "tree")
+    # The packages as they are installed: without these links, Python would import a checkout's.
+    links = {f"shardfeed/{name}": Path("..", name) for name in ("pipeline", "transforms")}
+    for name, target in (links | {".engines": CHECKOUT / ".engines"}).items():  # and the programs that were fetched
+        Path(name).unlink(missing_ok=True)
+        Path(name).symlink_to(target)
     run(items := items or drawn(), out, work)
     print(table(items))
 
