@@ -27,6 +27,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -41,7 +42,8 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 TESTED = "arrays format golden plan reader status storage transforms verify"
 IMPORTED = """_pytest.assertion.rewrite pytest_timeout _hypothesis_pytestplugin numpy PIL.ImageCms obstore simplejpeg
 google.cloud.storage google_crc32c apache_beam tensorflow"""
-OPTIONS = "-q --tb=short -p no:cacheprovider -p no:xdist -o timeout=0 -o faulthandler_timeout=0"
+OPTIONS = """-q --tb=short -p no:cacheprovider -p no:xdist -o timeout=0 -o faulthandler_timeout=0
+-W ignore::pytest.PytestAssertRewriteWarning"""  # this process has imported a plugin
 BATCHES = (
     (40, 30.0),
     (400, 60.0),
@@ -94,6 +96,17 @@ class Measure:
         self.path.write_text(json.dumps(kept))
 
 
+class Failed:
+    """Plugin of pytest: writes the test that failed to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.path.write_text(report.nodeid)
+
+
 def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
     """Process id of a fork that runs ``tests`` in the current folder, to the first failure or
     measuring all.
@@ -111,9 +124,11 @@ def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
         phases = (Phase.explicit, Phase.generate)  # no example that fails is made smaller
         settings.register_profile("mutants", deadline=None, derandomize=True, database=None, phases=phases)
         settings.load_profile("mutants")
-        plugins = [Measure(log.parent)] if measure else []
+        plugins = [Measure(log.parent) if measure else Failed(log.with_suffix(".failed"))]
         options = [*OPTIONS.split(), *(() if measure else ("-x",)), f"--basetemp={log.parent / 'temp'}"]
         code = pytest.main([*tests, *options], plugins)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 
@@ -167,6 +182,20 @@ def written(path: Path, data: bytes) -> Iterator[None]:
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
+class Sound:
+    """Makes sure that the test which failed for a mutant passes without it."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, ...]] = set()
+
+    def check(self, tests: Sequence[str], log: Path) -> None:
+        note = log.with_suffix(".failed")
+        wanted = (note.read_text(),) if note.exists() else tuple(tests)
+        if wanted not in self._known and ended(begun(wanted, log.with_suffix(".sound")), BREAK_CPU_SECONDS) != 0:
+            raise RuntimeError(f"without a mutant this fails too: {' '.join(wanted)}; see {log.with_suffix('.sound')}")
+        self._known.add(wanted)
+
+
 class Chooser:
     """Gives batches of tests of a mutant: the fastest case of each test function first, then the
     second ones.
@@ -207,6 +236,7 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
     gc.freeze()  # collections in a fork then leave alone what was imported here
     by_hand = all("old" in item for item in items)
     find, choose = (None, None) if by_hand else (finder(), Chooser(work))
+    sound = Sound()
     order = random.Random(SEED).sample(range(len(items)), len(items))  # those run so far are a sample of all files
     for number in range(len(items)) if by_hand else order:
         item = items[number]
@@ -226,6 +256,8 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
                 status = ended(pid, BREAK_CPU_SECONDS if by_hand else CPU_SECONDS)
             item["result"] = {0: "survived", None: "hang"}.get(status, "caught")
             if status != 0:
+                if status is not None:
+                    sound.check(tests, work / f"{number:03}.txt")
                 break
         out.write_text("[\n" + ",\n".join(json.dumps(one, ensure_ascii=False) for one in items) + "\n]\n")
 
