@@ -143,7 +143,7 @@ def ended(pid: int, cpu_seconds: float) -> int | None:
         found, status = os.waitpid(pid, os.WNOHANG)
         result = os.waitstatus_to_exitcode(status) if found else None
         ticks += 1
-        if ticks % 20 == 0:  # counted, because a clock would run on while this process is stopped
+        if result is None and ticks % 20 == 0:  # counted, because a clock would run on while this process is stopped
             os.killpg(pid, signal.SIGCONT)  # whoever stopped both may have continued this process alone
             used, active = usage(pid)
             idle = 0 if active or used > before + 0.05 else idle + 1  # a server of a test looks around now and then
