@@ -93,6 +93,7 @@ def test_a_build_without_a_runner_is_local_and_has_no_name_for_beam() -> None:
         (("--region", "a"), "a"),
         (("--region=a=b",), "a=b"),
         (("--region=a", "--region", "b"), "b"),
+        (("--region", "a", "--region=b"), "b"),
         (("--region",), None),
         (("--region=",), ""),
         (("--regions=a", "region=b"), None),
