@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import LoadedBlock, LoadedRecord
+from shardfeed.decoding import Bytes
 from shardfeed.errors import clip
 from shardfeed.format.example import decode_example
 
@@ -29,7 +30,6 @@ _VARINT_BYTES = 5
 # Most bytes before an image.
 _HEAD_BYTES = 5 * (1 + _VARINT_BYTES) + len(_CLASS) + _CLASS_BYTES + len(_IMAGE)
 
-Bytes = bytes | memoryview
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 

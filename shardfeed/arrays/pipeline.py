@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
-from shardfeed.arrays.decode import ImageDecoder, ImageProblem, Pixels
-from shardfeed.arrays.parsing import Bytes, StrangeRecordError, images_and_classes
+from shardfeed.arrays.parsing import StrangeRecordError, images_and_classes
+from shardfeed.decoding import Bytes, ImageDecoder, ImageProblem, Pixels
 from shardfeed.runtime import DECODED_AHEAD
 from shardfeed.sampling.record_order import ReadWindow
 
@@ -86,7 +86,7 @@ class RecordDecoder:
         """
         for row, number in enumerate(numbers):
             try:
-                self.decode(examples.images[number], images[row])
+                self.decode(examples.images[number], self.shape, images[row])
             except ImageProblem as problem:
                 raise self.reader.damage(examples.record(number), "image", problem.expected, problem.found) from None
 

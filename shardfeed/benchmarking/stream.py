@@ -17,7 +17,7 @@ from typing import Any
 from shardfeed import storage
 from shardfeed.arguments import height_width
 from shardfeed.benchmarking.result import Arrivals, Benchmark, rate_of
-from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.repeats import not_counted
 from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import cores
@@ -58,9 +58,7 @@ def benchmark(
     """
     check_times(seconds, step_ms)
     size = None if image_size is None else height_width("image_size", image_size)
-    if not isinstance(dataset, DatasetInfo | str | os.PathLike):
-        raise UsageError(f"dataset={clip(repr(dataset))}: expected what shardfeed.info gives, a folder or gs://….")
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    found = opened(dataset)
     chosen = found.splits[split]
     with not_counted():
         start = time.perf_counter()

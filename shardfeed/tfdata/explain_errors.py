@@ -2,8 +2,8 @@
 
 It looks after the failure, not before. TensorFlow names neither file nor record ("corrupted record
 at 12"), and checking each record twice while all is well would cost as much as reading. Once a
-stream has failed, the shards are read with our own scanner and TensorFlow's decoder until the
-damage is found. If nothing is found, TensorFlow's error passes unchanged.
+stream has failed, the shards are read as ``verify --deep`` reads them until the damage is found.
+If nothing is found, TensorFlow's error passes unchanged.
 """
 
 from __future__ import annotations
@@ -11,28 +11,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.local_copy import copies_read
 from shardfeed.errors import DatasetError, clip
-from shardfeed.format.manifest import ImageInfo, Shard
+from shardfeed.format.manifest import Shard
 from shardfeed.runtime import cores
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.verification.record import Look, RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck, RecordProblem
 from shardfeed.warning import warn
 
-_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
-# what TensorFlow puts around its message
-_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)
 _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
 _SECONDS = 300.0  # a job that has failed is not held longer
 _LOG = logging.getLogger("shardfeed")
@@ -126,7 +121,7 @@ def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> Datase
         if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
             return damage
     framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
-    check = None if framing else RecordCheck(found.manifest, _tensorflow_look(found.manifest.image))
+    check = None if framing else RecordCheck(found.manifest)
     return _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url), until)
 
 
@@ -164,22 +159,3 @@ def _first_damage(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-
-
-def _tensorflow_look(image: ImageInfo) -> Look | None:
-    """Decoding with TensorFlow, which refused a record; a trainer need not have Pillow."""
-    if image.format == "raw":
-        return None
-    tf: Any = sys.modules["tensorflow"]
-    decode = {"jpeg": tf.io.decode_jpeg, "png": tf.io.decode_png, "webp": getattr(tf.io, "decode_webp", None)}[
-        image.format
-    ]
-
-    def look(data: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
-        try:
-            *_, height, width, channels = decode(data).shape
-        except tf.errors.OpError as error:
-            raise ValueError(_REFUSAL.sub("", error.message)) from None
-        return height, width, _MODES[channels]
-
-    return look

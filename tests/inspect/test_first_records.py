@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.dataset.first_records import StoredRecord, first_records
 from shardfeed.errors import DatasetError, UsageError
+from shardfeed.inspection.first_records import StoredRecord, first_records
 from tests.kit.datasets import CLASSES, Written, write_dataset
 from tests.verify.damage import SHARD, cut, flip, records
 
