@@ -28,15 +28,15 @@ Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]
 """Height, width and channels."""
 ImageDecoder = Callable[[Bytes, Shape, Pixels | None], None]
-"""Decodes a stored image of a shape, into an array of it if there is one. Raises ImageProblem."""
+"""Decodes a stored image of a shape, into an array of it if there is one. Raises RecordProblem."""
 
 
-class ImageProblem(ValueError):
-    """An image is not what the manifest describes: ``expected`` one thing, ``found`` another."""
+class RecordProblem(ValueError):
+    """What is wrong with a record: ``what`` is not as ``expected``."""
 
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(f"image: expected {expected}, found {found}")
-        self.expected, self.found = expected, found
+    def __init__(self, what: str, expected: str, found: str) -> None:
+        super().__init__(f"{what}: expected {expected}, found {found}")
+        self.what, self.expected, self.found = what, expected, found
 
 
 def image_decoder(image_format: str) -> ImageDecoder:
@@ -48,7 +48,7 @@ def image_decoder(image_format: str) -> ImageDecoder:
 
 def _raw(data: Bytes, shape: Shape, out: Pixels | None) -> None:
     if len(data) != math.prod(shape):
-        raise ImageProblem(f"{_text(shape)} bytes of pixels", f"{len(data)} bytes")
+        raise RecordProblem("image", f"{_text(shape)} bytes of pixels", f"{len(data)} bytes")
     if out is not None:
         out[...] = np.frombuffer(data, np.uint8).reshape(shape)
 
@@ -60,9 +60,9 @@ def _jpeg(data: Bytes, shape: Shape, out: Pixels | None) -> None:
         # that comes back.
         pixels = simplejpeg.decode_jpeg(data, "RGB" if shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
-        raise ImageProblem(f"{expected} that decodes", _refusal(error)) from None
+        raise RecordProblem("image", f"{expected} that decodes", _refusal(error)) from None
     if pixels.shape != shape:
-        raise ImageProblem(expected, _text(pixels.shape))
+        raise RecordProblem("image", expected, _text(pixels.shape))
 
 
 def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) -> None:
@@ -74,9 +74,9 @@ def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) ->
             # ``shardfeed.load`` does.
             pixels = np.asarray(picture.convert("RGB" if shape[2] == 3 else "L")) if size == shape[:2] else None
     except Exception as error:  # Pillow raises nearly anything on damaged data
-        raise ImageProblem(f"{expected} that decodes", _refusal(error)) from None
+        raise RecordProblem("image", f"{expected} that decodes", _refusal(error)) from None
     if pixels is None:
-        raise ImageProblem(expected, f"{size[0]} x {size[1]}")
+        raise RecordProblem("image", expected, f"{size[0]} x {size[1]}")
     if out is not None:
         out[...] = pixels.reshape(shape)
 

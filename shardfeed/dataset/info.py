@@ -188,10 +188,7 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
 
 def _absent(url: str, store: storage.Store) -> DatasetError:
-    work = not storage.is_remote(url) and os.path.isdir(
-        os.path.join(url, naming.PARTS)
-    )  # empty, too: a build's first moment
-    if work or next(iter(store.list(naming.PARTS + "/")), None) is not None:
+    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
         return DatasetError(
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."

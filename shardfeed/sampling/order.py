@@ -42,7 +42,7 @@ def window_blocks(blocks: Blocks, window_bytes: int) -> int:
 
 
 def stream_seed(seed: int) -> int:
-    """Start of the sequence that the seeds of the epochs are taken from."""
+    """The first number of a sequence; each epoch takes its seed from it."""
     return mix_one(seed & _MASK)
 
 

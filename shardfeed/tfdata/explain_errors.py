@@ -21,11 +21,12 @@ from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.local_copy import copies_read
+from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
 from shardfeed.runtime import cores
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.verification.record import RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck
 from shardfeed.warning import warn
 
 _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
@@ -33,10 +34,6 @@ _SECONDS = 300.0  # a job that has failed is not held longer
 _LOG = logging.getLogger("shardfeed")
 
 clock = time.monotonic
-
-
-class _OutOfTimeError(Exception):
-    """Nothing was found in ``_SECONDS``."""
 
 
 @contextlib.contextmanager
@@ -74,20 +71,20 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
             "Reading failed. Looking for the damaged record in %d shards of %s, for at most %.0f s.",
             len(shards), url, _SECONDS,
         )  # fmt: skip
-        try:
-            damage = _damage(found, shards, error)
-            text = (
-                f"but all {sum(one.num_records for one in splits):,} records of {names} at {url} are in order now: the cause is "
-                "a disk or memory that errs at times, or what was added behind shardfeed.load."
-            )
-        except _OutOfTimeError:
-            damage = None
+        until = clock() + _SECONDS
+        damage = _damage(found, shards, error, until)
+        if damage is not None:
+            raise damage from error
+        if clock() > until:
             text = (
                 f"and no damage was found in the first {_SECONDS:.0f} s of looking through {names} at {url}. "
                 f"shardfeed verify {url} --deep looks through all of it."
             )
-        if damage is not None:
-            raise damage from error
+        else:
+            text = (
+                f"but all {sum(one.num_records for one in splits):,} records of {names} at {url} are in order now: the cause is "
+                "a disk or memory that errs at times, or what was added behind shardfeed.load."
+            )
         warn(f"reading failed, {text}")
         raise
 
@@ -110,12 +107,11 @@ def _may_be_damage(error: Exception) -> bool:
     return isinstance(error, damaged) and "IteratorGetNext" in str(error)
 
 
-def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> DatasetError | None:
+def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: float) -> DatasetError | None:
     """The first damage of copies (``cache=PATH``) that this process reads, or of the dataset.
 
-    A copy with right checksums is the original.
+    None if nothing is found before the time ``until``. A copy with right checksums is the original.
     """
-    until = clock() + _SECONDS
     for folder, copied in copies_read(found, shards).items():
         remedy = f"It is a copy of {clip(found.url)}, made by cache=: delete it, and the next load copies it again."
         if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
@@ -128,21 +124,18 @@ def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> Datase
 def _first_damage(
     reader: BlockReader, shards: list[Shard], check: RecordCheck | None, remote: bool, until: float
 ) -> DatasetError | None:
-    """The first damage in the order of ``shards``; without ``check``, only of checksums.
+    """The first damage in the order of ``shards``; None if none is found before ``until``.
 
-    Raises:
-        _OutOfTimeError: no damage was found ``until`` then.
+    Without ``check``, only checksums are compared.
     """
     stop = threading.Event()
 
     def first_in(shard: Shard) -> DatasetError | None:
         try:
             for block in blocks_in([shard]):
-                if clock() > until:
-                    raise _OutOfTimeError
+                if stop.is_set() or clock() > until:
+                    return None
                 for record in reader.read(block):
-                    if stop.is_set():
-                        return None
                     try:
                         if check is not None:
                             check(bytes(record.data))

@@ -139,8 +139,6 @@ def _cache(value: object) -> str | None:
             f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
         )
     path = os.path.expanduser(os.fspath(value))
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise UsageError(f"cache={clip(repr(value))}: expected a folder for copies of the shards, found a file.")
     if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
             f"cache={clip(repr(value))}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, "

@@ -71,7 +71,7 @@ def _class_counts(store: Store, manifest: Manifest, intact: Mapping[str, ShardCh
 
 
 def _duplicates(store: Store, present: Mapping[str, int], intact: Mapping[str, ShardCheck]) -> list[Finding]:
-    """Keys that occur twice: found by 64 bits of their hashes, then compared themselves.
+    """Keys that occur twice. Equal hashes of 64 bits name candidates, whose keys are then compared.
 
     Two of 100 M different keys have the same 64 bits with a probability of 3e-4.
     """
@@ -136,6 +136,6 @@ def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> lis
                     return [Finding(side.file, offset, "line", expected, clip(line), remedy)]
                 offset += len(line)
     if counts != Counter(manifest.rejected):
-        expected, found = by_count(counts) or "none", by_count(manifest.rejected) or "none"
+        expected, found = by_count(counts) or "none", by_count(+Counter(manifest.rejected)) or "none"
         return [Finding(naming.MANIFEST, None, "rejected", f"{expected} as in the rejects files", found, remedy)]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from shardfeed.decoding import ImageProblem, image_decoder
+from shardfeed.decoding import RecordProblem, image_decoder
 from shardfeed.errors import clip
 from shardfeed.format.example import Value, decode_example, encode_example
 from shardfeed.format.manifest import ImageInfo, Manifest
@@ -17,14 +17,6 @@ COLUMNS: dict[str, tuple[type, int]] = {
     "size": (int, 2),
 }
 """Columns of every record: type and number of values. Others may stand beside them."""
-
-
-class RecordProblem(Exception):
-    """What is wrong with a record."""
-
-    def __init__(self, what: str, expected: str, found: str) -> None:
-        super().__init__(f"{what}: expected {expected}, found {found}")
-        self.what, self.expected, self.found = what, expected, found
 
 
 class RecordCheck:
@@ -50,10 +42,7 @@ class RecordCheck:
             raise RecordProblem("key", "a key", "none")
         height, width = columns["size"]
         _check_size(height, width, self._image)
-        try:
-            self._decode(columns["image"][0], (height, width, self._image.channels), None)
-        except ImageProblem as problem:
-            raise RecordProblem("image", problem.expected, problem.found) from None
+        self._decode(columns["image"][0], (height, width, self._image.channels), None)
         return key, index
 
 

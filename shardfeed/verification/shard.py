@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO
 
+from shardfeed.decoding import RecordProblem
 from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
@@ -22,7 +23,7 @@ from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import OVERHEAD, RecordError, read_record
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.seekable import open_file
-from shardfeed.verification.record import RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck
 from shardfeed.verification.report import Finding, no_file, restore
 
 _MAX_FINDINGS = 10  # per shard; a systematic fault would give one per record

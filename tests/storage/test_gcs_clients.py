@@ -13,7 +13,7 @@ import obstore
 import pytest
 from obstore.store import GCSStore
 
-from shardfeed.storage.gcs_clients import CredentialProvider, google_client, obstore_bucket
+from shardfeed.storage.gcs_clients import credential_provider, google_client, obstore_bucket
 from shardfeed.transforms import stores
 from shardfeed.transforms.sources import open_source
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -68,7 +68,7 @@ def test_obstore_reads_with_google_s_credentials_and_asks_for_a_token_once(stric
         "bucket",
         config={"base_url": strict_gcs.url},
         client_options={"allow_http": True},
-        credential_provider=CredentialProvider(Account()),
+        credential_provider=credential_provider(Account()),
     )
     for _ in range(3):
         assert bytes(obstore.get(bucket, "a").bytes()) == b"x"
