@@ -47,13 +47,13 @@ def benchmark(
             its end at most.
         dataset: The dataset that the batches come from.
         split: Its split.
-        seconds: How long the stream is read.
+        seconds: Seconds of reading the stream.
         step_ms: Milliseconds that your accelerator takes for one of these batches.
         image_size: As given to ``load``. The decoding limit resizes too.
         crop: As given to ``load``. The decoding limit crops too.
 
     Raises:
-        UsageError: no batches, too few of them, or none of images; an argument that cannot be.
+        UsageError: no batches, too few of them, or batches without images; a wrong argument.
         DatasetError: as the reader.
     """
     check_times(seconds, step_ms)

@@ -16,7 +16,8 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from shardfeed.verification.record import RecordCheck, RecordProblem
+from shardfeed.decoding import RecordProblem
+from shardfeed.verification.record import RecordCheck
 from tests.kit import datasets
 from tests.kit.datasets import write_dataset
 from tests.reader.damage import records_of
