@@ -19,7 +19,6 @@ from collections.abc import Callable
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
-from PIL import Image
 
 from shardfeed.errors import clip
 
@@ -66,6 +65,8 @@ def _jpeg(data: Bytes, shape: Shape, out: Pixels | None) -> None:
 
 
 def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) -> None:
+    from PIL import Image  # most datasets are JPEG and do without it
+
     expected = f"a {image_format} image of {_text(shape)}"
     try:
         with Image.open(io.BytesIO(data), formats=[image_format.upper()]) as picture:

@@ -209,5 +209,5 @@ def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, 
 def test_every_cut_of_a_record_is_refused() -> None:
     data = encode_example({"image": b"i" * 300, "class": 5, "key": b"k"})
     for size in range(len(data) - 10):
-        with pytest.raises(ValueError, match=r"found (not a tf\.train\.Example|column)"):
+        with pytest.raises(DatasetError, match=r"found (not a tf\.train\.Example|column)"):
             found_in(data[:size])

@@ -107,21 +107,6 @@ def test_the_largest_label_arrives_as_int32(tmp_path: Path, reader: Any) -> None
     assert labels.dtype == np.int32 and labels.tolist() == list(range(300))
 
 
-@pytest.mark.parametrize("image_format", ["png", "webp"])
-def test_array_batches_without_pillow_name_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_format: str
-) -> None:
-    write_dataset(tmp_path, image_format=image_format)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.array_batches(tmp_path, "train", 8)
-
-    assert str(found.value) == (
-        f"{image_format} images are decoded with Pillow, which is not installed. Install it with: pip install Pillow"
-    )
-
-
 @pytest.mark.parametrize("image_format", ["jpeg", "raw"])
 def test_array_batches_load_neither_tensorflow_nor_pillow(tmp_path: Path, image_format: str) -> None:
     write_dataset(tmp_path, image_format=image_format)
