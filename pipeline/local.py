@@ -169,9 +169,9 @@ def _encoded(
     pool.open(plan, replace(settings, threads=each, processes=others + 1))
     with open_encoder(plan, replace(settings, threads=threads - others * each, processes=others + 1)) as here:
         try:
-            for result, spent in make_parts(parts, here, pool, run):
-                run.add(result, kept=spent.kept)
-                if look and not spent.kept:
+            for result, kept in make_parts(parts, here, pool, run):
+                run.add(result, kept=kept)
+                if look and not kept:
                     require_unpublished(store, plan.fingerprint)
                 files.setdefault(result.split, []).append(part_file(result))
                 yield counts_of(result)

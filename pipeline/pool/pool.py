@@ -24,7 +24,6 @@ from typing import Any, Protocol
 from shardfeed.errors import clip
 from shardfeed.transforms.elements import PartResult, Plan
 from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
-from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.run.state import Run
 
 # Isolated (-I): no file in the current folder, often the input, may be imported in place of a
@@ -54,7 +53,7 @@ class _Maker(Protocol):
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
 
 
-def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, Spent]]:
+def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, bool]]:
     """Makes ``parts`` in this process and in ``pool``; yields each result when it is finished.
 
     Whichever process has the fewest parts in hand gets the next one.

@@ -22,7 +22,6 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import State, Status
 from shardfeed.storage import NotFoundError, Stat
 from shardfeed.transforms import stores
@@ -70,7 +69,7 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
 
     Raises:
         DatasetError: a manifest that is damaged.
-        ConflictError: a claim that is damaged, or a folder where a build writes a file.
+        ConflictError: a claim that is damaged.
         StorageError, UsageError: the place cannot be read.
     """
     url = _address(directory)
@@ -79,8 +78,6 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
     idle = max((time.time() if now is None else now) - files.latest, 0.0) if files.latest else None
     if naming.MANIFEST in files.published:
         return _complete(store, files)
-    if os.path.isdir(url):  # if it is not there, check_folder would make it for a moment
-        check_folder(url)
     try:
         claim = read_claim(store)
     except NotFoundError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from shardfeed.format.hashing import MASK128, hash64
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from shardfeed.transforms.encode.slices import Slice, SliceEncoder
-from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
@@ -35,8 +33,8 @@ MEMORY_PART = 64 << 20  # bytes of a part in memory; a larger part goes to a tem
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
 LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
-Made = Future[tuple[PartResult, Spent]]
-"""A part that is being made, and what it takes."""
+Made = Future[tuple[PartResult, bool]]
+"""A part that is being made, and whether an earlier run had finished it."""
 
 
 class PartEncoder:
@@ -66,19 +64,19 @@ class PartEncoder:
         """
         return self._parts.submit(self._make_part, split, part, packed)
 
-    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, Spent]]:
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, bool]]:
         """Begins a part; yields those that are finished. Waits if too many are in flight."""
         self._in_flight.append(self.begin(split, part, packed))
         yield from self._finished(0.0)
         while len(self._in_flight) > self.ahead:
             yield from self._finished(LOOK_SECONDS)
 
-    def flush(self) -> Iterator[tuple[PartResult, Spent]]:
+    def flush(self) -> Iterator[tuple[PartResult, bool]]:
         """Waits for the parts in flight and yields them."""
         while self._in_flight:
             yield from self._finished(LOOK_SECONDS)
 
-    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, Spent]]:
+    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, bool]]:
         """The parts that are finished within ``seconds`` from now."""
         self._run.check()
         done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
@@ -87,12 +85,12 @@ class PartEncoder:
         for made in ended:
             yield made.result()
 
-    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
-            return found.result, Spent(kept=True)
+            return found.result, True
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        return self._finish(split, part, self._slices.encode(ordered))
+        return self._finish(split, part, self._slices.encode(ordered)), False
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """The references in the order of their records in the part."""
@@ -111,7 +109,7 @@ class PartEncoder:
                 )
         return [item[3] for item in hashed]
 
-    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> tuple[PartResult, Spent]:
+    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> PartResult:
         """Writes and commits a part."""
         merged, crc, size = Slice(), 0, 0
         sizes: list[int] = []
@@ -140,10 +138,7 @@ class PartEncoder:
                 stats=_sum_stats(merged.stats),
             )
             sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
-            began = time.perf_counter()
-            result = commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
-            merged.spent.write = time.perf_counter() - began
-            return result, merged.spent
+            return commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
 
 
 def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:

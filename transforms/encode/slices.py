@@ -10,7 +10,6 @@ the store is raised, because it is not the image's.
 from __future__ import annotations
 
 import functools
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +24,6 @@ from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
-from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.limits import MAX_FILE_BYTES, check_size
 from shardfeed.transforms.images.process import process_image
@@ -57,7 +55,6 @@ class Slice:
     class_counts: dict[str, int] = field(default_factory=dict)
     stats: list[PixelStats] = field(default_factory=list)
     key_sum: int = 0
-    spent: Spent = field(default_factory=Spent)
 
     def merge(self, other: Slice) -> None:
         """Adds the rejects and sums of ``other``, but not its records."""
@@ -66,7 +63,6 @@ class Slice:
         add_into(self.class_counts, other.class_counts)
         self.stats += other.stats
         self.key_sum += other.key_sum
-        self.spent.add(other.spent)
 
 
 class SliceEncoder:
@@ -134,7 +130,7 @@ class SliceEncoder:
             for ref in refs:
                 if self._stop.is_set():
                     break  # the part's thread sees the flag too and drops the part
-                self._add(ref, self._fetch(ref, out.spent), out)
+                self._add(ref, self._fetch(ref), out)
         return out
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
@@ -148,14 +144,14 @@ class SliceEncoder:
         size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
-            out = Slice()
-            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not self._stop.is_set()]
-            return self._encoders.submit(self._encode_fetched, fetched, size, out)
+            fetched = [(ref, self._fetch(ref)) for ref in refs if not self._stop.is_set()]
+            return self._encoders.submit(self._encode_fetched, fetched, size)
         except BaseException:
             self._source_budget.give(size)
             raise
 
-    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int, out: Slice) -> Slice:
+    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int) -> Slice:
+        out = Slice()
         try:
             for ref, data in fetched:
                 if self._stop.is_set():
@@ -178,10 +174,7 @@ class SliceEncoder:
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
         label = self._rule.class_of(ref.key)
         sampled = hash64("stats", self.options.seed, ref.key) < self._stats_below
-        began = time.perf_counter()
         image = process_image(data, self.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
-        out.spent.decode += time.perf_counter() - began - image.encode_seconds
-        out.spent.encode += image.encode_seconds
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],
@@ -200,26 +193,21 @@ class SliceEncoder:
         if image.stats is not None:
             out.stats.append(image.stats)
 
-    def _fetch(self, ref: ImageRef, spent: Spent) -> bytes | RejectError:
+    def _fetch(self, ref: ImageRef) -> bytes | RejectError:
         """An image's bytes, or why it is rejected."""
         try:
             ref.key.decode("utf-8")
         except UnicodeDecodeError:
             return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
-        began = time.perf_counter()
         try:
             check_size(ref.stat.size)
-            data = self._sources[ref.root].read(ref.key, ref.stat)
-            spent.bytes_in += len(data)
-            return data
+            return self._sources[ref.root].read(ref.key, ref.stat)
         except RejectError as error:
             return error
         except ChangedError as error:
             return RejectError(Reason.CHANGED, str(error))
         except ChecksumError as error:
             return RejectError(Reason.CHECKSUM, str(error))
-        finally:
-            spent.read += time.perf_counter() - began
 
 
 def _bytes_read(refs: Sequence[ImageRef]) -> int:

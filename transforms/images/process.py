@@ -8,10 +8,9 @@ upright and applying a colour profile come after resizing, on the small image. A
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from PIL import Image, ImageFile
 
@@ -37,17 +36,13 @@ def _unlimited(_: int) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """One stored image: ``height`` and ``width`` in pixels, ``fixes`` by the names in ``FIXES``.
-
-    ``encode_seconds``: how long compressing took; not compared.
-    """
+    """One stored image: ``height`` and ``width`` in pixels, ``fixes`` by the names in ``FIXES``."""
 
     data: bytes
     height: int
     width: int
     fixes: tuple[str, ...]
     stats: PixelStats | None
-    encode_seconds: float = field(default=0.0, compare=False)
 
 
 def process_image(
@@ -171,14 +166,10 @@ def _padded(image: Image.Image, size: tuple[int, int], background: tuple[int, in
 
 
 def _stored(image: Image.Image, options: ImageOptions, fixes: set[str], with_stats: bool) -> EncodedImage:
-    began = time.perf_counter()
-    data = encode(image, options)
-    seconds = time.perf_counter() - began
     return EncodedImage(
-        data=data,
+        data=encode(image, options),
         height=image.height,
         width=image.width,
         fixes=tuple(name for name in FIXES if name in fixes) if fixes else (),
         stats=pixel_stats(image) if with_stats else None,
-        encode_seconds=seconds,
     )

@@ -15,7 +15,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from shardfeed.transforms.elements import PartResult, Plan
 from shardfeed.transforms.encode.part_encoder import PartEncoder
 from shardfeed.transforms.encode.slices import SliceEncoder
-from shardfeed.transforms.encode.timings import Spent
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
@@ -71,15 +70,15 @@ class _Encode(beam.DoFn):
         with reported(self._run):
             if self._encoder is None:
                 self._encoder = self._open(plan)
-            for result, spent in self._encoder.submit(split, part, tuple(packed)):
-                yield self._count(result, spent)
+            for result, kept in self._encoder.submit(split, part, tuple(packed)):
+                yield self._count(result, kept)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._encoder is None:
             return
         with reported(self._run):
-            for result, spent in self._encoder.flush():
-                yield GlobalWindows.windowed_value(self._count(result, spent))
+            for result, kept in self._encoder.flush():
+                yield GlobalWindows.windowed_value(self._count(result, kept))
 
     def teardown(self) -> None:
         if self._encoder is not None:
@@ -101,14 +100,14 @@ class _Encode(beam.DoFn):
             )
         return PartEncoder(slices)
 
-    def _count(self, result: PartResult, spent: Spent) -> PartResult:
-        self._run.add(result, kept=spent.kept)
-        _show(result, spent)
+    def _count(self, result: PartResult, kept: bool) -> PartResult:
+        self._run.add(result, kept=kept)
+        _show(result, kept)
         return result
 
 
-def _show(part: PartResult, spent: Spent) -> None:
-    """Counts a part and logs its line; times are of threads, not of the clock."""
+def _show(part: PartResult, kept: bool) -> None:
+    """Counts a part and logs its line."""
     rejected = sum(part.rejected.values())
     metrics.count(
         images_written=part.records,
@@ -117,14 +116,10 @@ def _show(part: PartResult, spent: Spent) -> None:
         **{f"rejected_{reason.lower()}": number for reason, number in part.rejected.items()},
         **{f"fix_{name}": number for name, number in part.fixes.items()},
     )
-    if spent.kept:
+    if kept:
         metrics.count(parts_kept=1, images_kept=part.records + rejected)
-        took = "finished by an earlier run"
     else:
-        metrics.count(parts_made=1, bytes_in=spent.bytes_in)
-        seconds = {"read": spent.read, "decode": spent.decode, "encode": spent.encode, "write": spent.write}
-        metrics.spend(**seconds)
-        times = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
-        took = f"{spent.bytes_in} bytes read, {times}"
+        metrics.count(parts_made=1)
+    by = "an earlier run" if kept else "this run"
     name = f"{part.split}/{part.part:05}"
-    _LOG.info("part %s: %d written, %d rejected, %d bytes; %s", name, part.records, rejected, part.bytes, took)
+    _LOG.info("part %s: %d written, %d rejected, %d bytes, by %s", name, part.records, rejected, part.bytes, by)
