@@ -19,7 +19,8 @@ from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
-from shardfeed.transforms.encode.part_encoder import EncoderSettings, open_encoder
+from shardfeed.transforms.encode.part_encoder import open_encoder
+from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of

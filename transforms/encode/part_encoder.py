@@ -12,7 +12,6 @@ import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO, cast
 
@@ -22,12 +21,10 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.format.hashing import MASK128, hash64
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
-from shardfeed.transforms.encode.slices import Slice, SliceEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings, Slice, SliceEncoder
 from shardfeed.transforms.images.encode import PixelStats
-from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
-from shardfeed.transforms.run.state import Run
 
 MEMORY_PART = 64 << 20  # bytes of a part in memory; a larger part goes to a temporary file
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
@@ -44,7 +41,7 @@ class PartEncoder:
     """
 
     def __init__(self, slices: SliceEncoder) -> None:
-        self._slices, self._plan, self._run = slices, slices.plan, slices.run
+        self._slices, self._plan, self._run = slices, slices.plan, slices.settings.run
         self._store = stores.open_output(self._run.output)
         # One ahead on a disk, so that the threads have work while a part is written; more if a
         # small part cannot feed all threads.
@@ -94,7 +91,7 @@ class PartEncoder:
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """The references in the order of their records in the part."""
-        seed = self._slices.options.seed
+        sources, seed = self._slices.settings.sources, self._slices.settings.options.seed
         hashed = sorted(
             ((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs), key=lambda item: item[:3]
         )
@@ -103,7 +100,7 @@ class PartEncoder:
                 raise IncompleteError(f"{clip(key)} came twice out of one listing. {ENGINE_FAULT}")
             if key == other:
                 raise UsageError(
-                    f"{clip(key)} is in two inputs: {clip(self._slices.urls[one])} and {clip(self._slices.urls[two])}. "
+                    f"{clip(key)} is in two inputs: {clip(sources[one])} and {clip(sources[two])}. "
                     "A key is a record's name and must be unique: give one --input that holds both as folders, or rename, "
                     "then rerun with --discard_incomplete."
                 )
@@ -151,27 +148,8 @@ def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """What ``SliceEncoder`` needs besides the plan."""
-
-    sources: Sequence[str]
-    options: BuildOptions
-    run: Run
-    threads: int
-    processes: int = 1
-
-
 @contextlib.contextmanager
 def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
     """An encoder with threads of its own, which end with the block."""
-    slices = SliceEncoder(
-        sources=settings.sources,
-        plan=plan,
-        options=settings.options,
-        run=settings.run,
-        threads=settings.threads,
-        processes=settings.processes,
-    )
-    with contextlib.closing(slices), contextlib.closing(PartEncoder(slices)) as encoder:
+    with contextlib.closing(SliceEncoder(plan, settings)) as slices, contextlib.closing(PartEncoder(slices)) as encoder:
         yield encoder

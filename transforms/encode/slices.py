@@ -65,39 +65,43 @@ class Slice:
         self.key_sum += other.key_sum
 
 
-class SliceEncoder:
-    """Makes slices for any number of parts at a time, with ``threads`` threads.
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an encoder needs besides the plan.
 
     ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
     while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
-    machine share its cores and the budgets of memory. The threads end with ``close``, or when
-    ``run`` is stopped and nothing refers to this object.
+    machine share its cores and the budgets of memory.
     """
 
-    def __init__(
-        self,
-        *,
-        sources: Sequence[str],
-        plan: Plan,
-        options: BuildOptions,
-        run: Run,
-        threads: int,
-        encoders: int = 0,
-        processes: int = 1,
-    ) -> None:
-        self.urls, self.plan, self.options, self.run = sources, plan, options, run
-        self._stop = run.stop
+    sources: Sequence[str]
+    options: BuildOptions
+    run: Run
+    threads: int
+    encoders: int = 0
+    processes: int = 1
+
+
+class SliceEncoder:
+    """Makes slices for any number of parts at a time, with the threads of its settings.
+
+    The threads end with ``close``, or when the run is stopped and nothing refers to this object.
+    """
+
+    def __init__(self, plan: Plan, settings: EncoderSettings) -> None:
+        self.plan, self.settings = plan, settings
+        options, sources, processes = settings.options, settings.sources, settings.processes
+        self._stop = settings.run.stop
         self._sources: list[Source] = [open_source(url) for url in sources]
         self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
-        share = (STATS_IMAGES << 64) // plan.candidates
-        self._stats_below = min(1 << 64, share)
-        self.threads = threads or default_threads(sources)
+        self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
+        self.threads = settings.threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
         self._encoders: ThreadPoolExecutor | None = None
         if any(map(storage.is_remote, sources)):
-            encoders = encoders or max(cores() // processes, 1)
+            encoders = settings.encoders or max(cores() // processes, 1)
             self._encoders = ThreadPoolExecutor(min(self.threads, encoders), thread_name_prefix="encode-fetched")
         self._source_budget = Budget(SOURCE_BUDGET // processes)
         # One slice per reader and as many waiting ones fit into the budget: no reader waits.
@@ -173,8 +177,8 @@ class SliceEncoder:
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
         label = self._rule.class_of(ref.key)
-        sampled = hash64("stats", self.options.seed, ref.key) < self._stats_below
-        image = process_image(data, self.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
+        sampled = hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
+        image = process_image(data, self.settings.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],

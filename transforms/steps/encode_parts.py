@@ -14,10 +14,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.transforms.elements import PartResult, Plan
 from shardfeed.transforms.encode.part_encoder import PartEncoder
-from shardfeed.transforms.encode.slices import SliceEncoder
-from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.run.outcome import reported
-from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import require_same
 from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
@@ -29,15 +27,10 @@ class EncodeParts(beam.PTransform[Any, Any]):
     """Reads, encodes and writes each part with threads; finished parts are not made again."""
 
     plan: PCollection[Plan]
-    sources: tuple[str, ...]
-    options: BuildOptions
-    threads: int
-    encoders: int
-    run: Run
+    settings: EncoderSettings
 
     def expand(self, grouped: PCollection[tuple[tuple[str, int], Iterable[bytes]]]) -> PCollection[PartResult]:
-        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.run)
-        return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
+        return grouped | "Encode" >> beam.ParDo(_Encode(self.settings), AsSingleton(self.plan))
 
 
 # Copies of the step in one process share threads and budgets of memory.
@@ -51,18 +44,18 @@ class _Encode(beam.DoFn):
     ``finish_bundle`` gives the last ones.
     """
 
-    def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, run: Run) -> None:
-        self._sources, self._options, self._run = sources, options, run
-        self._threads, self._encoders = threads, encoders
+    def __init__(self, settings: EncoderSettings) -> None:
+        self._settings, self._run = settings, settings.run
         self._encoder: PartEncoder | None = None
 
     def display_data(self) -> dict[str, Any]:  # of this step alone: engines show a leaf's, and one is enough
-        shown = {name: str(value) for name, value in self._options.config().items() if value is not None}
+        settings = self._settings
+        shown = {name: str(value) for name, value in settings.options.config().items() if value is not None}
         return {
             **shown,
-            "input": ", ".join(self._sources),
+            "input": ", ".join(settings.sources),
             "output": self._run.output,
-            "threads": self._threads,
+            "threads": settings.threads,
         }
 
     def process(self, element: tuple[tuple[str, int], Iterable[bytes]], plan: Plan) -> Iterator[PartResult]:
@@ -90,14 +83,7 @@ class _Encode(beam.DoFn):
         require_same(tuple(plan.versions.items()))
         with _OPENING:
             key = self._run.run_id, plan.fingerprint
-            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(
-                sources=self._sources,
-                plan=plan,
-                options=self._options,
-                run=self._run,
-                threads=self._threads,
-                encoders=self._encoders,
-            )
+            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(plan, self._settings)
         return PartEncoder(slices)
 
     def _count(self, result: PartResult, kept: bool) -> PartResult:
