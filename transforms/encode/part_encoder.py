@@ -9,11 +9,9 @@ a bucket answers.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
-from typing import BinaryIO, cast
 
 from shardfeed import storage
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -22,11 +20,9 @@ from shardfeed.format.hashing import MASK128, hash64
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from shardfeed.transforms.encode.slices import EncoderSettings, Slice, SliceEncoder
-from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 
-MEMORY_PART = 64 << 20  # bytes of a part in memory; a larger part goes to a temporary file
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
 LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
@@ -108,44 +104,30 @@ class PartEncoder:
 
     def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> PartResult:
         """Writes and commits a part."""
-        merged, crc, size = Slice(), 0, 0
-        sizes: list[int] = []
-        with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
-            for done in slices:
-                self._run.check()  # after the slice: one ends early only when the flag is up
-                records = b"".join(done.records)
-                spool.write(records)
-                crc = crc32c(records, crc)
-                size += len(records)
-                sizes += map(len, done.records)
-                merged.merge(done)
-            rejected: dict[str, int] = {}
-            for _, reason, _ in merged.rejects:
-                rejected[reason] = rejected.get(reason, 0) + 1
-            result = PartResult(
-                split=split,
-                part=part,
-                bytes=size,
-                records=len(sizes),
-                crc32c=crc,
-                key_sum=merged.key_sum & MASK128,
-                rejected=rejected,
-                fixes=merged.fixes,
-                class_counts=merged.class_counts,
-                stats=_sum_stats(merged.stats),
-            )
-            sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
-            return commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
-
-
-def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    if not stats:
-        return None
-    return (
-        sum(s.count for s in stats),
-        tuple(map(sum, zip(*(s.sums for s in stats), strict=True))),
-        tuple(map(sum, zip(*(s.squares for s in stats), strict=True))),
-    )
+        merged, sizes, pieces = Slice(), list[int](), list[bytes]()
+        for done in slices:
+            self._run.check()  # after the slice: one ends early only when the flag is up
+            pieces += done.records
+            sizes += map(len, done.records)
+            merged.merge(done)
+        records = b"".join(pieces)
+        rejected: dict[str, int] = {}
+        for _, reason, _ in merged.rejects:
+            rejected[reason] = rejected.get(reason, 0) + 1
+        result = PartResult(
+            split=split,
+            part=part,
+            bytes=len(records),
+            records=len(sizes),
+            crc32c=crc32c(records),
+            key_sum=merged.key_sum & MASK128,
+            rejected=rejected,
+            fixes=merged.fixes,
+            class_counts=merged.class_counts,
+            stats=merged.stats,
+        )
+        sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
+        return commit_part(self._store, self._plan.fingerprint, sidecar, records)
 
 
 @contextlib.contextmanager

@@ -24,10 +24,10 @@ from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
-from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.limits import MAX_FILE_BYTES, check_size
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.stats import Stats, add_stats
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.state import Run
@@ -53,7 +53,7 @@ class Slice:
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     fixes: dict[str, int] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
-    stats: list[PixelStats] = field(default_factory=list)
+    stats: Stats | None = None
     key_sum: int = 0
 
     def merge(self, other: Slice) -> None:
@@ -61,7 +61,7 @@ class Slice:
         self.rejects += other.rejects
         add_into(self.fixes, other.fixes)
         add_into(self.class_counts, other.class_counts)
-        self.stats += other.stats
+        self.stats = add_stats(self.stats, other.stats)
         self.key_sum += other.key_sum
 
 
@@ -194,8 +194,7 @@ class SliceEncoder:
         out.class_counts[label] = out.class_counts.get(label, 0) + 1
         for fix in image.fixes:
             out.fixes[fix] = out.fixes.get(fix, 0) + 1
-        if image.stats is not None:
-            out.stats.append(image.stats)
+        out.stats = add_stats(out.stats, image.stats)
 
     def _fetch(self, ref: ImageRef) -> bytes | RejectError:
         """An image's bytes, or why it is rejected."""

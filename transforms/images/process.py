@@ -16,7 +16,7 @@ from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
-from shardfeed.transforms.images.encode import PixelStats, encode, pixel_stats
+from shardfeed.transforms.images.encode import encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.geometry import Geometry, geometry_of
 from shardfeed.transforms.images.jpeg_header import JpegHeader, read_jpeg_header
@@ -26,6 +26,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.orientation import SWAPS_SIDES, upright_turn
 from shardfeed.transforms.images.resize import resize
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
+from shardfeed.transforms.images.stats import Stats
 
 Reserve = Callable[[int], AbstractContextManager[None]]
 
@@ -42,7 +43,7 @@ class EncodedImage:
     height: int
     width: int
     fixes: tuple[str, ...]
-    stats: PixelStats | None
+    stats: Stats | None
 
 
 def process_image(
