@@ -58,7 +58,7 @@ def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -
         return sum(by is maker for _, by in in_flight.values())
 
     while True:
-        makers = [*pool.processes(), here]
+        makers: list[PartEncoder | _Process] = [*pool.processes(), here]
         while (free := [maker for maker in makers if load(maker) <= maker.ahead]) and (
             part := lost.pop() if lost else next(parts, None)
         ) is not None:
