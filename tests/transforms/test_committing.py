@@ -335,10 +335,10 @@ def test_leftovers_come_in_batches(store: WritableStore, monkeypatch: pytest.Mon
 
 def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class _Locked(WritableLocalStore):
-        def delete(self, name: str, version: int | None = None) -> None:
+        def delete(self, name: str) -> None:
             if name.endswith("locked"):
                 raise UsageError("cannot delete from the output")
-            super().delete(name, version)
+            super().delete(name)
 
     store = _Locked(str(tmp_path))
     for name in ("_parts/locked", "_parts/free"):

@@ -28,11 +28,7 @@ from shardfeed.transforms.images.resize import resize
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
 from shardfeed.transforms.images.stats import Stats
 
-Reserve = Callable[[int], AbstractContextManager[None]]
-
-
-def _unlimited(_: int) -> AbstractContextManager[None]:
-    return nullcontext()
+Reserve = Callable[[int], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ class EncodedImage:
 
 
 def process_image(
-    data: bytes, options: ImageOptions, *, with_stats: bool = False, reserve: Reserve | None = None
+    data: bytes, options: ImageOptions, *, with_stats: bool = False, reserve: Reserve = nullcontext
 ) -> EncodedImage:
     """Decode, correct, resize and encode one image.
 
@@ -68,8 +64,8 @@ def process_image(
         )
     kind = sniff(data)
     if kind == "JPEG":
-        return _process_jpeg(data, options, with_stats, reserve or _unlimited)
-    return _process_other(data, read_header(data, kind), options, with_stats, reserve or _unlimited)
+        return _process_jpeg(data, options, with_stats, reserve)
+    return _process_other(data, read_header(data, kind), options, with_stats, reserve)
 
 
 def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve) -> EncodedImage:
