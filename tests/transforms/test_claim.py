@@ -423,9 +423,9 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     held = []
     delete = WritableLocalStore.delete
 
-    def watched(self: WritableLocalStore, name: str, version: int | None = None) -> None:
+    def watched(self: WritableLocalStore, name: str) -> None:
         held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
-        delete(self, name, version)
+        delete(self, name)
 
     monkeypatch.setattr(WritableLocalStore, "delete", watched)
     discard_incomplete(store)
