@@ -77,7 +77,10 @@ def _find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
 
 
 def _refuse_damaged(url: str) -> None:
-    """Looks at names and sizes again, in one listing: exit code 0 means a complete dataset."""
+    """Raises DatasetError if a file of the dataset is absent or has another size.
+
+    Exit code 0 promises a complete dataset. One listing shows names and sizes.
+    """
     findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
     if findings:
         more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""

@@ -1,8 +1,8 @@
 """Follows one job on Dataflow to its end and explains a failure.
 
-Beam's own waiting logs every message of the job and shows no progress. A user wants a line now and
-then, and at the end the reason. The job's state is not trusted for success; only the manifest is
-(``shardfeed.pipeline.run_build`` reads it back).
+Beam's own function for waiting logs every message of the job and shows no progress. This one
+shows a line of progress every half minute, and the reason if the job fails. That the job has
+succeeded is not taken from its state: ``shardfeed.pipeline.run_build`` reads the manifest.
 """
 
 from __future__ import annotations

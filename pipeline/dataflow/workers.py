@@ -43,7 +43,10 @@ def parse_machine_type(name: str) -> Machine | None:
 
 
 def encode_threads(engine: Engine, asked: int | None) -> int:
-    """``--threads``, or what suits the engine; 0 leaves it to the machine that encodes."""
+    """Threads per process: ``asked`` (``--threads``), else the engine's default.
+
+    0: the machine that encodes chooses.
+    """
     return asked or (REMOTE_THREADS if engine.is_dataflow else 0)
 
 

@@ -56,7 +56,9 @@ class _Files:
 
 
 def status_of(directory: str, *, now: float | None = None) -> Status:
-    """What ``directory`` holds: a dataset, an unfinished build, or neither. ``now``: since 1970.
+    """What ``directory`` holds: a dataset, an unfinished build, or neither.
+
+    ``now``: the time in seconds since 1970; None: the clock's.
 
     Raises:
         DatasetError: a manifest that is damaged.

@@ -115,9 +115,10 @@ class SliceEncoder:
             self._encoders.shutdown(wait=True, cancel_futures=True)
 
     def encode(self, refs: Sequence[ImageRef]) -> Iterator[Slice]:
-        """The slices of ``refs``, in order. The threads get all of them at once.
+        """Yields the slices of ``refs`` in order. The threads get all of them at the beginning.
 
-        Once the run shall stop, slices end early, without an error: the caller must check the flag.
+        When the run is stopped, slices end early and without an error. So the caller must check the
+        run's stop flag after each slice.
         """
         task: Callable[[Sequence[ImageRef]], Slice | Future[Slice]]
         task = self.encode_slice if self._encoders is None else self._fetch_slice
@@ -144,7 +145,8 @@ class SliceEncoder:
 
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
-        # All of it at once: readers that each held half of a slice would wait for each other.
+        # The whole slice is reserved at once. Readers that each held half of their slices would wait
+        # for each other for ever.
         size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
