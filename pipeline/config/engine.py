@@ -140,6 +140,7 @@ class Engine:
             _check_runner(self.runner)
             _check_direct(self)
             _check_dataflow(self)
+            _check_prism(self)
             _check_job_service(self)
             _check_environment(self)
         if not self.waits_for_end:
@@ -234,6 +235,17 @@ def _check_dataflow(engine: Engine) -> None:
         raise UsageError(
             f"--runner {engine.runner} also needs {', '.join(missing)}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
             "./run_dataflow.sh INPUT OUTPUT"
+        )
+
+
+def _check_prism(engine: Engine) -> None:
+    if engine.kind != "prism":
+        return
+    program = engine.arg("prism_location")
+    if program is not None and "://" not in program and not os.path.isfile(program):
+        wrong = "is not a file" if os.path.exists(program) else "does not exist"
+        raise UsageError(
+            f"--prism_location {clip(program)} {wrong}. Build Prism with make engines (.engines/), or name where it is."
         )
 
 

@@ -69,7 +69,14 @@ def detect_accelerator() -> Accelerator:
         UsageError: Keras runs on another backend than TensorFlow or JAX, or is too old for several
             devices of JAX; or JAX, TensorFlow and PyTorch disagree about the hosts.
     """
-    import keras
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        if error.name != "keras":
+            raise
+        raise ImportError(
+            "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax"
+        ) from error
 
     backend = keras_backend()
     if backend == "jax":

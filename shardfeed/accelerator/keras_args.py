@@ -19,6 +19,7 @@ from shardfeed.arguments import positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling.steps import host_batch
+from shardfeed.warning import warn
 
 _STEPS = 64  # per execution; at 20 ms per step Python runs about once per second
 # of one execution's batches: newer Keras on JAX puts them all on the device at once
@@ -46,11 +47,21 @@ def fit_args(
 ) -> dict[str, int]:
     """Arguments for ``model.fit``: ``steps_per_epoch``, a multiple of ``steps_per_execution``.
 
+    Warns:
+        UserWarning: ``load`` was given another batch size to train with, and the same ``info``.
+
     Raises:
         UsageError: as ``compile_args``; Keras' distribution would cut the data again
             (``auto_shard_dataset=True``).
     """
-    execution, steps = _plan(opened(dataset), batch_size, accelerator, split)
+    info = opened(dataset)
+    execution, steps = _plan(info, batch_size, accelerator, split)
+    sizes = info.trained_with.get(split, {batch_size})
+    if batch_size not in sizes:
+        warn(
+            f"fit_args was given batch_size={batch_size} for {split}, load {' and '.join(map(str, sorted(sizes)))}: an epoch "
+            "would have a wrong number of steps. Give load, compile_args and fit_args the same batch_size."
+        )
     if accelerator.backend == "jax":
         _check_auto_shard()
     return {"steps_per_epoch": steps // execution * execution}

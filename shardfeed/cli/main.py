@@ -70,8 +70,25 @@ def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, s
         return int(code), text, ""
     except ShardfeedError as error:
         return error.code, "", str(error)
+    except FileNotFoundError:
+        if _has_current_folder():
+            raise
+        return (
+            UsageError.code,
+            "",
+            "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), "
+            "then run the command again.",
+        )
     except KeyboardInterrupt:  # in a host program, which has its own handler
         return IncompleteError.code, "", f"stopped before {known.command} was complete; rerun the same command."
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

@@ -125,6 +125,7 @@ def load(
     )
     watch = None if epochs is None else Repeats(split, epochs)
     if training:
+        found.trained_with.setdefault(split, set()).add(batch_size)
         return stream.train(epochs, seed, window_bytes, start_step, watch)
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")

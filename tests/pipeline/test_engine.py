@@ -142,6 +142,16 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
             for runner in ("DirectRunner", "fnapirunner")
         ),
         (
+            "PrismRunner",
+            ("--prism_location", "/"),
+            "--prism_location / is not a file. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
+            "PrismRunner",
+            ("--prism_location=/no/prism",),
+            "--prism_location /no/prism does not exist. Build Prism with make engines (.engines/), or name where it is.",
+        ),
+        (
             "PortableRunner",
             (),
             "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "

@@ -86,6 +86,7 @@ def test_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
 
 
 class WithoutHardLinks(WritableLocalStore):
+    stale_marker_seconds = 0.0
     refusal = errno.EPERM
 
     def _link(self, temp: str, final: str) -> None:
@@ -97,6 +98,7 @@ STEPS = [
     "_write_temp",
     "_concatenate_temp",
     "_link",
+    "_mark",
     "_replace",
     "_sync_folder",
     "_unlink",
@@ -165,6 +167,42 @@ def test_without_hard_links_a_name_is_still_created_once(tmp_path: Path, refusal
     store.refusal = getattr(errno, refusal)
     assert [store.create("manifest.json", b"first"), store.create("manifest.json", b"second")] == [True, False]
     assert files(tmp_path) == {"manifest.json": b"first"}
+
+
+def test_without_hard_links_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
+    class Overtaken(WithoutHardLinks):
+        def _mark(self, marker: str, owner: bytes) -> bool:
+            WritableLocalStore(str(tmp_path)).create("manifest.json", b"theirs")
+            return super()._mark(marker, owner)
+
+    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
+    assert files(tmp_path) == {"manifest.json": b"theirs"}
+
+
+def test_a_living_writer_s_marker_is_waited_for(tmp_path: Path, waits: list[float]) -> None:
+    class Waiting(WithoutHardLinks):
+        stale_marker_seconds = 60.0
+        asked = 0
+
+        def _mark(self, marker: str, owner: bytes) -> bool:
+            self.asked += 1
+            if self.asked == 1:
+                Path(marker).write_bytes(b"theirs")  # another writer is between its marker and its replace
+            if self.asked == 3:
+                (tmp_path / "manifest.json").write_bytes(b"theirs")
+                os.unlink(marker)
+            return super()._mark(marker, owner)
+
+    store = Waiting(str(tmp_path))
+    assert not store.create("manifest.json", b"ours")
+    assert (store.asked, len(waits), files(tmp_path)) == (3, 1, {"manifest.json": b"theirs"})
+
+
+def test_a_dead_writer_s_marker_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "_parts/tmp").mkdir(parents=True)
+    (tmp_path / "_parts/tmp/manifest.json.marker").write_bytes(b"tmp-1-dead")
+    assert WithoutHardLinks(str(tmp_path)).create("manifest.json", b"ours")
+    assert files(tmp_path) == {"manifest.json": b"ours"}
 
 
 @pytest.mark.parametrize("refusal", ["EXDEV", "ENOSYS", "EOPNOTSUPP", "EINVAL", "there is no such call"])

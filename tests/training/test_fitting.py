@@ -43,6 +43,21 @@ def test_a_folder_names_a_dataset_as_it_does_for_load(dataset: Path) -> None:
     assert shardfeed.fit_args(str(dataset), 24, TPU) == shardfeed.fit_args(shardfeed.info(dataset), 24, TPU)
 
 
+def test_another_batch_than_load_was_given_is_warned_of(dataset: Path, recwarn: pytest.WarningsRecorder) -> None:
+    info = shardfeed.info(dataset)
+    shardfeed.fit_args(info, 12, CPU)
+    shardfeed.load(info, "train", 24)
+    shardfeed.load(info, "train", 16)
+    shardfeed.fit_args(info, 24, CPU)
+    assert not recwarn.list
+
+    with pytest.warns(
+        UserWarning, match="fit_args was given batch_size=12 for train, load 16 and 24: an epoch"
+    ) as warned:
+        shardfeed.fit_args(info, 12, CPU)
+    assert warned[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("steps", "execution", "epoch"),
     [

@@ -3,8 +3,8 @@
 Complete bytes go to a temporary file with a name of its own; ``os.link`` then gives them their
 name. ``link`` fails when the name exists, ``os.replace`` does not: only ``link`` is create-only,
 also between processes that know nothing of each other. Where hard links do not exist (mounted
-drives in notebooks), a look whether the name exists comes right before the ``replace``. Two builds
-that begin there in the same microseconds are not kept apart.
+drives in notebooks), a marker file opened with ``O_EXCL`` guards the ``replace``. That is
+create-only among our own writers, and the best that such a drive can do.
 
 Every step that changes the disk is a method of its own, so that a test can kill the process before
 any of them.
@@ -16,11 +16,13 @@ import contextlib
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_path
+from shardfeed.storage import retry
 from shardfeed.storage.base import StorageError
 from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_errors import WRITE_ERRNOS, explained
@@ -36,6 +38,8 @@ _BUFFER_BYTES = 1 << 20
 
 class WritableLocalStore(LocalStore, WritableStore):
     """A folder; made on the first write."""
+
+    stale_marker_seconds = 10.0  # a live writer holds a marker for two system calls; a dead one for ever
 
     def checksum(self, name: str) -> tuple[int, int]:
         with self.reading(name):
@@ -74,7 +78,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 self._mkdir(folder)
                 self._mkdir(os.path.dirname(final))
                 write(temp)
-                created = self._name(temp, final)
+                created = self._name(temp, final, name)
                 if durable:
                     self._sync_folder(os.path.dirname(final))
                 return created
@@ -87,7 +91,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             "Another process is deleting files in this output: stop it, then run the same command again."
         )
 
-    def _name(self, temp: str, final: str) -> bool:
+    def _name(self, temp: str, final: str, name: str) -> bool:
         try:
             self._link(temp, final)
             return True
@@ -96,9 +100,32 @@ class WritableLocalStore(LocalStore, WritableStore):
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
-        if os.path.lexists(final):
+        marker = os.path.join(os.path.dirname(temp), name.replace("/", "+") + ".marker")
+        if not self._hold(marker, final, os.path.basename(temp).encode()):
             return False
-        self._replace(temp, final)
+        try:
+            if os.path.lexists(final):
+                return False
+            self._replace(temp, final)
+            return True
+        finally:
+            self._unlink(marker)
+
+    def _hold(self, marker: str, final: str, owner: bytes) -> bool:
+        """True once the marker is ours; False when another writer has finished ``final``."""
+        holder, since = b"", time.monotonic()
+        while not self._mark(marker, owner):
+            if os.path.lexists(final):
+                return False
+            found = b""
+            with contextlib.suppress(FileNotFoundError), open(marker, "rb") as file:
+                found = file.read()
+            if found != holder:
+                holder, since = found, time.monotonic()
+            elif time.monotonic() - since >= self.stale_marker_seconds:
+                self._unlink(marker)  # its writer was killed between two system calls
+            else:
+                retry.sleep(0.01)
         return True
 
     # One step on the disk each: where a test kills the process.
@@ -128,6 +155,14 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def _link(self, temp: str, final: str) -> None:
         os.link(temp, final)
+
+    def _mark(self, marker: str, owner: bytes) -> bool:
+        try:
+            with open(marker, "xb") as file:
+                file.write(owner)
+        except FileExistsError:
+            return False
+        return True
 
     def _replace(self, temp: str, final: str) -> None:
         os.replace(temp, final)
