@@ -153,12 +153,6 @@ REFUSALS = {
         "ever overwritten.",
         prepare=_write("out/holiday.mov"),
     ),
-    "a folder with a file's name": Refusal(
-        5,
-        "--output {output} holds a folder {output}/classes.txt, where the build writes a file. Rename or remove the folder, or "
-        "give another --output.",
-        prepare=lambda _photos, out: (out / "classes.txt").mkdir(parents=True),
-    ),
     "a dataset of a newer version": Refusal(
         5,
         "--output {output} holds a dataset already, which is never overwritten: {output}/manifest.json has schema_version 2; "
