@@ -13,11 +13,10 @@ from shardfeed import storage
 from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
-from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import InputRoot, check_root
+from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
@@ -46,11 +45,10 @@ def find_existing(
         UsageError: output or input are not there, or cannot be used.
         ConflictError: the output holds another dataset, or this one's input has changed since.
     """
-    check_folder(output)
     store = stores.open_output(output)
     complete = _has_manifest(store)
     for root in roots:
-        check_root(root, open_source(root.url))
+        open_source(root.url).check()
     if discard:
         if not complete:
             make_plan(_relist(roots, options), options, {})

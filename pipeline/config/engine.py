@@ -74,19 +74,6 @@ class Engine:
         return self.kind == "dataflow"
 
     @property
-    def name(self) -> str:
-        """The runner as Beam takes it.
-
-        Beam's own "DirectRunner" would first look for a Go program on the network.
-
-        Raises:
-            ValueError: the build runs without Beam.
-        """
-        if self.runner is None:
-            raise ValueError("a build without --runner has no name for Beam")
-        return "FnApiRunner" if self.kind == "direct" else self.runner
-
-    @property
     def label(self) -> str:
         """The engine as ``run.json`` records it: "local", or the runner as the user named it."""
         return "local" if self.runner is None else self.runner
@@ -153,7 +140,6 @@ class Engine:
             _check_runner(self.runner)
             _check_direct(self)
             _check_dataflow(self)
-            _check_prism(self)
             _check_job_service(self)
             _check_environment(self)
         if not self.waits_for_end:
@@ -248,17 +234,6 @@ def _check_dataflow(engine: Engine) -> None:
         raise UsageError(
             f"--runner {engine.runner} also needs {', '.join(missing)}. run_dataflow.sh gives all of them: PROJECT=… REGION=… "
             "./run_dataflow.sh INPUT OUTPUT"
-        )
-
-
-def _check_prism(engine: Engine) -> None:
-    if engine.kind != "prism":
-        return
-    program = engine.arg("prism_location")
-    if program is not None and "://" not in program and not os.path.isfile(program):
-        wrong = "is not a file" if os.path.exists(program) else "does not exist"
-        raise UsageError(
-            f"--prism_location {clip(program)} {wrong}. Build Prism with make engines (.engines/), or name where it is."
         )
 
 

@@ -14,15 +14,9 @@ from typing import Any
 
 from shardfeed._version import __version__
 from shardfeed.pipeline.config.engine import Engine
-from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET
-from shardfeed.transforms.encode.part_encoder import REMOTE_PARTS
 from shardfeed.transforms.encode.threads import REMOTE_THREADS
-from shardfeed.transforms.planning.plan import PART_BYTES
 
 MACHINE_TYPE = "n2-standard-4"  # 4 GB per vCPU, AVX2, in nearly every region
-SYSTEM_BYTES = 10**9  # of a VM's memory that Dataflow's own processes take at most, by its documentation
-BASE_BYTES = 200 << 20  # an SDK process with our imports and clients, before any image
-NEEDED = BASE_BYTES + SOURCE_BUDGET + PIXEL_BUDGET + (REMOTE_PARTS + 1) * PART_BYTES
 # A bucket that was idle takes about 5,000 reads per second, and twice as many after 20 minutes; a
 # vCPU reads about 100 images per second.
 FIRST_VCPUS = 48
@@ -37,11 +31,6 @@ class Machine:
     vcpus: int
     memory: int
 
-    @property
-    def per_process(self) -> int:
-        """Bytes of memory per SDK process."""
-        return (self.memory - SYSTEM_BYTES) // self.vcpus
-
 
 def parse_machine_type(name: str) -> Machine | None:
     """Size of ``n2-standard-4``, ``n2-custom-4-8192`` (MB) and the like; None if unknown."""
@@ -54,7 +43,10 @@ def parse_machine_type(name: str) -> Machine | None:
 
 
 def encode_threads(engine: Engine, asked: int | None) -> int:
-    """``--threads``, or what suits the engine; 0 leaves it to the machine that encodes."""
+    """Threads per process: ``asked`` (``--threads``), else the engine's default.
+
+    0: the machine that encodes chooses.
+    """
     return asked or (REMOTE_THREADS if engine.is_dataflow else 0)
 
 
@@ -87,12 +79,6 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
         said.append(
             f"{workers.num_workers} VMs at first, up to {workers.max_num_workers}: a bucket that was idle takes about 5,000 "
             "reads per second and needs minutes to take more (--num_workers)"
-        )
-    if machine.per_process < NEEDED:
-        said.append(
-            f"warning: {workers.machine_type} leaves {machine.per_process >> 20:,} MiB to each of its {machine.vcpus} processes, "
-            f"and one can need {NEEDED >> 20:,} MiB if images are large. Take a standard or highmem type if workers run out "
-            "of memory"
         )
     return said
 

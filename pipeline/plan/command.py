@@ -8,7 +8,6 @@ encoded for real.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 
@@ -17,19 +16,18 @@ from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_job
-from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.plan import notes
 from shardfeed.pipeline.plan.cost import cloud_cost
 from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from shardfeed.transforms.encode.slices import SliceEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import InputRoot, check_root
+from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
@@ -64,9 +62,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     if engine.is_dataflow:
         check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
     for root in config.roots:
-        check_root(root, open_source(root.url))
-    if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
-        check_folder(config.output)
+        open_source(root.url).check()
     store = stores.open_output(config.output)
     _refuse_output(store, discard=config.discard_incomplete)
     sampler = Sampler(len(parse_splits(options.splits).bounds) or 3, sample)
@@ -77,10 +73,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    run = Run("plan", config.output)
-    with contextlib.closing(
-        SliceEncoder(sources=urls, plan=plan, options=options, run=run, threads=threads)
-    ) as encoder:
+    settings = EncoderSettings(urls, options, Run("plan", config.output), threads)
+    with contextlib.closing(SliceEncoder(plan, settings)) as encoder:
         found = calibrate(encoder, sampler.chosen(), threads)
     splits = {
         name: _split(totals.splits[name], planned, found.splits[name], options.shard_bytes)
@@ -114,8 +108,6 @@ def _notes(
 ) -> list[notes.Note]:
     engine, options, discard = config.engine, config.options, config.discard_incomplete
     noted = [*notes.about_output(store, plan, options=options, digest=totals.digest, discard=discard)]
-    if engine.is_local:
-        noted += notes.about_memory(totals.candidates)
     if discard or store.stat(naming.MANIFEST) is None:  # else a build would only check the dataset that is there
         noted += notes.about_rejects(found, allowed=config.max_rejected.images(plan.candidates))
         noted += notes.about_classes(found, totals, parse_splits(options.splits))

@@ -17,17 +17,13 @@ from shardfeed.format import naming
 from shardfeed.pipeline.dataflow.workers import MACHINE_TYPE, parse_machine_type
 from shardfeed.pipeline.plan.cost import DEFAULT_MACHINE, ENGINE_CPU, READ_SECONDS
 from shardfeed.pipeline.plan.sample import Calibration
-from shardfeed.runtime import memory
 from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs.labels import SplitRule
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, describe_conflict, read_claim
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.words import human_bytes
 
-BASE_BYTES = 200_000_000  # of a local build, however many images it lists
-IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
 SEVERAL = 3  # images of a class that were read and cannot be used, before that is worth a note
 MOST_THREADS = 64  # connections of a process (shardfeed.storage.gcs_clients)
 _SHOWN = 10  # classes, as in the build's own message
@@ -80,17 +76,6 @@ def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest
     ours = claim_of(plan, options, digest)
     conflict = describe_conflict(store.url, CLAIMED, claim, ours, remedy=REMEDY_CLAIM)
     return Note(f"the build would stop (exit 5): {conflict}", ConflictError.code)
-
-
-def about_memory(images: int) -> Iterator[Note]:
-    """A local build keeps a reference of every image, and these do not fit into the memory here."""
-    needed, here = BASE_BYTES + images * IMAGE_BYTES, memory()
-    if here is not None and needed > here:
-        yield Note(
-            f"a build on this machine would need about {human_bytes(needed)} of memory for {images:,} images, and it may use "
-            f"{human_bytes(here)}. Use an engine whose workers share the listing: run_dataflow.sh, or another --runner "
-            "(docs/how-to/engines.md)"
-        )
 
 
 def about_rejects(sample: Calibration, *, allowed: int) -> Iterator[Note]:

@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Protocol
+from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.transforms.elements import PartResult, Plan
-from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
-from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, Made, PartEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.run.state import Run
 
 # Isolated (-I): no file in the current folder, often the input, may be imported in place of a
@@ -46,27 +46,19 @@ class PartLostError(Exception):
     """A process ended, or failed, before it had made its part."""
 
 
-class _Maker(Protocol):
-    """Makes parts: this process, or one of the pool."""
-
-    ahead: int  # parts that it accepts beside the one that it makes
-
-    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
-
-
-def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, Spent]]:
+def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, bool]]:
     """Makes ``parts`` in this process and in ``pool``; yields each result when it is finished.
 
     Whichever process has the fewest parts in hand gets the next one.
     """
-    in_flight: dict[Made, tuple[Part, _Maker]] = {}
+    in_flight: dict[Made, tuple[Part, PartEncoder | _Process]] = {}
     lost: list[Part] = []
 
-    def load(maker: _Maker) -> int:
+    def load(maker: PartEncoder | _Process) -> int:
         return sum(by is maker for _, by in in_flight.values())
 
     while True:
-        makers: list[_Maker] = [*pool.processes(), here]
+        makers: list[PartEncoder | _Process] = [*pool.processes(), here]
         while (free := [maker for maker in makers if load(maker) <= maker.ahead]) and (
             part := lost.pop() if lost else next(parts, None)
         ) is not None:
@@ -130,7 +122,7 @@ class Pool:
 
 class _Process:
     def __init__(self, tell_loss: Callable[[int, str], None]) -> None:
-        self.ahead = 1
+        self.ahead = 1  # part that it accepts beside the one that it makes
         self.ended = False
         self._made: dict[tuple[str, int], Made] = {}
         self._lock = threading.Lock()

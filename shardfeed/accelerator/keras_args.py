@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
 
-from shardfeed import storage
 from shardfeed.accelerator.detect import Accelerator
 from shardfeed.accelerator.hosts import running_host
 from shardfeed.arguments import positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling.steps import host_batch
-from shardfeed.warning import warn
 
 _STEPS = 64  # per execution; at 20 ms per step Python runs about once per second
 # of one execution's batches: newer Keras on JAX puts them all on the device at once
@@ -38,8 +35,8 @@ def compile_args(
     because Keras 3 fails on more (keras#19246).
 
     Raises:
-        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot
-            read the dataset; other hosts than those that ``load`` would read for.
+        UsageError: no such split; a batch that does not divide by the replicas; other hosts than
+            those that ``load`` would read for.
     """
     return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
 
@@ -49,35 +46,14 @@ def fit_args(
 ) -> dict[str, int]:
     """Arguments for ``model.fit``: ``steps_per_epoch``, a multiple of ``steps_per_execution``.
 
-    Warns:
-        UserWarning: ``load`` was given another batch size to train with, and the same ``info``.
-
     Raises:
         UsageError: as ``compile_args``; Keras' distribution would cut the data again
             (``auto_shard_dataset=True``).
     """
-    info = opened(dataset)
-    execution, steps = _plan(info, batch_size, accelerator, split)
-    sizes = info.trained_with.get(split, {batch_size})
-    if batch_size not in sizes:
-        warn(
-            f"fit_args was given batch_size={batch_size} for {split}, load {' and '.join(map(str, sorted(sizes)))}: an epoch "
-            "would have a wrong number of steps. Give load, compile_args and fit_args the same batch_size."
-        )
+    execution, steps = _plan(opened(dataset), batch_size, accelerator, split)
     if accelerator.backend == "jax":
         _check_auto_shard()
     return {"steps_per_epoch": steps // execution * execution}
-
-
-def check_reachable(info: DatasetInfo, strategy: Any) -> None:
-    """Raises UsageError if ``strategy`` is of a TPU that cannot read a local folder."""
-    resolver = getattr(strategy, "cluster_resolver", None)
-    remote = "TPUStrategy" in type(strategy).__name__ and resolver is not None and resolver.master()
-    if remote and not storage.is_remote(info.url):
-        raise UsageError(
-            f"the dataset at {clip(info.url)} is a local folder, and the TPU's host is another machine, which reads gs:// "
-            "only (TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
-        )
 
 
 def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str) -> tuple[int, int]:
@@ -91,7 +67,6 @@ def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: s
             "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
         )
     host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
-    check_reachable(info, accelerator.strategy)
     steps = info.steps_per_epoch(split, batch_size)
     return _execution(steps, _most(info, batch_size, accelerator)), steps
 

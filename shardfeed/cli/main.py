@@ -52,7 +52,7 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
         return UsageError.code
     code, text, why = _result(known, rest)
     if known.command == "build":
-        decided(code)  # the dataset is published or not, even if nobody can be told
+        decided(code)  # printing may fail, which changes nothing about the dataset
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
     else:
@@ -70,25 +70,8 @@ def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, s
         return int(code), text, ""
     except ShardfeedError as error:
         return error.code, "", str(error)
-    except FileNotFoundError:
-        if _has_current_folder():
-            raise
-        return (
-            UsageError.code,
-            "",
-            "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), "
-            "then run the command again.",
-        )
     except KeyboardInterrupt:  # in a host program, which has its own handler
         return IncompleteError.code, "", f"stopped before {known.command} was complete; rerun the same command."
-
-
-def _has_current_folder() -> bool:
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _say(text: str) -> None:

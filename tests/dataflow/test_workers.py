@@ -8,7 +8,6 @@ from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, 
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.workers import (
     MACHINE_TYPE,
-    NEEDED,
     Machine,
     choose_workers,
     encode_threads,
@@ -39,25 +38,6 @@ def chosen(*args: str) -> tuple[PipelineOptions, list[str]]:
 )
 def test_a_machine_types_name_tells_its_size(name: str, machine: Machine | None) -> None:
     assert parse_machine_type(name) == machine
-
-
-def test_the_default_machine_has_memory_for_four_bundles_a_process() -> None:
-    """So it suffices whether Dataflow takes the number of threads for a VM's or for a process's."""
-    machine = parse_machine_type("n2-standard-4")
-    assert machine is not None and machine.per_process >= 4 * NEEDED
-
-
-def test_a_machine_with_too_little_memory_per_vcpu_gets_a_warning() -> None:
-    _, said = chosen("--worker_machine_type=n1-highcpu-2")
-    assert said[1:] == [
-        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 629 MiB if images are large. Take "
-        "a standard or highmem type if workers run out of memory"
-    ]
-
-
-def test_a_machine_with_enough_memory_per_vcpu_gets_none() -> None:
-    _, said = chosen("--worker_machine_type=n1-highcpu-16")
-    assert [line for line in said if "warning" in line] == []
 
 
 @pytest.mark.parametrize(

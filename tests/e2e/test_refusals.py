@@ -21,7 +21,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from tests.kit import builds, disk, hooks
 from tests.kit.builder import Ended
-from tests.kit.commands import command, environment, photo, shardfeed, write_photos
+from tests.kit.commands import photo, shardfeed, write_photos
 from tests.kit.servers.strict_gcs import StrictGCS
 
 
@@ -153,12 +153,6 @@ REFUSALS = {
         "ever overwritten.",
         prepare=_write("out/holiday.mov"),
     ),
-    "a folder with a file's name": Refusal(
-        5,
-        "--output {output} holds a folder {output}/classes.txt, where the build writes a file. Rename or remove the folder, or "
-        "give another --output.",
-        prepare=lambda _photos, out: (out / "classes.txt").mkdir(parents=True),
-    ),
     "a dataset of a newer version": Refusal(
         5,
         "--output {output} holds a dataset already, which is never overwritten: {output}/manifest.json has schema_version 2; "
@@ -253,18 +247,6 @@ def test_an_accented_input_folder_while_python_takes_names_for_ascii(photos: Pat
     )
     ended = shardfeed(*flags, "--json", LC_ALL="C", PYTHONUTF8="1")
     assert (ended.returncode, ended.stderr, json.loads(ended.stdout)["written"]) == (0, "", 12)
-
-
-@pytest.mark.parametrize("words", ["build --input in --output out", "verify out"])
-def test_a_current_folder_that_has_been_deleted(words: str, tmp_path: Path) -> None:
-    script = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *command(*words.split())]
-    ended = subprocess.run(script, capture_output=True, text=True, env=environment(), cwd=tmp_path, check=False)
-
-    assert outcome(ended) == refused(
-        2,
-        "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), then "
-        "run the command again.",
-    )
 
 
 # Buckets

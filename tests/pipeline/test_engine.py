@@ -67,26 +67,6 @@ def test_what_follows_from_a_runner_and_its_arguments(
 
 
 @pytest.mark.parametrize(
-    ("runner", "name"),
-    [
-        ("DirectRunner", "FnApiRunner"),  # Beam's own would look for a Go program on the network first
-        ("apache_beam.runners.direct.direct_runner.DirectRunner", "FnApiRunner"),
-        ("flinkrunner", "flinkrunner"),
-        (FLINK, FLINK),
-        ("my_package.DirectRunner", "my_package.DirectRunner"),
-    ],
-)
-def test_beam_gets_the_runner_as_the_user_named_it_but_for_its_direct_runner(runner: str, name: str) -> None:
-    assert (Engine(runner).name, Engine(runner).label) == (name, runner)
-
-
-def test_a_build_without_a_runner_is_local_and_has_no_name_for_beam() -> None:
-    assert Engine().label == "local"
-    with pytest.raises(ValueError, match="without --runner"):
-        Engine().name  # noqa: B018
-
-
-@pytest.mark.parametrize(
     ("args", "value"),
     [
         ((), None),
@@ -160,16 +140,6 @@ def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str 
                 f"--runner {runner} without this flag.",
             )
             for runner in ("DirectRunner", "fnapirunner")
-        ),
-        (
-            "PrismRunner",
-            ("--prism_location", "/"),
-            "--prism_location / is not a file. Build Prism with make engines (.engines/), or name where it is.",
-        ),
-        (
-            "PrismRunner",
-            ("--prism_location=/no/prism",),
-            "--prism_location /no/prism does not exist. Build Prism with make engines (.engines/), or name where it is.",
         ),
         (
             "PortableRunner",

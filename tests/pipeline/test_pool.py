@@ -16,7 +16,7 @@ import pytest
 from shardfeed.pipeline import local
 from shardfeed.pipeline.pool import pool
 from shardfeed.transforms.elements import pack_ref
-from shardfeed.transforms.encode.part_encoder import EncoderSettings
+from shardfeed.transforms.encode.slices import EncoderSettings
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder

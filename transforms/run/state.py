@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
@@ -34,8 +33,7 @@ class Run:
 
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
     finished. ``outcome``: the first failure of the user's kind, before an engine rewrote it.
-    ``counted``: our counters by name, from all workers; the launcher takes them from the engine
-    after the job's end. ``stop``: whatever works for the run shall end. ``interrupted``: the user
+    ``stop``: whatever works for the run shall end. ``interrupted``: the user
     wished it.
     """
 
@@ -44,7 +42,6 @@ class Run:
         self.step = STEPS[0]
         self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
         self.outcome: Outcome | None = None
-        self.counted: Mapping[str, int] = {}
         self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
         self._lock = threading.Lock()

@@ -3,8 +3,8 @@
 Complete bytes go to a temporary file with a name of its own; ``os.link`` then gives them their
 name. ``link`` fails when the name exists, ``os.replace`` does not: only ``link`` is create-only,
 also between processes that know nothing of each other. Where hard links do not exist (mounted
-drives in notebooks), a marker file opened with ``O_EXCL`` guards the ``replace``. That is
-create-only among our own writers, and the best that such a drive can do.
+drives in notebooks), a look whether the name exists comes right before the ``replace``. Two builds
+that begin there in the same microseconds are not kept apart.
 
 Every step that changes the disk is a method of its own, so that a test can kill the process before
 any of them.
@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_path
-from shardfeed.storage import retry
 from shardfeed.storage.base import StorageError
 from shardfeed.storage.local import LocalStore
 from shardfeed.storage.local_errors import WRITE_ERRNOS, explained
@@ -40,29 +37,19 @@ _BUFFER_BYTES = 1 << 20
 class WritableLocalStore(LocalStore, WritableStore):
     """A folder; made on the first write."""
 
-    stale_marker_seconds = 10.0  # a live writer holds a marker for two system calls; a dead one for ever
-
     def checksum(self, name: str) -> tuple[int, int]:
         with self.reading(name):
             return crc32c_path(self.path(name))
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
-        source = io.BytesIO(data) if isinstance(data, bytes) else data
-        start = source.tell()
-        size = source.seek(0, os.SEEK_END) - start
-
-        def write(temp: str) -> None:
-            source.seek(start)
-            self._write_temp(temp, source, durable)
-
-        with explained(self.path(name), "write", self.root, size):
-            return self._publish(name, write, durable)
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
+        with explained(self.path(name), "write", self.root, len(data)):
+            return self._publish(name, lambda temp: self._write_temp(temp, data, durable), durable)
 
     def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
         with explained(self.path(name), "write", self.root):
             return self._publish(name, lambda temp: self._concatenate_temp(temp, sources, durable), durable)
 
-    def delete(self, name: str, version: int | None = None) -> None:
+    def delete(self, name: str) -> None:
         with explained(self.path(name), "delete", self.root):
             self._unlink(self.path(name))
 
@@ -87,7 +74,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 self._mkdir(folder)
                 self._mkdir(os.path.dirname(final))
                 write(temp)
-                created = self._name(temp, final, name)
+                created = self._name(temp, final)
                 if durable:
                     self._sync_folder(os.path.dirname(final))
                 return created
@@ -100,7 +87,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             "Another process is deleting files in this output: stop it, then run the same command again."
         )
 
-    def _name(self, temp: str, final: str, name: str) -> bool:
+    def _name(self, temp: str, final: str) -> bool:
         try:
             self._link(temp, final)
             return True
@@ -109,32 +96,9 @@ class WritableLocalStore(LocalStore, WritableStore):
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
-        marker = os.path.join(os.path.dirname(temp), name.replace("/", "+") + ".marker")
-        if not self._hold(marker, final, os.path.basename(temp).encode()):
+        if os.path.lexists(final):
             return False
-        try:
-            if os.path.lexists(final):
-                return False
-            self._replace(temp, final)
-            return True
-        finally:
-            self._unlink(marker)
-
-    def _hold(self, marker: str, final: str, owner: bytes) -> bool:
-        """True once the marker is ours; False when another writer has finished ``final``."""
-        holder, since = b"", time.monotonic()
-        while not self._mark(marker, owner):
-            if os.path.lexists(final):
-                return False
-            found = b""
-            with contextlib.suppress(FileNotFoundError), open(marker, "rb") as file:
-                found = file.read()
-            if found != holder:
-                holder, since = found, time.monotonic()
-            elif time.monotonic() - since >= self.stale_marker_seconds:
-                self._unlink(marker)  # its writer was killed between two system calls
-            else:
-                retry.sleep(0.01)
+        self._replace(temp, final)
         return True
 
     # One step on the disk each: where a test kills the process.
@@ -142,9 +106,9 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _mkdir(self, path: str) -> None:
         os.makedirs(path or ".", exist_ok=True)
 
-    def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
         with open(path, "xb") as file:
-            shutil.copyfileobj(data, file, _BUFFER_BYTES)
+            file.write(data)
             _flush(file, durable)
 
     def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
@@ -164,14 +128,6 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def _link(self, temp: str, final: str) -> None:
         os.link(temp, final)
-
-    def _mark(self, marker: str, owner: bytes) -> bool:
-        try:
-            with open(marker, "xb") as file:
-                file.write(owner)
-        except FileExistsError:
-            return False
-        return True
 
     def _replace(self, temp: str, final: str) -> None:
         os.replace(temp, final)
