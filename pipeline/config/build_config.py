@@ -90,7 +90,7 @@ def _check_utf8(url: str, use: str) -> None:
 def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
     for root in roots:
         inside = (output + "/").startswith(root.url.rstrip("/") + "/")
-        if inside or (root.url + "/").startswith(output + "/"):
+        if inside or (root.url + "/").startswith(output.rstrip("/") + "/"):
             where = "is" if output == root.url else "lies inside" if inside else "contains"
             raise UsageError(
                 f"--output {clip(output)} {where} --input {clip(root.url)}: the next build would list its own files, and the "

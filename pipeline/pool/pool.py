@@ -35,7 +35,7 @@ _BOOT = (
     "path, user_site = pipe.recv(); user_site and site.addsitedir(user_site); sys.path[:] = path; "
     "from shardfeed.pipeline.pool.worker import serve; serve(pipe)"
 )
-_LAST_WORDS = 2_000  # bytes of a process's standard error that are searched for a message
+_LAST_WORDS = 20_000  # bytes of a process's standard error that are searched for a message
 _LOG = logging.getLogger("shardfeed")
 
 Part = tuple[str, int, Sequence[bytes]]
@@ -86,10 +86,12 @@ class Pool:
 
     def grow(self, count: int) -> None:
         """Starts processes until there are ``count``. They import while this one still lists."""
-        with contextlib.suppress(OSError):  # the system allows no further process
+        try:
             # A program that embeds Python may have no interpreter to start.
             while sys.executable and len(self._processes) < count:
                 self._processes.append(_Process(self._tell_loss))
+        except OSError as error:  # the system allows no further process, or the interpreter is gone
+            self._tell_once(f"no further process could be started to encode beside this one ({clip(error, 300)})")
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
         """Gives the processes the plan and the settings; each opens an encoder of its own."""
@@ -107,14 +109,15 @@ class Pool:
             process.close()
 
     def _tell_loss(self, code: int, last_words: str) -> None:
+        if not self._closed.is_set():
+            words = f" ({clip(last_words, 300)})" if last_words else ""
+            self._tell_once(f"a process that encodes beside this one ended with code {code}{words}")
+
+    def _tell_once(self, what: str) -> None:
         """Logs one line per pool: processes that cannot start all fail alike."""
-        if not self._closed.is_set() and not self._told:
+        if not self._told:
             self._told = True
-            _LOG.warning(
-                "a process that encodes beside this one ended with code %d%s. The build goes on without it.",
-                code,
-                f" ({clip(last_words, 300)})" if last_words else "",
-            )
+            _LOG.warning("%s. The build goes on without it.", what)
 
 
 class _Process:
@@ -182,4 +185,5 @@ class _Process:
     def _last_words(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _LAST_WORDS))
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        crashed = (line for line in lines if line.startswith("Fatal Python error"))  # stacks follow it
+        return next(crashed, lines[-1] if lines else "")

@@ -88,6 +88,11 @@ def test_buckets_stay_as_they_are() -> None:
             "Give an --output outside of it.",
         ),
         (
+            {"output": "/"},
+            "--output / contains --input /in: the next build would list its own files, and the input is never written to. Give "
+            "an --output outside of it.",
+        ),
+        (
             {"inputs": ("gs://b/in/*/*.jpg",), "output": "gs://b/in/out"},
             "--output gs://b/in/out lies inside --input gs://b/in: the next build would list its own files, and the input is "
             "never written to. Give an --output outside of it.",
