@@ -49,7 +49,7 @@ class Said:
         return [text for text in self._texts if text not in known and not (known and known in text)]
 
     def show(self, error: Exception) -> None:
-        """Logs, as an error of ours, what was said beside ``error``."""
+        """Logs what Beam said besides ``error``, at level ERROR of our logger."""
         if texts := self.beside(error):
             logging.getLogger("shardfeed").error("Apache Beam said meanwhile:\n%s", "\n".join(texts))
 

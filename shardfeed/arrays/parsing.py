@@ -114,7 +114,10 @@ def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Int
 
 
 class _Cursor:
-    """Reads the heads of all records side by side, at place ``at``; ``fits`` until one differs."""
+    """Reads the heads of all records side by side.
+
+    ``at``: place in each head. ``fits``: whether each head was as expected so far.
+    """
 
     def __init__(self, heads: NDArray[np.uint8]) -> None:
         self._flat = heads.reshape(-1)
@@ -131,7 +134,7 @@ class _Cursor:
         self.at = self.at + text.shape[-1]
 
     def field_end(self) -> _Ints:
-        """Read tag and length of field 1 (length-delimited); where the field ends."""
+        """Reads tag and length of field 1 (length-delimited). Returns where the field ends."""
         self.fits &= self._flat.take(self._rows + self.at, mode="clip") == 0x0A
         self.at = self.at + 1
         size = self.varint()

@@ -153,5 +153,5 @@ class Benchmark:
 
 
 def _figure(value: float) -> str:
-    """Whole from 100 on, else three digits: never "0.0" of something."""
+    """A whole number from 100 on, else three digits, so a small figure never reads "0.0"."""
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"

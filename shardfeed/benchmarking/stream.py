@@ -53,8 +53,8 @@ def benchmark(
         crop: As given to ``load``. The decoding limit crops too.
 
     Raises:
-        UsageError: no batches, too few of them, or none of images; an argument that cannot be.
-        DatasetError: as the reader.
+        UsageError: no batches, too few of them, or none of images; an invalid argument.
+        DatasetError: the reader found damage.
     """
     check_times(seconds, step_ms)
     size = None if image_size is None else height_width("image_size", image_size)

@@ -136,7 +136,7 @@ def _first_damage(
     """The first damage in the order of ``shards``; without ``check``, only of checksums.
 
     Raises:
-        _OutOfTimeError: no damage was found ``until`` then.
+        _OutOfTimeError: the time ``until`` came before any damage was found.
     """
     stop = threading.Event()
 

@@ -103,7 +103,7 @@ def _image_look(info: ImageInfo) -> Look:
 
 
 def _jpeg_look() -> Look:
-    """Decodes with simplejpeg. It refuses lost pixels or end markers; libjpeg only warns."""
+    """Decodes with simplejpeg, which refuses lost pixels and a lost end. libjpeg only warns."""
     import simplejpeg
 
     def look(image: bytes, size: tuple[int, int]) -> tuple[int, int, str]:

@@ -105,7 +105,10 @@ def _checked_frame(frame: bytes) -> bytes:
 
 
 def _joined(profile: list[bytes]) -> bytes | None:
-    """A profile from its pieces, each with its number and the number of pieces before it."""
+    """A colour profile from its pieces; None if one is lost.
+
+    Two bytes precede each piece: its number, and how many pieces there are.
+    """
     profile.sort()
     is_whole = len(profile[0]) > 1 and profile[0][1] == len(profile)
     return b"".join(piece[2:] for piece in profile) if is_whole else None
