@@ -27,7 +27,7 @@ def counted(result: Any) -> dict[str, int]:
 
 
 def note_counted(result: Any, run: Run) -> None:
-    """Keeps in ``run`` what the workers of a job have counted, if the engine can say it."""
+    """Keeps in ``run`` what the workers of a job have counted, if the engine reports it."""
     with contextlib.suppress(Exception):  # whatever an engine's client raises: only a number of the summary is missing
         run.counted = counted(result)
 

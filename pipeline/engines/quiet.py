@@ -103,8 +103,8 @@ class _Hooks:
             logger.propagate = False
         root = logging.getLogger()
         if not root.handlers and logging.lastResort is not None:
-            # Else Beam's logging.debug() would give the root a handler, for good. Python uses this
-            # one without any.
+            # Without a handler, Beam's logging.debug() would give the root logger one for good.
+            # Python itself uses lastResort if there is no handler.
             undo(root.removeHandler, logging.lastResort)
             root.addHandler(logging.lastResort)
         undo(root.removeFilter, self._passes)

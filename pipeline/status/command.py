@@ -66,7 +66,9 @@ class _Files:
 
 
 def status_of(directory: str, *, now: float | None = None) -> Status:
-    """What ``directory`` holds: a dataset, an unfinished build, or neither. ``now``: since 1970.
+    """What ``directory`` holds: a dataset, an unfinished build, or neither.
+
+    ``now``: seconds since 1970.
 
     Raises:
         DatasetError: a manifest that is damaged.

@@ -97,6 +97,6 @@ def published_starts(store: Store, index: SideFile | None, present: Mapping[str,
         return None
     try:
         found = array("Q", (int(line.split()[0]) for line in data.splitlines()))
-    except (ValueError, IndexError, OverflowError):  # published, and yet no index: somebody's own writer
+    except (ValueError, IndexError, OverflowError):  # the manifest lists it, but another program wrote it
         return None
     return found if all(found[i] < found[i + 1] for i in range(len(found) - 1)) else None
