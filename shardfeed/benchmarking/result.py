@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 _NEAR = 0.8  # of a limit: the rest is the price of order, batches and threads
 _BEYOND = 1.1  # of a limit: impossible, unless one of the two was disturbed or the stream has a cache
-# The first batches of a pass were made in advance, so they are not measured: this share of the pass,
+# The first batches of a pass were made in advance, so they are not measured: this share of it,
 # at most _WARM_MOST batches.
 _WARM = 0.25
 _WARM_MOST = 8
