@@ -49,7 +49,6 @@ def assert_dataset_intact(directory: str | os.PathLike[str]) -> None:
     Raises:
         AssertionError: the dataset is damaged; lists every problem with its file and remedy.
         DatasetError: there is no dataset, or its manifest cannot be read.
-        UsageError: the images are PNG or WebP and Pillow is not installed.
     """
     report = verify(directory, deep=True)
     if not report:

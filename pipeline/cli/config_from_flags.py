@@ -70,7 +70,7 @@ def _refuse_unknown(args: argparse.Namespace, engine: Engine) -> None:
         return
     what, ours = args.command, [f"--{name}" for name in vars(args) if name not in ("command", "run")]
     for flag in (arg.partition("=")[0] for arg in engine.args if arg.startswith("--")):
-        if near := difflib.get_close_matches(flag, ours, n=1, cutoff=0.8):
+        if near := difflib.get_close_matches(flag, ours, n=1, cutoff=0.75):
             raise UsageError(
                 f"{what}: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed {what} --help`."
             )

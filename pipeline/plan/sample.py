@@ -241,7 +241,10 @@ def calibrate(encoder: SliceEncoder, chosen: Sequence[Chosen], threads: int) -> 
 
 
 def conclude(chosen: Sequence[Chosen], trials: Sequence[Trial | None], seconds: float) -> Calibration:
-    """The calibration. A trial is None if its image was not read. ``seconds``: of all trials."""
+    """Adds each trial to its stratum, and gives the calibration.
+
+    A trial is None if its image was not read. ``seconds``: elapsed time of all trials together.
+    """
     read = []
     for (stratum, ref), trial in zip(chosen, trials, strict=True):
         if trial is not None:

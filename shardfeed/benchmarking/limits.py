@@ -12,10 +12,10 @@ import numpy as np
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
 from shardfeed.benchmarking.result import Arrivals, rate_of
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.decoding import image_decoder
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
@@ -50,7 +50,7 @@ def measured(
     if image.height is None or image.width is None:
         return read, None
     shape = (image.height, image.width, image.channels)
-    decoder = RecordDecoder(reader, image_decoder(image), shape, len(found.classes))
+    decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes))
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 

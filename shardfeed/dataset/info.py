@@ -164,18 +164,8 @@ class DatasetInfo:
 
 
 def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
-    """``dataset`` itself, or ``info(dataset)`` if it is an address.
-
-    Raises:
-        UsageError: it is neither. Also what ``info`` raises.
-    """
-    if isinstance(dataset, DatasetInfo):
-        return dataset
-    if not isinstance(dataset, (str, os.PathLike)):
-        raise UsageError(
-            f"the dataset is {clip(repr(dataset))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
-        )
-    return info(dataset)
+    """``dataset`` itself, or ``info(dataset)``, which raises UsageError if it is no address."""
+    return dataset if isinstance(dataset, DatasetInfo) else info(dataset)
 
 
 def info(directory: str | os.PathLike[str]) -> DatasetInfo:
@@ -188,7 +178,9 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
         StorageError: the store kept failing.
     """
     if not isinstance(directory, (str, os.PathLike)):
-        raise UsageError(f"the dataset is {clip(repr(directory))}: expected its folder or gs://bucket/folder.")
+        raise UsageError(
+            f"the dataset is {clip(repr(directory))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
+        )
     url = os.fspath(directory)
     if not url:  # from a variable that is not set, perhaps; the current folder would be a guess
         raise UsageError(
@@ -209,10 +201,7 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
 
 def _absent(url: str, store: storage.Store) -> DatasetError:
-    work = not storage.is_remote(url) and os.path.isdir(
-        os.path.join(url, naming.PARTS)
-    )  # empty, too: a build's first moment
-    if work or next(iter(store.list(naming.PARTS + "/")), None) is not None:
+    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
         return DatasetError(
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."

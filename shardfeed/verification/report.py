@@ -40,7 +40,7 @@ def no_file(name: str, size: int, url: str) -> Finding:
 
 
 def rebuild(url: str) -> str:
-    """Remedy if no copy of a file helps, because what was published is itself wrong."""
+    """Remedy if the published dataset is itself wrong, so that a copy of a file does not help."""
     return f"Delete {url} and build again."
 
 

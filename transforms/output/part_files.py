@@ -12,7 +12,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
@@ -76,7 +76,7 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     try:
         if store.checksum(name) == (result.bytes, result.crc32c):
             return sidecar
-        _heal(store, name)
+        store.delete(name)
     except NotFoundError:
         pass
     return None
@@ -91,15 +91,12 @@ def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) 
     except NotFoundError:
         return None
     if sidecar is None:
-        _heal(store, name)
+        store.delete(name)
     return sidecar
 
 
-def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
-    """Writes a part and its sidecar; gives the winner's result if another attempt was first.
-
-    ``records`` is seekable, at any position.
-    """
+def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: bytes) -> PartResult:
+    """Writes a part and its sidecar; gives the winner's result if another attempt was first."""
     result = sidecar.result
     if result.records:
         _put_records(store, file_of(fingerprint, result.split, result), result, records)
@@ -115,19 +112,12 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     )
 
 
-def _put_records(store: WritableStore, name: str, result: PartResult, records: BinaryIO) -> None:
+def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
     for _ in range(_TRIES):
-        records.seek(0)
         if store.create(name, records):
             return
         with contextlib.suppress(NotFoundError):
             if store.checksum(name) == (result.bytes, result.crc32c):
                 return
-            _heal(store, name)
+            store.delete(name)
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
-
-
-def _heal(store: WritableStore, name: str) -> None:
-    stat = store.stat(name)
-    if stat is not None:
-        store.delete(name, stat.version)

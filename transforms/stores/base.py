@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import BinaryIO
 
 from shardfeed.errors import ConflictError
 from shardfeed.format.checksums import crc32c, to_hex
@@ -35,12 +34,11 @@ class WritableStore(Store):
         """
 
     @abc.abstractmethod
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         """Create-only write of complete bytes.
 
         False: the name is already there (nothing is changed).
 
-        ``data`` may be a seekable binary file, which is written from its current position.
         ``durable``: the file survives a power cut.
         """
 
@@ -52,11 +50,8 @@ class WritableStore(Store):
         """
 
     @abc.abstractmethod
-    def delete(self, name: str, version: int | None = None) -> None:
-        """Removes one file; on a store with versions only ``version``, if it is given.
-
-        Missing is fine.
-        """
+    def delete(self, name: str) -> None:
+        """Removes one file. Missing is fine."""
 
     def prune(self, folder: str) -> None:
         """Removes ``folder`` and the folders below it that are empty.
