@@ -139,7 +139,7 @@ def _run_graph(
 
 
 def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:
-    """Raises what the user shall see; returns only if the dataset turned out to be complete."""
+    """Raises the error for the user; returns only if the dataset turned out to be complete."""
     if run.interrupted:
         raise IncompleteError(
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "

@@ -200,7 +200,7 @@ def write_dataset(
 def _examples(
     split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int
 ) -> Iterator[dict[str, Value]]:
-    """Columns of each record; the levels of class c begin at its share of what noise leaves."""
+    """Columns of each record. Each class has a brightness of its own, with noise on top."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
     for i in range(count):

@@ -17,7 +17,7 @@ from shardfeed.transforms.publish.verdict import parse_limit
 
 
 def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
-    """The config of parsed flags; ``rest``: the arguments that are none of ours.
+    """The config of parsed flags; ``rest``: the arguments that our parser does not know.
 
     Raises:
         UsageError: any error that the arguments alone can show.

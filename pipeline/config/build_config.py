@@ -25,9 +25,9 @@ MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above t
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """A build: from where, to where, what and how.
+    """A build: its input, its output, what it makes and how it runs.
 
-    ``options`` say what and are in the fingerprint; how is in no fingerprint.
+    ``options`` say what it makes. Only they are in the fingerprint.
     """
 
     inputs: tuple[str, ...]

@@ -153,7 +153,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error says; gRPC's wrap it into several lines of their own."""
+    """The first line of what an error says. gRPC's errors keep it in ``details``."""
     details = getattr(error, "details", None)
     text = str(details() if callable(details) else error) or type(error).__name__
     return clip(text.splitlines()[0].rstrip("."), 300)

@@ -33,7 +33,7 @@ class SplitForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A build that was not made. ``threads``, ``seconds``: of a build on this machine."""
+    """What a build would give, take and cost. ``threads``, ``seconds``: on this machine."""
 
     inputs: Sequence[str]
     output: str
@@ -60,7 +60,7 @@ class Forecast:
     def code(self) -> int:
         """The exit code that the build would surely end with, else 0.
 
-        The largest counts: that is a conflict's, which a build meets first.
+        Of several codes the largest counts: a conflict (5), which a build meets first.
         """
         return max((note.code for note in self.notes), default=0)
 

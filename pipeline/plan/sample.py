@@ -169,7 +169,7 @@ class SplitSample:
 
     @property
     def sure_rejects(self) -> int:
-        """Number of rejects that there will be at least: by four standard errors, or those seen."""
+        """Rejects that there will be at least: the estimate less four errors, or those seen."""
         seen, estimate, spread = 0, 0.0, 0.0
         for stratum in self.strata:
             read, bad = len(stratum.trials), sum(trial.rejected_for_good for trial in stratum.trials)

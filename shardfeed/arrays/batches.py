@@ -75,7 +75,7 @@ class ArrayBatches:
         many = "endless batches" if self._steps is None else f"{self._steps} batches"
         return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
 
-    # without it Python asks for the length, which an endless stream has not
+    # without it Python asks for the length, which an endless stream does not have
     def __bool__(self) -> bool:
         return True
 

@@ -126,7 +126,7 @@ class _Cursor:
         self.at = self.at + text.shape[-1]
 
     def field_end(self) -> _Ints:
-        """Read tag and length of field 1 (length-delimited); where the field ends."""
+        """Reads tag and length of field 1 (length-delimited). Returns where the field ends."""
         self.fits &= self._flat.take(self._rows + self.at, mode="clip") == 0x0A
         self.at = self.at + 1
         size = self.varint()

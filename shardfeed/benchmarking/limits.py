@@ -23,7 +23,7 @@ from shardfeed.sampling.blocks import blocks_in
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
 _READERS = (2, 16)  # local, gs://
-_SEED = 0x5EED  # in a large split other blocks than those that the stream has just left in the page cache
+_SEED = 0x5EED  # its blocks should not be those that the stream has just left in the page cache
 
 
 def measured(

@@ -22,7 +22,7 @@ from shardfeed.dataset.repeats import not_counted
 from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import cores
 
-_MOST = 1e12  # seconds or milliseconds; a larger integer may be none of Python's floats
+_MOST = 1e12  # seconds or milliseconds; a much larger integer does not fit into a float
 _EXPECTED = "expected what load or array_batches gives, or what you made of it"
 
 

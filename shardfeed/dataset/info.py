@@ -20,9 +20,14 @@ from shardfeed.warning import warn
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """One split.
+    """One split of a dataset.
 
-    ``class_counts``: records per class name, with zeros. ``shards``: in reading order.
+    Attributes:
+        name: Name of the split.
+        num_records: Number of its records.
+        bytes: Size of all its shards.
+        class_counts: Class name to number of records; classes without a record have 0.
+        shards: The shards in the order of their numbers.
     """
 
     name: str
@@ -51,7 +56,12 @@ class _Splits(dict[str, SplitInfo]):
 
 @dataclass(frozen=True, repr=False)
 class DatasetInfo:
-    """A dataset: its ``url`` (an absolute path or ``gs://...``) and its ``manifest``."""
+    """A dataset, as its manifest describes it.
+
+    Attributes:
+        url: An absolute path, or ``gs://bucket/folder``.
+        manifest: All fields of ``manifest.json``.
+    """
 
     url: str
     manifest: Manifest

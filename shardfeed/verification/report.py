@@ -12,8 +12,14 @@ from shardfeed.errors import clip
 class Finding:
     """One problem.
 
-    ``offset``: byte of ``file`` where it starts (for a record, where its frame starts); None: the
-    whole file.
+    Attributes:
+        file: Name of the damaged file.
+        offset: Byte of the file where the problem starts (for a record, where its frame starts);
+            None for the whole file.
+        what: What is wrong.
+        expected: What the file should hold.
+        found: What it holds.
+        remedy: What to do about it.
     """
 
     file: str

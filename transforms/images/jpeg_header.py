@@ -113,7 +113,10 @@ def _checked_frame(frame: bytes) -> bytes:
 
 
 def _joined(profile: list[bytes]) -> bytes | None:
-    """A profile from its pieces, each with its number and the number of pieces before it."""
+    """A colour profile from its pieces; None if one is lost.
+
+    Two bytes precede each piece: its number, and how many pieces there are.
+    """
     profile.sort()
     if len(profile[0]) < 2:
         raise _malformed()

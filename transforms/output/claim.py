@@ -25,7 +25,7 @@ from shardfeed.transforms.stores.base import WritableStore
 _MOST = 2**63 - 1  # images and parts, as in a manifest
 _TRIES = 5  # times that the claim is lost to a build which is gone when looked at
 
-# A look at the folder makes these files; nobody misses them.
+# File managers make these files when somebody looks at a folder, so they are not foreign.
 DESKTOP_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 # These are None if another flag, which then differs too, makes them meaningless.
 _DEPENDENT = frozenset({"quality", "shard_bytes"})

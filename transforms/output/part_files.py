@@ -1,9 +1,9 @@
 """A part's files: the records, named by their content, and the sidecar that commits them.
 
-The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the part
-file, so it exists only for finished parts. Who loses the race for it reads the winner's. Torn
-files under ``_parts/`` heal: a file that does not match its name or its crc is deleted and
-written again.
+The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the
+part file, so it exists only for finished parts. If two runs create it at once, the loser reads the
+winner's. Torn files under ``_parts/`` heal: a file that does not match its name or its crc is
+deleted and written again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TRIES = 5  # times that a race is lost for a file which is gone when looked at
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What is known of a finished part.
+    """What the sidecar file of a finished part holds.
 
     ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in
     (hash, key) order.

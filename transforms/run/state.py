@@ -29,12 +29,12 @@ class Outcome(Element):
 
 
 class Run:
-    """``run_id`` names the run and is in no fingerprint; ``output``: where it writes.
+    """How far one run is, and how it ended. Its name ``run_id`` is in no fingerprint.
 
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
-    finished. ``outcome``: the first failure of the user's kind, before an engine rewrote it.
-    ``stop``: whatever works for the run shall end. ``interrupted``: the user
-    wished it.
+    finished. ``outcome``: the first failure that a user can act on, before an engine
+    rewrote it. ``stop``: is set when all work for the run shall end. ``interrupted``: because the
+    user asked for it.
     """
 
     def __init__(self, run_id: str, output: str) -> None:

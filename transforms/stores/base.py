@@ -44,7 +44,7 @@ class WritableStore(Store):
 
     @abc.abstractmethod
     def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
-        """Create-only concatenation of stored files. False: the name is already there.
+        """Concatenates stored files under a new name. False: the name is already there.
 
         Intermediate files may be made under the name prefix ``scratch``; they are removed again.
         """
