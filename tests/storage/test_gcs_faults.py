@@ -325,3 +325,14 @@ def test_the_folder_s_own_marker_is_no_file_of_the_output(strict_gcs: StrictGCS,
     strict_gcs.objects.put("bucket", "out/", b"")
     store.create("a", b"x")
     assert [name for name, _ in store.list()] == ["a"]
+
+
+def test_deleting_a_version_spares_a_newer_one(strict_gcs: StrictGCS, store: WritableStore) -> None:
+    torn = strict_gcs.objects.put("bucket", "out/part", b"torn")
+    strict_gcs.objects.put("bucket", "out/part", b"healed")
+    store.delete("part", torn.generation)
+    assert store.read("part") == b"healed"
+    stat = store.stat("part")
+    assert stat is not None
+    store.delete("part", stat.version)
+    assert store.stat("part") is None

@@ -358,7 +358,7 @@ def test_what_a_stopped_build_left_undone_is_done(store: WritableStore, tmp_path
 
 def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class _Locked(WritableLocalStore):
-        def delete(self, name: str) -> None:
+        def delete(self, name: str, version: int | None = None) -> None:
             if name.endswith("locked"):
                 raise UsageError("cannot delete from the output")
             super().delete(name)

@@ -76,7 +76,7 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     try:
         if store.checksum(name) == (result.bytes, result.crc32c):
             return sidecar
-        store.delete(name)
+        _heal(store, name)
     except NotFoundError:
         pass
     return None
@@ -91,7 +91,7 @@ def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) 
     except NotFoundError:
         return None
     if sidecar is None:
-        store.delete(name)
+        _heal(store, name)
     return sidecar
 
 
@@ -119,5 +119,12 @@ def _put_records(store: WritableStore, name: str, result: PartResult, records: b
         with contextlib.suppress(NotFoundError):
             if store.checksum(name) == (result.bytes, result.crc32c):
                 return
-            store.delete(name)
+            _heal(store, name)
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
+
+
+def _heal(store: WritableStore, name: str) -> None:
+    """Removes a torn file, but not one that another run has written whole meanwhile."""
+    stat = store.stat(name)
+    if stat is not None:
+        store.delete(name, stat.version)

@@ -50,8 +50,11 @@ class WritableStore(Store):
         """
 
     @abc.abstractmethod
-    def delete(self, name: str) -> None:
-        """Removes one file. Missing is fine."""
+    def delete(self, name: str, version: int | None = None) -> None:
+        """Removes one file; on a store with versions only ``version``, if it is given.
+
+        Missing is fine.
+        """
 
     def prune(self, folder: str) -> None:
         """Removes ``folder`` and the folders below it that are empty.

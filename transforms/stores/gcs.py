@@ -72,15 +72,16 @@ class WritableGcsStore(GcsStore, WritableStore):
                 for intermediate in made:
                     self.delete(intermediate)
 
-    def delete(self, name: str) -> None:
-        bucket = self.bucket_for_obstore(name)
+    def delete(self, name: str, version: int | None = None) -> None:
+        bucket = None if version is not None else self.bucket_for_obstore(name)
 
         def action() -> None:
-            with contextlib.suppress(FileNotFoundError, NotFound):
+            # The last: it is somebody's newer object.
+            with contextlib.suppress(FileNotFoundError, NotFound, PreconditionFailed):
                 if bucket is not None:  # a fifth of the CPU, and sweeps delete every part
                     obstore.delete(bucket, self.prefix + name)
                 else:
-                    self.blob(name).delete(timeout=TIMEOUT, retry=None)
+                    self.blob(name).delete(if_generation_match=version, timeout=TIMEOUT, retry=None)
 
         self.call("delete", name, action)
 

@@ -53,7 +53,7 @@ class WritableLocalStore(LocalStore, WritableStore):
         with explained(self.path(name), "write", self.root):
             return self._publish(name, lambda temp: self._concatenate_temp(temp, sources, durable), durable)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, version: int | None = None) -> None:
         with explained(self.path(name), "delete", self.root):
             self._unlink(self.path(name))
 
