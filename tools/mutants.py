@@ -22,10 +22,12 @@ import gc
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -34,12 +36,14 @@ from typing import Any
 import pytest
 from coverage import Coverage, CoverageData
 from hypothesis import Phase, settings
-from mutations import Mutant, applied, drawn, finder, sources
+from mutations import SEED, Mutant, applied, drawn, finder, sources
 
+CHECKOUT = Path(__file__).resolve().parents[1]
 TESTED = "arrays format golden plan reader status storage transforms verify"
 IMPORTED = """_pytest.assertion.rewrite pytest_timeout _hypothesis_pytestplugin numpy PIL.ImageCms obstore simplejpeg
 google.cloud.storage google_crc32c apache_beam tensorflow"""
-OPTIONS = "-q --tb=short -p no:cacheprovider -p no:xdist -o timeout=0 -o faulthandler_timeout=0"
+OPTIONS = """-q --tb=short -p no:cacheprovider -p no:xdist -o timeout=0 -o faulthandler_timeout=0
+-W ignore::pytest.PytestAssertRewriteWarning"""  # this process has imported a plugin
 BATCHES = (
     (40, 30.0),
     (400, 60.0),
@@ -92,6 +96,17 @@ class Measure:
         self.path.write_text(json.dumps(kept))
 
 
+class Failed:
+    """Plugin of pytest: writes the test that failed to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.path.write_text(report.nodeid)
+
+
 def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
     """Process id of a fork that runs ``tests`` in the current folder, to the first failure or
     measuring all.
@@ -109,9 +124,11 @@ def begun(tests: Sequence[str], log: Path, *, measure: bool = False) -> int:
         phases = (Phase.explicit, Phase.generate)  # no example that fails is made smaller
         settings.register_profile("mutants", deadline=None, derandomize=True, database=None, phases=phases)
         settings.load_profile("mutants")
-        plugins = [Measure(log.parent)] if measure else []
+        plugins = [Measure(log.parent) if measure else Failed(log.with_suffix(".failed"))]
         options = [*OPTIONS.split(), *(() if measure else ("-x",)), f"--basetemp={log.parent / 'temp'}"]
         code = pytest.main([*tests, *options], plugins)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 
@@ -126,7 +143,7 @@ def ended(pid: int, cpu_seconds: float) -> int | None:
         found, status = os.waitpid(pid, os.WNOHANG)
         result = os.waitstatus_to_exitcode(status) if found else None
         ticks += 1
-        if ticks % 20 == 0:  # counted, because a clock would run on while this process is stopped
+        if result is None and ticks % 20 == 0:  # counted, because a clock would run on while this process is stopped
             os.killpg(pid, signal.SIGCONT)  # whoever stopped both may have continued this process alone
             used, active = usage(pid)
             idle = 0 if active or used > before + 0.05 else idle + 1  # a server of a test looks around now and then
@@ -163,6 +180,20 @@ def written(path: Path, data: bytes) -> Iterator[None]:
     finally:
         path.write_bytes(before)
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+class Sound:
+    """Makes sure that the test which failed for a mutant passes without it."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, ...]] = set()
+
+    def check(self, tests: Sequence[str], log: Path) -> None:
+        note = log.with_suffix(".failed")
+        wanted = (note.read_text(),) if note.exists() else tuple(tests)
+        if wanted not in self._known and ended(begun(wanted, log.with_suffix(".sound")), BREAK_CPU_SECONDS) != 0:
+            raise RuntimeError(f"without a mutant this fails too: {' '.join(wanted)}; see {log.with_suffix('.sound')}")
+        self._known.add(wanted)
 
 
 class Chooser:
@@ -205,7 +236,10 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
     gc.freeze()  # collections in a fork then leave alone what was imported here
     by_hand = all("old" in item for item in items)
     find, choose = (None, None) if by_hand else (finder(), Chooser(work))
-    for number, item in enumerate(items):
+    sound = Sound()
+    order = random.Random(SEED).sample(range(len(items)), len(items))  # those run so far are a sample of all files
+    for number in range(len(items)) if by_hand else order:
+        item = items[number]
         if "result" in item:
             continue
         if by_hand:  # the text stands once, in ``file`` or, if that has moved, in another
@@ -222,6 +256,8 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
                 status = ended(pid, BREAK_CPU_SECONDS if by_hand else CPU_SECONDS)
             item["result"] = {0: "survived", None: "hang"}.get(status, "caught")
             if status != 0:
+                if status is not None:
+                    sound.check(tests, work / f"{number:03}.txt")
                 break
         out.write_text("[\n" + ",\n".join(json.dumps(one, ensure_ascii=False) for one in items) + "\n]\n")
 
@@ -231,10 +267,10 @@ def table(items: list[dict[str, Any]]) -> str:
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for item in items:
         for name in (item["file"], "all"):
-            found = "equivalent" if "equivalent" in item else item["result"]
+            found = "equivalent" if "equivalent" in item else item.get("result", "not run")
             counts[name]["caught" if found == "hang" else found] += 1
-    columns = ["caught", "survived", "unreached", "equivalent", "gone"]
-    rows = [["file", *columns, "share"], ["---", *["---:"] * 6]]
+    columns = ["caught", "survived", "unreached", "equivalent", "gone", "not run"]
+    rows = [["file", *columns, "share"], ["---", *["---:"] * (len(columns) + 1)]]
     for name in sorted(counts, key=lambda name: (name == "all", name)):
         count = counts[name]
         counted = count["caught"] + count["survived"] + count["unreached"]
@@ -258,6 +294,11 @@ def main() -> None:
     # Each time: a run that was killed leaves a mutant behind.
     subprocess.run(["bash", "-c", 'git archive HEAD | tar -x -C "$0"', str(work / "tree")], check=True)
     os.chdir(work / "tree")
+    # The packages as they are installed: without these links, Python would import a checkout's.
+    links = {f"shardfeed/{name}": Path("..", name) for name in ("pipeline", "transforms")}
+    for name, target in (links | {".engines": CHECKOUT / ".engines"}).items():  # and the programs that were fetched
+        Path(name).unlink(missing_ok=True)
+        Path(name).symlink_to(target)
     run(items := items or drawn(), out, work)
     print(table(items))
 

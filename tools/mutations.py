@@ -32,9 +32,10 @@ DEFAULTED = {"next": 2, "enumerate": 2, "getattr": 3, "get": 2, "pop": 2}  # arg
 Needed = set[tuple[str, str]]
 
 SEED, COUNT = 16, 600
-PURE = """arguments array_blocks array_columns array_frames array_order checksums cut dataset_info example fitting hashing hosts
-manifest naming order repeats runtime stored_file tfds_files tfrecord windows storage/local storage/local_errors
-storage/local_source"""  # of the reader
+PURE = """accelerator/hosts accelerator/keras_args arguments arrays/blocks arrays/framing arrays/parsing dataset/info
+dataset/repeats format/checksums format/example format/hashing format/manifest format/naming format/tfrecord runtime
+sampling/blocks sampling/host_share sampling/order sampling/record_order sampling/steps storage/local
+storage/local_errors storage/seekable tfdata/records"""  # of the reader
 
 
 def population() -> list[Path]:

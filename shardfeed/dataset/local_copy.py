@@ -26,7 +26,7 @@ from typing import BinaryIO
 
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import StorageError
@@ -42,10 +42,18 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     """Paths of copies of ``shards`` below ``folder``; missing copies are made.
 
     Raises:
+        UsageError: ``folder`` lies in the dataset.
         DatasetError: a shard's bytes are not the manifest's.
         StorageError: ``folder`` cannot be written, has too little space, or the store kept failing.
     """
-    top = os.path.join(os.path.abspath(os.path.expanduser(folder)), info.fingerprint)
+    top = os.path.abspath(os.path.expanduser(folder))
+    if not storage.is_remote(info.url) and os.path.commonpath([os.path.realpath(info.url), os.path.realpath(top)]) == (
+        os.path.realpath(info.url)
+    ):
+        raise UsageError(
+            f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
+        )
+    top = os.path.join(top, info.fingerprint)
     _sweep(top)
     paths = [os.path.join(top, _name(shard)) for shard in shards]
     absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]

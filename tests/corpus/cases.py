@@ -278,6 +278,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case("101-near-srgb-2.png", "OK", lambda: _png(icc_profile=m.near_srgb_profile(2))),
     Case("101-near-srgb-3.png", "OK", lambda: _png(icc_profile=m.near_srgb_profile(3)), ("icc_to_srgb",)),
+    Case("101-dim-white.png", "OK", lambda: _png(icc_profile=m.near_srgb_profile(0, white=240)), ("icc_to_srgb",)),
     Case("101-faded-profile.png", "OK", lambda: _png(icc_profile=m.faded_profile()), ("icc_to_srgb",)),
     Case("102-broken-profile.jpg", "OK", lambda: _jpeg(icc_profile=b"not a profile" * 20), ("icc_broken",)),
     Case("102-gray-profile-on-rgb.jpg", "OK", lambda: _jpeg(icc_profile=m.gray_profile(1.0)), ("icc_broken",)),

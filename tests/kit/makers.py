@@ -245,9 +245,9 @@ def gray_profile(gamma: float) -> bytes:
     return icc(b"GRAY", b"XYZ ", {b"wtpt": WHITE, b"kTRC": _gamma(gamma)})
 
 
-def near_srgb_profile(levels: int) -> bytes:
-    """sRGB whose middle is ``levels`` (of 255) brighter; black and white are sRGB's."""
-    brighter = [x / 255 + levels / 255 * 4 * x / 255 * (1 - x / 255) for x in range(256)]
+def near_srgb_profile(levels: int, white: int = 255) -> bytes:
+    """sRGB whose middle is ``levels`` (of 255) brighter; what is above ``white`` is ``white``."""
+    brighter = [min(x + levels * 4 * x / 255 * (1 - x / 255), white) / 255 for x in range(256)]
     linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in brighter]
     curve = b"curv\0\0\0\0" + struct.pack(">I256H", 256, *(round(v * 65535) for v in linear))
     return icc(

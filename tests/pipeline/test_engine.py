@@ -73,6 +73,7 @@ def test_what_follows_from_a_runner_and_its_arguments(
         (("--region", "a"), "a"),
         (("--region=a=b",), "a=b"),
         (("--region=a", "--region", "b"), "b"),
+        (("--region", "a", "--region=b"), "b"),
         (("--region",), None),
         (("--region=",), ""),
         (("--regions=a", "region=b"), None),

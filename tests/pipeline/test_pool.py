@@ -47,6 +47,14 @@ def test_a_process_makes_a_share_of_the_parts(photos: Path, alone: dict[str, str
     assert disk.digests(tmp_path / "out") == alone
 
 
+def test_of_two_parts_each_process_makes_one(tmp_path: Path) -> None:
+    log = tmp_path / "images"
+    log.touch()
+    photos = make_photos(tmp_path / "photos", each=1)
+    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), ONE])
+    assert log.stat().st_size == 1
+
+
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 

@@ -22,6 +22,17 @@ atexit.register(signal.raise_signal, {number})
 sys.exit(__main__.main())
 """
 
+# The same when the interpreter has put the system's own handling of signals back.
+AFTER_ALL = """
+import os, sys
+from shardfeed import __main__
+class Last:  # kept by ``sys``, which the interpreter takes apart last
+    def __del__(self, kill=os.kill, process=os.getpid()):
+        kill(process, {number})
+sys.ours = Last()
+sys.exit(__main__.main())
+"""
+
 # ``shardfeed``, of which a thread still waits when the command has ended, as for a bucket that
 # does not answer.
 WITH_A_THREAD = """
@@ -63,11 +74,12 @@ def _signalled_at_the_end(number: signal.Signals, program: list[str]) -> tuple[i
     [("build --input {0}/in --output {0}/out --image_size 16", 0), ("verify", 2), ("verify {0}/absent", 4)],
     ids=["a build", "a refusal", "a verdict"],
 )
+@pytest.mark.parametrize("script", [AT_THE_END, AFTER_ALL], ids=["at the end", "after all"])
 def test_a_signal_after_a_command_has_ended_changes_nothing(
-    tmp_path: Path, number: signal.Signals, args: str, code: int
+    tmp_path: Path, script: str, number: signal.Signals, args: str, code: int
 ) -> None:
     write_photos(tmp_path / "in", cat=2, dog=2)
-    program = [sys.executable, "-c", AT_THE_END.format(number=int(number)), *args.format(tmp_path).split()]
+    program = [sys.executable, "-c", script.format(number=int(number)), *args.format(tmp_path).split()]
     ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
     assert (ended.returncode, ended.stdout.startswith("Built: ")) == (code, code == 0)
     assert "Exception ignored" not in ended.stderr

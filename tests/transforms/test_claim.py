@@ -368,6 +368,24 @@ def test_a_complete_dataset_is_never_discarded(tmp_path: Path) -> None:
     assert list(store.list()) == before
 
 
+def test_a_dataset_that_is_published_while_a_discard_begins_stays_and_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, create = WritableLocalStore(str(tmp_path / "out")), WritableLocalStore.create
+    claim(store)
+
+    def published_first(self: WritableLocalStore, name: str, data: bytes, *, durable: bool = False) -> bool:
+        write_dataset(tmp_path / "out")
+        return create(self, name, data)
+
+    monkeypatch.setattr(WritableLocalStore, "create", published_first)
+    with pytest.raises(ConflictError, match="is a complete dataset, not an incomplete build"):
+        discard_incomplete(store)
+    write_dataset(tmp_path / "alone")
+    alone = WritableLocalStore(str(tmp_path / "alone"))
+    assert sorted(name for name, _ in store.list()) == sorted(name for name, _ in alone.list())
+
+
 def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
     store: WritableStore, tmp_path: Path
 ) -> None:

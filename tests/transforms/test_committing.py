@@ -32,7 +32,7 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import Claim
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import compose_shard
-from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, leftovers, sweep
+from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, finish, leftovers, sweep
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 
@@ -331,6 +331,29 @@ def test_leftovers_come_in_batches(store: WritableStore, monkeypatch: pytest.Mon
         store.create(f"_parts/{ONE}/{i}", b"")
 
     assert [len(batch) for batch in leftovers(store, keep_parts=False)] == [2, 2, 1]
+
+
+def test_with_the_claim_its_folder_goes(store: WritableStore, tmp_path: Path) -> None:
+    _commit(store)
+    for names in leftovers(store, keep_parts=False):
+        sweep(store, names)
+
+    assert drop_claim(store) == 0
+    assert not (tmp_path / "out" / "_parts").exists()
+
+
+@pytest.mark.parametrize("keep_parts", [False, True])
+def test_what_a_stopped_build_left_undone_is_done(store: WritableStore, tmp_path: Path, keep_parts: bool) -> None:
+    _commit(store)
+    store.delete("run.json")
+    parts = {name for name, _ in store.list("_parts/")} - {"_parts/CLAIM"}
+    assert parts
+
+    finish(store, RUN, keep_parts=keep_parts)
+
+    assert json.loads(store.read("run.json"))["run_id"] == "run-1"
+    assert {name for name, _ in store.list("_parts/")} == (parts if keep_parts else set())
+    assert (tmp_path / "out" / "_parts").exists() == keep_parts
 
 
 def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -59,13 +59,14 @@ def test_the_result_adds_up(folder: Folder) -> None:
     assert sidecar.versions == PLAN.versions
 
 
-def test_the_same_key_in_two_roots_names_both(folder: Folder) -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_same_key_in_two_roots_names_both(folder: Folder, first: int) -> None:
     one = folder.add(b"cat/1.png")
 
     encoder = folder.encoder(roots=2)
 
     with pytest.raises(UsageError) as found:
-        encode_part(encoder, [one, replace(one, root=1)])
+        encode_part(encoder, [replace(one, root=first), replace(one, root=1 - first)])
     assert str(found.value) == (
         f"cat/1.png is in two inputs: {folder.root} and {folder.root}1. A key is a record's name and must be unique: give one "
         "--input that holds both as folders, or rename, then rerun with --discard_incomplete."

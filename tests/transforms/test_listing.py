@@ -16,6 +16,7 @@ from shardfeed.transforms.elements import RefBatch, add_counts, unpack_refs
 from shardfeed.transforms.inputs import listing
 from shardfeed.transforms.inputs.listing import list_all, skip_reason
 from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources.base import Listed
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -259,6 +260,18 @@ def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_bucket: StrictG
     )
     found = {ref.key for batch in list_all((InputRoot("gs://photos"),)) for ref in unpack_refs(batch.refs)}
     assert (found, waited) == ({b"cat/1.jpg", b"dog/1.jpg"}, [True, True])
+
+
+def test_a_folder_of_a_bucket_may_have_any_number_of_batches(
+    strict_bucket: StrictGCS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "BATCH_REFS", 1)
+    names = {f"cat/{number}.jpg" for number in range(3 * REQUESTS)}
+    for name in names:
+        strict_bucket.objects.put("photos", name, b"x")
+
+    found = {ref.key.decode() for batch in list_all((InputRoot("gs://photos"),)) for ref in unpack_refs(batch.refs)}
+    assert found == names
 
 
 @pytest.fixture

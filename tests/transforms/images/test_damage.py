@@ -61,9 +61,15 @@ def test_a_reject_says_what_libjpeg_found(data: bytes, reason: Reason, detail: s
     assert found.value.reason is reason
 
 
-@pytest.mark.parametrize("make", [lambda data: m.patched(data, 11, b"\x03"), m.odd_scan], ids=["JFIF 3", "odd scan"])
-def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(make: damage.Damage) -> None:
-    whole = m.saved(m.photo(), "JPEG")
+@pytest.mark.parametrize(
+    ("make", "colours"),
+    [(lambda data: m.patched(data, 11, b"\x03"), {}), (m.odd_scan, {}), (m.odd_scan, {"keep_rgb": True})],
+    ids=["JFIF 3", "odd scan", "odd scan, stored as RGB"],
+)
+def test_a_warning_of_the_header_changes_no_pixel_and_no_kept_file_has_it(
+    make: damage.Damage, colours: dict[str, bool]
+) -> None:
+    whole = m.saved(m.photo(), "JPEG", **colours)
     options = ImageOptions(height=64, width=96, format="raw")
     assert process_image(make(whole), options).data == process_image(whole, options).data
 
@@ -87,6 +93,14 @@ def test_bytes_where_a_table_may_have_been_are_damage(which: int) -> None:
         process_image(m.without_huffman_table(tiny, which), ImageOptions())
 
 
+def test_a_single_byte_behind_a_table_is_damage() -> None:
+    data = m.saved(m.photo(), "JPEG")
+    frame = m.at_marker(data, 0xC0)  # it follows a table
+
+    with pytest.raises(RejectError, match="bytes before marker"):
+        process_image(data[:frame] + b"j" + data[frame:], ImageOptions())
+
+
 def test_a_table_that_lost_its_end_is_damage() -> None:
     photo = next(path for path in PHOTOS if path.name.startswith("80915bfe"))
     data = photo.read_bytes()
@@ -95,16 +109,22 @@ def test_a_table_that_lost_its_end_is_damage() -> None:
         process_image(data[:379] + data[405:], ImageOptions())
 
 
-def test_bytes_before_the_tables_are_harmless() -> None:
+@pytest.mark.parametrize("position", [2, 20])
+def test_bytes_before_the_tables_are_harmless(position: int) -> None:
     data = m.saved(m.photo(), "JPEG")
+    junk = data[:position] + b"\xff\0junk" + data[position:]
 
-    assert process_image(data[:20] + b"junk" + data[20:], ImageOptions()).fixes == ("jpeg_warning", "upscaled")
+    assert process_image(junk, ImageOptions()).fixes == ("jpeg_warning", "upscaled")
 
 
 @pytest.mark.parametrize("transform", [0, 1, 2, 3])
 @pytest.mark.parametrize("mode", ["RGB", "CMYK"])
-def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_it(mode: str, transform: int) -> None:
+@pytest.mark.parametrize("more", [b"", b"home"], ids=["usual", "longer segment"])
+def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_it(
+    mode: str, transform: int, more: bytes
+) -> None:
     data = m.with_adobe(m.saved(m.photo(mode=mode), "JPEG"), transform)
+    data = data[:4] + (14 + len(more)).to_bytes(2, "big") + data[6:18] + more + data[18:]
     theirs = Image.open(io.BytesIO(data))
 
     ours, fix = decode.load_jpeg(data, read_jpeg_header(data), 1, mode)

@@ -104,10 +104,11 @@ FRAME = m.at_marker(PLAIN, 0xC0)
         m.patched(PLAIN, FRAME + 4, b"\x0c"),
         PLAIN[:FRAME] + PLAIN[FRAME : FRAME + 19] + PLAIN[FRAME:],
         PLAIN[:FRAME] + PLAIN[FRAME + 19 :],
+        m.with_segments(PLAIN, m.segment(0xF0, b"reserved by the standard")),
     ],
-    ids=["twelve-bit", "two-frames", "no-frame"],
+    ids=["twelve-bit", "two-frames", "no-frame", "unknown-segment"],
 )
-def test_only_one_frame_of_8_bits_is_kept(data: bytes) -> None:
+def test_only_one_frame_of_8_bits_between_known_segments_is_kept(data: bytes) -> None:
     assert stripped_jpeg(data) is None
 
 

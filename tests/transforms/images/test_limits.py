@@ -45,7 +45,8 @@ def test_a_result_of_4_mpx_is_the_largest() -> None:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_a_long_thin_image_is_refused_where_its_result_would_be_huge(kind: str) -> None:
     thin = m.saved(Image.new("L", (2, 200)), kind)
-    assert reason(thin, ImageOptions(resize="shortest")) == Reason.OUTPUT.value
+    with pytest.raises(RejectError, match="OUTPUT: the result would be 224 x 22400 pixels"):
+        process_image(thin, ImageOptions(resize="shortest"))
     assert process_image(thin, ImageOptions(resize="longest")).width == 2
 
 
@@ -86,6 +87,19 @@ def test_memory_is_reserved_once_and_given_back(data: bytes, expected: int) -> N
 
     process_image(data, ImageOptions(), reserve=reserve)
     assert held == [f"took {expected + 2 * 4 * 224 * 224}", "gave back"]
+
+
+@pytest.mark.parametrize(("keep", "result"), [(True, 0), (False, 2 * 4 * 64 * 96)], ids=["kept", "encoded"])
+def test_memory_is_reserved_by_both_sides(keep: bool, result: int) -> None:
+    sizes: list[int] = []
+
+    def reserve(size: int) -> contextlib.AbstractContextManager[None]:
+        sizes.append(size)
+        return contextlib.nullcontext()
+
+    options = ImageOptions(height=64, width=96, keep_original=keep)
+    process_image(m.saved(m.photo((96, 64)), "JPEG"), options, reserve=reserve)
+    assert sizes == [5 * 64 * 96 + result]
 
 
 def test_memory_is_given_back_for_a_reject() -> None:

@@ -17,6 +17,13 @@ def test_the_prefix_of_jpeg_is_optional() -> None:
     assert exif_orientation(m.exif(6)[6:]) == 6
 
 
+def test_each_counted_entry_is_looked_at_and_none_behind_them() -> None:
+    block = m.exif(6)
+    second = block[:16] + block[28:40] + block[16:28] + block[40:]
+    assert exif_orientation(second) == 6
+    assert exif_orientation(m.patched(second, 14, b"\0\1")) is None
+
+
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
 def test_an_orientation_that_does_not_exist_is_none(orientation: int) -> None:
     assert exif_orientation(m.exif(orientation)) is None
