@@ -1,4 +1,4 @@
-"""What the workers of a job have counted. A repeated attempt may count twice, a lost one not at all."""
+"""What the workers of a job have counted. A repeated attempt may count twice, a lost one never."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Host:
-    """Host number ``index`` of ``count``. ``replicas``: devices that share a batch, over all hosts."""
+    """Host number ``index`` of ``count``. ``replicas``: devices of all hosts that share a batch."""
 
     index: int
     count: int

@@ -1,4 +1,4 @@
-"""A folder of images, on the disk or as a «bucket», and encoders from it to an output."""
+"""A folder of images, on the disk or as a "bucket", and encoders from it to an output."""
 
 from __future__ import annotations
 

@@ -145,8 +145,8 @@ class SliceEncoder:
 
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
-        # The whole slice is reserved at once. Readers that each held half of their slices would wait
-        # for each other for ever.
+        # The whole slice is reserved at once. Readers that each held half of their slices would
+        # wait for each other for ever.
         size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
