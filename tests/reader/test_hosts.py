@@ -122,6 +122,13 @@ def test_a_worker_that_reads_outside_of_its_strategy_must_name_its_host(
     )
 
 
+def test_two_workers_are_several(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}')
+
+    with pytest.raises(shardfeed.UsageError, match=r"TF_CONFIG names 2 workers.*; or pass host=\(1, 2\)"):
+        shardfeed.load(written.path, "train", 4)
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -240,10 +240,10 @@ def test_what_runs_is_believed_before_the_environment(
 def test_worker_processes_of_a_dataloader_are_refused(
     written: Written, torch: Callable[..., None], reader: Any
 ) -> None:
-    torch(0, 2, worker=SimpleNamespace(id=1, num_workers=4))
+    torch(0, 2, worker=SimpleNamespace(id=1, num_workers=2))
 
     assert refusal(reader, written) == (
-        "this is worker 1 of 4 of a DataLoader, each of which would read the same records. Use num_workers=0, because threads "
+        "this is worker 1 of 2 of a DataLoader, each of which would read the same records. Use num_workers=0, because threads "
         "decode on all cores already, or pass host=(index, count) in each worker."
     )
 
