@@ -109,7 +109,8 @@ check: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)
 
 test: lint engines
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	  --max-worker-restart 0
 
 clean:
 	rm -rf $(VENV) .engines demo-out site build dist shardfeed.egg-info .mypy_cache .typecheck .ruff_cache .pytest_cache .hypothesis

@@ -86,16 +86,16 @@ def arrays(dataset: Path, args: argparse.Namespace) -> None:
 def _decode_only_arrays(info: Any) -> Iterator[Any]:
     import numpy as np
 
-    from shardfeed.arrays.decode import image_decoder
     from shardfeed.arrays.parsing import image_and_class
+    from shardfeed.decoding import image_decoder
 
-    decode, threads = image_decoder(info.manifest.image), len(os.sched_getaffinity(0))
+    decode, threads = image_decoder(info.manifest.image.format), len(os.sched_getaffinity(0))
     images = [image_and_class(record)[0] for record in _records(info)]
 
     def batch(number: int) -> Any:
         pixels = np.empty((BATCH, *info.image_shape), np.uint8)
         for place in range(BATCH):
-            decode(images[(number * BATCH + place) % len(images)], pixels[place])
+            decode(images[(number * BATCH + place) % len(images)], info.image_shape, pixels[place])
         return pixels
 
     with ThreadPoolExecutor(threads) as pool:

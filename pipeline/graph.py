@@ -21,6 +21,7 @@ from shardfeed.pipeline.engines.prism import OwnPrismRunner
 from shardfeed.pipeline.engines.quiet import Said, kept
 from shardfeed.pipeline.engines.run import run_and_wait
 from shardfeed.pipeline.report.submitted import Submitted
+from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps.assign_parts import AssignParts
@@ -54,10 +55,8 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     plan = totals | "ClaimOutput" >> ClaimOutput(options=options, run=run)
 
     grouped = labelled | "AssignParts" >> AssignParts(plan=plan, seed=options.seed)
-    encoders = 1 if config.engine.is_dataflow else 0
-    parts = grouped | "EncodeParts" >> EncodeParts(
-        plan=plan, sources=sources, options=options, threads=threads, encoders=encoders, run=run
-    )
+    settings = EncoderSettings(sources, options, run, threads, encoders=1 if config.engine.is_dataflow else 0)
+    parts = grouped | "EncodeParts" >> EncodeParts(plan=plan, settings=settings)
 
     verdict = parts | "Reconcile" >> Reconcile(totals=totals, plan=plan, limit=config.max_rejected, run=run)
     rejects = verdict | "WriteRejects" >> WriteRejects(plan=plan, run=run)
@@ -93,10 +92,12 @@ def run_graph(
         if engine.is_dataflow:
             check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
             prepare(options, run, progress, threads=encode_threads(engine, config.threads))
-        runner: Any = engine.name
-        if engine.kind == "prism":
+        runner: Any = engine.runner
+        if engine.kind == "direct":
+            runner = "FnApiRunner"  # Beam's own "DirectRunner" would first look for a Go program on the network
+        elif engine.kind == "prism":
             runner = OwnPrismRunner()
-        if engine.is_dataflow:
+        elif engine.is_dataflow:
             runner = DataflowRunner()
         try:
             pipeline = beam.Pipeline(runner=runner, options=options)

@@ -19,7 +19,8 @@ from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
-from shardfeed.transforms.encode.part_encoder import EncoderSettings, open_encoder
+from shardfeed.transforms.encode.part_encoder import open_encoder
+from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
@@ -169,9 +170,9 @@ def _encoded(
     pool.open(plan, replace(settings, threads=each, processes=others + 1))
     with open_encoder(plan, replace(settings, threads=threads - others * each, processes=others + 1)) as here:
         try:
-            for result, spent in make_parts(parts, here, pool, run):
-                run.add(result, kept=spent.kept)
-                if look and not spent.kept:
+            for result, kept in make_parts(parts, here, pool, run):
+                run.add(result, kept=kept)
+                if look and not kept:
                     require_unpublished(store, plan.fingerprint)
                 files.setdefault(result.split, []).append(part_file(result))
                 yield counts_of(result)

@@ -30,7 +30,6 @@ from shardfeed.no_gc import no_gc
 from shardfeed.pipeline.already_built import find_existing
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
-from shardfeed.pipeline.engines.counters import images_kept
 from shardfeed.pipeline.engines.failures import explain_engine_failure
 from shardfeed.pipeline.engines.flags import require_beam
 from shardfeed.pipeline.engines.quiet import Said
@@ -78,7 +77,10 @@ def _find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
 
 
 def _refuse_damaged(url: str) -> None:
-    """Looks at names and sizes again, in one listing: exit code 0 means a complete dataset."""
+    """Raises DatasetError if a file of the dataset is absent or has another size.
+
+    Exit code 0 promises a complete dataset. One listing shows names and sizes.
+    """
     findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
     if findings:
         more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
@@ -107,7 +109,9 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     if submitted is not None:
         return submitted
     manifest = _published(config)
-    seconds, kept = time.monotonic() - began, images_kept(manifest, run)
+    # Workers of an engine elsewhere count for themselves.
+    kept = run.kept if run.done == manifest.written + sum(manifest.rejected.values()) else None
+    seconds = time.monotonic() - began
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
 
 
@@ -135,7 +139,7 @@ def _run_graph(
 
 
 def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) -> None:
-    """Raises what the user shall see; returns only if the dataset turned out to be complete."""
+    """Raises the error for the user; returns only if the dataset turned out to be complete."""
     if run.interrupted:
         raise IncompleteError(
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "

@@ -142,7 +142,7 @@ def after_images_in_hand(stop: Callable[[], object]) -> Callable[[], None]:
 
 
 def is_installed() -> bool:
-    """Whether this process is the command line's, which ends with its command."""
+    """Whether this process runs our command line, so that it ends with the command."""
     return _listener is not None
 
 

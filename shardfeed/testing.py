@@ -49,7 +49,6 @@ def assert_dataset_intact(directory: str | os.PathLike[str]) -> None:
     Raises:
         AssertionError: the dataset is damaged; lists every problem with its file and remedy.
         DatasetError: there is no dataset, or its manifest cannot be read.
-        UsageError: the images are PNG or WebP and Pillow is not installed.
     """
     report = verify(directory, deep=True)
     if not report:
@@ -201,7 +200,7 @@ def write_dataset(
 def _examples(
     split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int
 ) -> Iterator[dict[str, Value]]:
-    """Columns of each record; the levels of class c begin at its share of what noise leaves."""
+    """Columns of each record. Each class has a brightness of its own, with noise on top."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
     for i in range(count):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 def human_bytes(size: float) -> str:
     """``12.3 MB``, decimal units."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
             return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
         size /= 1000
     raise AssertionError("unreachable")

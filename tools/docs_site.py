@@ -61,9 +61,16 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
             out += [f"### {name}: {group.title}", ""]
         for action in actions:
             out += [_heading(action), f":   {_help(action)}", ""]
-    if parser.epilog:
-        out += ["```", parser.epilog.strip(), "```", ""]
+    for paragraph in (parser.epilog or "").strip().split("\n\n"):
+        out += _paragraph(paragraph.splitlines())
     return "\n".join(out)
+
+
+def _paragraph(lines: list[str]) -> list[str]:
+    """A paragraph of an epilog as Markdown. Its indented lines are commands."""
+    text = _escaped(_one_line(" ".join(line for line in lines if not line.startswith(" "))))
+    code = [line.strip() for line in lines if line.startswith(" ")]
+    return [text[:1].upper() + text[1:], "", *(["```sh", *code, "```", ""] if code else [])]
 
 
 def _heading(action: argparse.Action) -> str:
@@ -79,12 +86,11 @@ def _heading(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     if not action.help:
         raise ValueError(f"{action.option_strings or action.dest} has no help text")
-    return (
-        _one_line(argparse.HelpFormatter("")._expand_help(action))
-        .replace("<", "&lt;")
-        .replace("*", r"\*")
-        .replace("_", r"\_")
-    )
+    return _escaped(_one_line(argparse.HelpFormatter("")._expand_help(action)))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
 
 
 def _one_line(text: str | None) -> str:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from shardfeed.storage import Stat
+from shardfeed.transforms.images.stats import Stats
 
 _PART = struct.Struct("<QQQI")  # part, bytes, records, crc32c
 _REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, crc known, crc32c
@@ -57,9 +58,6 @@ def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes
         yield root, packed[at + head : stop], size, version, known, crc, packed[at:stop]
         at = stop
 
-
-Stats = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""Of a sample of images: pixels, sums per channel, sums of squares per channel."""
 
 _E = TypeVar("_E", bound="Element")
 

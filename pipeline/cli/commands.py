@@ -18,8 +18,8 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     parser.description = "Builds a dataset, or carries on with a build that was interrupted."
     parser.epilog = """\
 examples:
-  shardfeed build --input photos/ --output out/ --image_size 224
-  shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
+  shardfeed build --input photos/ --output out/ --image_size 224 --splits train=0.9,validation=0.1
+  shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1
 
 Flags may be spelled with hyphens. With --runner, options of Apache Beam are taken too, such as
   --runner PortableRunner --job_endpoint localhost:8099
@@ -36,7 +36,7 @@ Lists the input, encodes a few hundred of its images, and forecasts the build wi
 by class and split, bytes, shards, time here, and time and dollars on Dataflow. Writes nothing; needs no Beam."""
     parser.epilog = """\
 example:
-  shardfeed plan --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1 --splits train=0.9,validation=0.1
+  shardfeed plan --input photos/ --output out/ --image_size 224 --splits train=0.9,validation=0.1
 
 exit codes: 0 a forecast was made, or the input holds more files than --list_at_most; 2 bad arguments; 4 the input could
 not be read; 3 or 5 the build would surely end with this code, which the forecast or the build's own message explains."""

@@ -17,7 +17,7 @@ from shardfeed.transforms.publish.verdict import parse_limit
 
 
 def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
-    """The config of parsed flags; ``rest``: the arguments that are none of ours.
+    """The config of parsed flags; ``rest``: the arguments that our parser does not know.
 
     Raises:
         UsageError: any error that the arguments alone can show.
@@ -70,7 +70,7 @@ def _refuse_unknown(args: argparse.Namespace, engine: Engine) -> None:
         return
     what, ours = args.command, [f"--{name}" for name in vars(args) if name not in ("command", "run")]
     for flag in (arg.partition("=")[0] for arg in engine.args if arg.startswith("--")):
-        if near := difflib.get_close_matches(flag, ours, n=1, cutoff=0.8):
+        if near := difflib.get_close_matches(flag, ours, n=1, cutoff=0.75):
             raise UsageError(
                 f"{what}: unknown argument {clip(flag)}; did you mean {near[0]}? See `shardfeed {what} --help`."
             )

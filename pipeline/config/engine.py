@@ -74,19 +74,6 @@ class Engine:
         return self.kind == "dataflow"
 
     @property
-    def name(self) -> str:
-        """The runner as Beam takes it.
-
-        Beam's own "DirectRunner" would first look for a Go program on the network.
-
-        Raises:
-            ValueError: the build runs without Beam.
-        """
-        if self.runner is None:
-            raise ValueError("a build without --runner has no name for Beam")
-        return "FnApiRunner" if self.kind == "direct" else self.runner
-
-    @property
     def label(self) -> str:
         """The engine as ``run.json`` records it: "local", or the runner as the user named it."""
         return "local" if self.runner is None else self.runner

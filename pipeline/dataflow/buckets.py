@@ -141,7 +141,7 @@ def _far(place: Place, location: str, parts: Sequence[str], region: str, put_by:
 
 
 def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
-    """Location and parts (as in ``covers``) of a bucket, by its listing; empty if not told.
+    """Location and parts (as in ``covers``) of a bucket, by its listing; empty if unknown.
 
     https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """
@@ -160,7 +160,7 @@ def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
 
 
 def _asked(place: Place, question: Callable[[], T]) -> T:
-    """Google's answer about a bucket; a busy service is asked again; 400, 403 and 404 pass."""
+    """Google's answer about a bucket. Asks a busy service again; raises 400, 403 and 404."""
     try:
         return call_with_retries(question, is_transient)
     except (BadRequest, Forbidden, NotFound):

@@ -1,8 +1,9 @@
-"""The program of a Flex template's launcher: ``shardfeed build`` with the parameters as flags.
+"""Runs ``shardfeed build`` for a Flex template; the template's parameters are the flags.
 
-The launcher gives every parameter as ``--name=value``, also those left empty in a form. It adds
-options of Dataflow, among them ``--template_location``. Beam then writes the job into that file,
-this program ends, and the launcher hands the job over.
+Dataflow starts this program in a container, the template's launcher. Every parameter comes as
+``--name=value``, also one that was left empty in a form. Dataflow adds options of its own, among
+them ``--template_location``. Beam writes the job into that file, this program ends, and the
+launcher submits the job.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
 """Follows one job on Dataflow to its end and explains a failure.
 
-Beam's own waiting logs every message of the job and shows no progress. A user wants a line now and
-then, and at the end the reason. The job's state is not trusted for success; only the manifest is
-(``shardfeed.pipeline.run_build`` reads it back).
+Beam's own function for waiting logs every message of the job and shows no progress. This one
+shows a line of progress every half minute, and the reason if the job fails. That the job has
+succeeded is not taken from its state: ``shardfeed.pipeline.run_build`` reads the manifest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
 from shardfeed.errors import IncompleteError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure
 from shardfeed.pipeline.engines.counters import counted
+from shardfeed.pipeline.report.progress import progress_text
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
-from shardfeed.words import human_bytes
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
             since_metrics = 0.0
             # Whatever Beam's client makes of a busy service: only a line is missing.
             with contextlib.suppress(Exception):
-                if text := progress_text(result):
+                if text := job_progress(result):
                     _say(stream, text)
 
 
@@ -115,15 +116,12 @@ def most_telling(texts: list[str]) -> str:
     return max(reversed(texts), key=rank, default="")
 
 
-def progress_text(result: Any) -> str:
-    """Images encoded so far, as the workers count them; empty if nothing is counted yet."""
-    counts = counted(result)
-    done = counts.get("images_written", 0) + counts.get("images_rejected", 0)
+def job_progress(result: Any) -> str:
+    """How far the workers are, as they count; empty if nothing is counted yet."""
+    counts = Counter(counted(result))
+    listed, rejected = counts["images_listed"], counts["images_rejected"]
+    done = counts["images_written"] + rejected
     if not done:
-        return f"listed {counts['images_listed']:,} images" if counts.get("images_listed") else ""
-    text = f"encoded {done:,} of {counts.get('images_listed', 0):,} images, {human_bytes(counts.get('bytes_out', 0))}"
-    if counts.get("images_rejected"):
-        text += f", {counts['images_rejected']:,} rejected"
-    if counts.get("retries"):
-        text += f", {counts['retries']:,} requests tried again"
-    return text
+        return f"listed {listed:,} images" if listed else ""
+    text = progress_text("encoded", done, listed, rejected, counts["bytes_out"], rate=0)
+    return text + (f", {counts['retries']:,} requests tried again" if counts["retries"] else "")

@@ -42,11 +42,11 @@ def check_job(engine: Engine, *, roots: tuple[InputRoot, ...], output: str, cros
 
 
 def check_flags(engine: Engine, *, roots: tuple[InputRoot, ...], output: str) -> None:
-    """Checks without asking anybody.
+    """Checks flags and addresses by themselves; no request is sent.
 
     Raises:
-        UsageError: a flag cannot be right, or an address is this machine's, or staged files would
-        lie among others.
+        UsageError: a flag has an impossible value, an address is a folder of this machine, or
+            staged files would lie among the images or in the dataset.
     """
     for root in roots:
         _require_bucket(

@@ -16,7 +16,7 @@ NO_DEPENDENCY = r"No module named '(obstore|simplejpeg|cykooz_resizer|PIL|numpy|
 
 _SHOWN = 600  # characters of a text that is not ours
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (?!Traceback).+", re.MULTILINE)
-_IN_A_STEP = "[while running '"  # Beam's mark at the error that left a step of the graph, after the cause
+_IN_A_STEP = "[while running '"  # Beam puts it at the end of an error that left a step of the graph
 _TRACEBACK = "Traceback (most recent call last):"
 _OURS = re.compile(r"^(shardfeed(?:\.\w+)+): ", re.MULTILINE)
 _CONSEQUENCES = re.compile(r"\n\n*(?:During handling of|The above exception was)")

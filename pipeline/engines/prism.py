@@ -72,7 +72,7 @@ class _Prism(PrismJobServer):
 
 
 class _Process(SubprocessServer):
-    """Beam's, which remembers the process that it has started."""
+    """Beam's server process. It also remembers the process that it has started."""
 
     _popen: "subprocess.Popen[bytes] | None" = None
 

@@ -49,7 +49,7 @@ class Said:
         return [text for text in self._texts if text not in known and not (known and known in text)]
 
     def show(self, error: Exception) -> None:
-        """Logs, as an error of ours, what was said beside ``error``."""
+        """Logs what Beam said besides ``error``, at level ERROR of our logger."""
         if texts := self.beside(error):
             logging.getLogger("shardfeed").error("Apache Beam said meanwhile:\n%s", "\n".join(texts))
 
@@ -103,8 +103,8 @@ class _Hooks:
             logger.propagate = False
         root = logging.getLogger()
         if not root.handlers and logging.lastResort is not None:
-            # Else Beam's logging.debug() would give the root a handler, for good. Python uses this
-            # one without any.
+            # Without a handler, Beam's logging.debug() would give the root logger one for good.
+            # Python itself uses lastResort if there is no handler.
             undo(root.removeHandler, logging.lastResort)
             root.addHandler(logging.lastResort)
         undo(root.removeFilter, self._passes)

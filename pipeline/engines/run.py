@@ -25,7 +25,6 @@ from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines import first_sign
-from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.run.state import Run
 
@@ -51,7 +50,6 @@ def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None 
         asked = cancelled_or_left(result, engine, run.output) if engine.outlives_launcher else contextlib.nullcontext()
         with asked, first_sign.awaited(engine, run.output, stream):
             result.wait_until_finish()
-            note_counted(result, run)
     return None
 
 
@@ -155,7 +153,7 @@ def _is_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """What an error says; gRPC's wrap it into several lines of their own."""
+    """The first line of what an error says. gRPC's errors keep it in ``details``."""
     details = getattr(error, "details", None)
     text = str(details() if callable(details) else error) or type(error).__name__
     return clip(text.splitlines()[0].rstrip("."), 300)

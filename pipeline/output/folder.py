@@ -70,7 +70,7 @@ def _folders_in(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def no_empty_folders(output: str) -> Iterator[None]:
-    """However the block ends: removes the folders of the output's path that are new and empty."""
+    """Removes the folders of the output's path that are new and empty, however the block ends."""
     missing = [] if storage.is_remote(output) else _missing(output)
     try:
         yield

@@ -24,7 +24,7 @@ from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
-from shardfeed.transforms.encode.slices import SliceEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.labels import parse_splits
@@ -77,10 +77,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     plan = make_plan(totals, options, codec_versions(options.image))
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
-    run = Run("plan", config.output)
-    with contextlib.closing(
-        SliceEncoder(sources=urls, plan=plan, options=options, run=run, threads=threads)
-    ) as encoder:
+    settings = EncoderSettings(urls, options, Run("plan", config.output), threads)
+    with contextlib.closing(SliceEncoder(plan, settings)) as encoder:
         found = calibrate(encoder, sampler.chosen(), threads)
     splits = {
         name: _split(totals.splits[name], planned, found.splits[name], options.shard_bytes)

@@ -10,11 +10,9 @@ from shardfeed.errors import clip
 from shardfeed.pipeline.plan.cost import PRICES_IN, PRICES_OF, CloudCost
 from shardfeed.pipeline.plan.notes import Note
 from shardfeed.pipeline.plan.sample import Calibration
-from shardfeed.transforms.elements import Totals
+from shardfeed.pipeline.report.summary import shown_classes
+from shardfeed.transforms.elements import Totals, add_counts
 from shardfeed.words import by_count, duration, human_bytes
-
-_CLASS_ROWS = 20
-_SPLIT_COLUMNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class SplitForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A build that was not made. ``threads``, ``seconds``: of a build on this machine."""
+    """What a build would give, take and cost. ``threads``, ``seconds``: on this machine."""
 
     inputs: Sequence[str]
     output: str
@@ -62,7 +60,7 @@ class Forecast:
     def code(self) -> int:
         """The exit code that the build would surely end with, else 0.
 
-        The largest counts: that is a conflict's, which a build meets first.
+        Of several codes the largest counts: a conflict (5), which a build meets first.
         """
         return max((note.code for note in self.notes), default=0)
 
@@ -93,6 +91,7 @@ class Forecast:
         where = ", ".join(clip(url, 200) for url in self.inputs)
         skipped = self.totals.skipped
         why_skipped = f" ({by_count(skipped)})" if skipped else ""
+        by_class = [split.by_class for split in self.splits.values()]
         next_step = "the same flags with `shardfeed build`"
         if self.code:
             next_step = f"see the notes; the build would end with exit code {self.code}"
@@ -102,7 +101,7 @@ class Forecast:
                 f"  images     {self.listed:,} listed = {self.totals.candidates:,} candidates + "
                 f"{sum(skipped.values()):,} skipped{why_skipped}",
                 *(self._split_line(name, split) for name, split in self.splits.items()),
-                *self._class_table(),
+                f"  classes    {shown_classes(self.classes, add_counts(*by_class))}",
                 *self._costs(),
                 *(f"  note       {clip(note.text, 2_000)}" for note in self.notes),
                 f"Next: {next_step}",
@@ -120,21 +119,6 @@ class Forecast:
             f"  {name:<10} {split.images:,} images, about {split.records:,} records, "
             f"{human_bytes(split.bytes)}{error}, {shards}"
         )
-
-    def _class_table(self) -> list[str]:
-        splits = dict(list(self.splits.items())[:_SPLIT_COLUMNS])
-        rows = {
-            clip(label, 40): [f"{split.by_class.get(label, 0):,}" for split in splits.values()]
-            for label in self.classes[:_CLASS_ROWS]
-        }
-        width = max(len("classes"), *map(len, rows))
-        lines = [
-            f"  {title:<{width}}"
-            + "".join(f"  {cell:>{max(len(name), 9)}}" for name, cell in zip(splits, cells, strict=True))
-            for title, cells in [("classes", list(splits)), *rows.items()]
-        ]
-        more = len(self.classes) - _CLASS_ROWS
-        return [*lines, f"  … and {more:,} more classes"] if more > 0 else lines
 
     def _costs(self) -> list[str]:
         cloud, sample = self.cloud, self.sample

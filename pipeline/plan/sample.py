@@ -169,7 +169,7 @@ class SplitSample:
 
     @property
     def sure_rejects(self) -> int:
-        """Number of rejects that there will be at least: by four standard errors, or those seen."""
+        """Rejects that there will be at least: the estimate less four errors, or those seen."""
         seen, estimate, spread = 0, 0.0, 0.0
         for stratum in self.strata:
             read, bad = len(stratum.trials), sum(trial.rejected_for_good for trial in stratum.trials)
@@ -241,7 +241,10 @@ def calibrate(encoder: SliceEncoder, chosen: Sequence[Chosen], threads: int) -> 
 
 
 def conclude(chosen: Sequence[Chosen], trials: Sequence[Trial | None], seconds: float) -> Calibration:
-    """The calibration; a trial is None if its image was not read. ``seconds``: for all of them."""
+    """Adds each trial to its stratum, and gives the calibration.
+
+    A trial is None if its image was not read. ``seconds``: elapsed time of all trials together.
+    """
     read = []
     for (stratum, ref), trial in zip(chosen, trials, strict=True):
         if trial is not None:

@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Protocol
+from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.transforms.elements import PartResult, Plan
-from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, EncoderSettings, Made, PartEncoder
-from shardfeed.transforms.encode.timings import Spent
+from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, Made, PartEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.run.state import Run
 
 # Isolated (-I): no file in the current folder, often the input, may be imported in place of a
@@ -35,7 +35,7 @@ _BOOT = (
     "path, user_site = pipe.recv(); user_site and site.addsitedir(user_site); sys.path[:] = path; "
     "from shardfeed.pipeline.pool.worker import serve; serve(pipe)"
 )
-_LAST_WORDS = 2_000  # bytes of a process's standard error that are searched for a message
+_LAST_WORDS = 20_000  # bytes of a process's standard error that are searched for a message
 _LOG = logging.getLogger("shardfeed")
 
 Part = tuple[str, int, Sequence[bytes]]
@@ -46,27 +46,19 @@ class PartLostError(Exception):
     """A process ended, or failed, before it had made its part."""
 
 
-class _Maker(Protocol):
-    """Makes parts: this process, or one of the pool."""
-
-    ahead: int  # parts that it accepts beside the one that it makes
-
-    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
-
-
-def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, Spent]]:
+def make_parts(parts: Iterator[Part], here: PartEncoder, pool: Pool, run: Run) -> Iterator[tuple[PartResult, bool]]:
     """Makes ``parts`` in this process and in ``pool``; yields each result when it is finished.
 
     Whichever process has the fewest parts in hand gets the next one.
     """
-    in_flight: dict[Made, tuple[Part, _Maker]] = {}
+    in_flight: dict[Made, tuple[Part, PartEncoder | _Process]] = {}
     lost: list[Part] = []
 
-    def load(maker: _Maker) -> int:
+    def load(maker: PartEncoder | _Process) -> int:
         return sum(by is maker for _, by in in_flight.values())
 
     while True:
-        makers: list[_Maker] = [*pool.processes(), here]
+        makers: list[PartEncoder | _Process] = [*pool.processes(), here]
         while (free := [maker for maker in makers if load(maker) <= maker.ahead]) and (
             part := lost.pop() if lost else next(parts, None)
         ) is not None:
@@ -94,10 +86,12 @@ class Pool:
 
     def grow(self, count: int) -> None:
         """Starts processes until there are ``count``. They import while this one still lists."""
-        with contextlib.suppress(OSError):  # the system allows no further process
+        try:
             # A program that embeds Python may have no interpreter to start.
             while sys.executable and len(self._processes) < count:
                 self._processes.append(_Process(self._tell_loss))
+        except OSError as error:  # the system allows no further process, or the interpreter is gone
+            self._tell_once(f"no further process could be started to encode beside this one ({clip(error, 300)})")
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
         """Gives the processes the plan and the settings; each opens an encoder of its own."""
@@ -115,19 +109,20 @@ class Pool:
             process.close()
 
     def _tell_loss(self, code: int, last_words: str) -> None:
+        if not self._closed.is_set():
+            words = f" ({clip(last_words, 300)})" if last_words else ""
+            self._tell_once(f"a process that encodes beside this one ended with code {code}{words}")
+
+    def _tell_once(self, what: str) -> None:
         """Logs one line per pool: processes that cannot start all fail alike."""
-        if not self._closed.is_set() and not self._told:
+        if not self._told:
             self._told = True
-            _LOG.warning(
-                "a process that encodes beside this one ended with code %d%s. The build goes on without it.",
-                code,
-                f" ({clip(last_words, 300)})" if last_words else "",
-            )
+            _LOG.warning("%s. The build goes on without it.", what)
 
 
 class _Process:
     def __init__(self, tell_loss: Callable[[int, str], None]) -> None:
-        self.ahead = 1
+        self.ahead = 1  # part that it accepts beside the one that it makes
         self.ended = False
         self._made: dict[tuple[str, int], Made] = {}
         self._lock = threading.Lock()
@@ -190,4 +185,5 @@ class _Process:
     def _last_words(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _LAST_WORDS))
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        crashed = (line for line in lines if line.startswith("Fatal Python error"))  # stacks follow it
+        return next(crashed, lines[-1] if lines else "")

@@ -1,4 +1,4 @@
-"""What a build shows that was handed over to an engine and not waited for."""
+"""What a build shows if it was handed over to an engine and nobody waits for it."""
 
 from __future__ import annotations
 

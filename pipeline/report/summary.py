@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.format.manifest import Manifest
+from shardfeed.transforms.elements import add_counts
 from shardfeed.words import by_count, duration, human_bytes
 
-_CLASS_ROWS = 12
+_CLASSES = 12  # shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class Summary:
                 f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
                 f"max {human_bytes(sizes['max_bytes'])})"
             )
-        lines.append(f"  classes    {_classes(manifest)}")
+        by_class = add_counts(*(split.class_counts for split in manifest.splits.values()))
+        lines.append(f"  classes    {shown_classes(manifest.classes, by_class)}")
         if not self.already_built:
             encoded = self._encoded()
             kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
@@ -101,8 +103,8 @@ def _with_reasons(what: str, counts: Mapping[str, int]) -> str:
     return f"{total:,} {what} ({by_count(counts)})" if total else f"0 {what}"
 
 
-def _classes(manifest: Manifest) -> str:
-    by_class = {name: sum(s.class_counts.get(name, 0) for s in manifest.splits.values()) for name in manifest.classes}
-    shown = ", ".join(f"{clip(name, 40)} {by_class[name]:,}" for name in manifest.classes[:_CLASS_ROWS])
-    more = len(by_class) - _CLASS_ROWS
-    return f"{len(by_class)}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+def shown_classes(names: Sequence[str], counts: Mapping[str, int]) -> str:
+    """The number of classes, then the first of them with their counts."""
+    shown = ", ".join(f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names[:_CLASSES])
+    more = len(names) - _CLASSES
+    return f"{len(names)}: {shown}" + (f" and {more:,} more" if more > 0 else "")

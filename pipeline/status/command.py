@@ -13,16 +13,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.pipeline.status.report import State, Status
 from shardfeed.storage import NotFoundError, Stat
 from shardfeed.transforms import stores
@@ -39,17 +37,9 @@ QUIET_SECONDS = 180.0  # without a new file, or five parts' time: after that a b
 FOREIGN = 1_000  # files of others, before any of ours: enough to know that this is no build's output
 _EPOCHS = (1_400_000_000, 4_000_000_000)  # seconds; a file's time lies between them
 
-_SIDECAR = re.compile(r"_parts/([0-9a-f]{32})/([^/]+)/([0-9]{5,18})\.json")
+_SIDECAR = re.compile(r"_parts/([0-9a-f]{32})/[^/]+/[0-9]{5,18}\.json")
 _OUTCOME = re.compile(r"_parts/outcome-[^/]+\.json")
 _SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.tfrecord")
-
-
-@dataclass
-class _Sidecars:
-    """Part numbers and times of a split's sidecars, in arrays: a million of them are 16 MB."""
-
-    parts: array[int] = field(default_factory=lambda: array("q"))
-    times: array[float] = field(default_factory=lambda: array("d"))
 
 
 @dataclass
@@ -60,17 +50,19 @@ class _Files:
     work: int = 0  # files of ours below _parts/
     foreign: list[str] = field(default_factory=list)
     latest: float = 0.0  # when the last file of ours was written; 0 if the store does not say
-    sidecars: dict[tuple[str, str], _Sidecars] = field(default_factory=lambda: defaultdict(_Sidecars))
+    sidecars: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))  # by build
     outcomes: list[tuple[float, str]] = field(default_factory=list)
     rejects: list[str] = field(default_factory=list)
 
 
 def status_of(directory: str, *, now: float | None = None) -> Status:
-    """What ``directory`` holds: a dataset, an unfinished build, or neither. ``now``: since 1970.
+    """What ``directory`` holds: a dataset, an unfinished build, or neither.
+
+    ``now``: the time in seconds since 1970; None: the clock's.
 
     Raises:
         DatasetError: a manifest that is damaged.
-        ConflictError: a claim that is damaged, or a folder where a build writes a file.
+        ConflictError: a claim that is damaged.
         StorageError, UsageError: the place cannot be read.
     """
     url = _address(directory)
@@ -79,8 +71,6 @@ def status_of(directory: str, *, now: float | None = None) -> Status:
     idle = max((time.time() if now is None else now) - files.latest, 0.0) if files.latest else None
     if naming.MANIFEST in files.published:
         return _complete(store, files)
-    if os.path.isdir(url):  # if it is not there, check_folder would make it for a moment
-        check_folder(url)
     try:
         claim = read_claim(store)
     except NotFoundError:
@@ -121,9 +111,7 @@ def _list(store: WritableStore) -> _Files:
         when = _time(store, stat)
         files.latest = max(files.latest, when)
         if match := _SIDECAR.fullmatch(name):
-            sidecars = files.sidecars[match[1], match[2]]
-            sidecars.parts.append(int(match[3]))
-            sidecars.times.append(when)
+            files.sidecars[match[1]].append((when, name))
         elif _OUTCOME.fullmatch(name):
             files.outcomes.append((when, name))
         elif naming.is_rejects(name.rpartition("/")[2]):
@@ -160,28 +148,22 @@ def _complete(store: WritableStore, files: _Files) -> Status:
 
 
 def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float | None) -> Status:
-    by_split = {split: found for (build, split), found in sorted(files.sidecars.items()) if build == claim.fingerprint}
-    names = [
-        naming.sidecar_name(claim.fingerprint, split, part) for split in by_split for part in by_split[split].parts
-    ]
+    sidecars = files.sidecars[claim.fingerprint]
+    names = sorted(name for _, name in sidecars)
     read = _sample(store, names)
     scale = len(names) / len(read) if read else 1.0
     exact = len(read) == len(names)
     rejected = {name: round(count * scale) for name, count in add_counts(*(result.rejected for result in read)).items()}
     images = round(sum(result.records for result in read) * scale)
-    if claim.splits and not exact:
-        images = _images_of(claim, {split: len(found.parts) for split, found in by_split.items()}) - sum(
-            rejected.values()
-        )
     done = images + sum(rejected.values())
     total = sum(count for count, _ in claim.splits.values()) if claim.splits else None
-    pause = _seconds_per_part(sorted(when for found in by_split.values() for when in found.times if when))
+    pause = _seconds_per_part(sorted(when for when, _ in sidecars if when))
     shards = _shards(files.published)
-    encoded = total is not None and done >= total
+    encoded = exact and total is not None and done >= total
     folder = naming.work_folder(claim.fingerprint)
     rejects = sorted(f"{store.url}/{name}" for name in files.rejects if name.startswith(folder))
     state: State = "publishing" if shards[0] or encoded else "encoding"
-    if encoded and rejects and not files.published:  # a rerun that may go on publishes its rejects first
+    if rejects and not files.published:  # a rerun that may go on publishes its rejects first
         state = "rejected"
     return Status(
         state,
@@ -215,19 +197,6 @@ def _sample(store: WritableStore, names: Sequence[str]) -> list[PartResult]:
 
     step = max(1, -(-len(names) // READ))
     return [sidecar.result for sidecar in side_by_side(store.url, read, names[::step]) if sidecar is not None]
-
-
-def _images_of(claim: Claim, finished: Mapping[str, int]) -> int:
-    """Images in so many finished parts of each split.
-
-    Part membership is a hash: a share of the parts holds nearly that share of the images. A part
-    that is expected to have no image does not count.
-    """
-    done = 0.0
-    for split, (images, parts) in claim.splits.items():
-        used = max(parts * (1 - (1 - 1 / parts) ** images), 1.0)
-        done += images * min(finished.get(split, 0) / used, 1)
-    return round(done)
 
 
 def _seconds_per_part(times: list[float]) -> float:

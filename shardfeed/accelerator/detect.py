@@ -10,7 +10,6 @@ Not needed to train on one GPU or on the CPU; ``load`` works without it.
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,13 +149,7 @@ def _accelerator(
 def _tensorflow_tpu(tf: Any) -> tuple[Any, str]:
     """TPUStrategy of this machine's chips or None, and why there is none."""
     if not tpu_chips():
-        named = os.environ.get("TPU_NAME")
-        if not named:
-            return None, "No TPU chip is in this machine."
-        return None, (
-            f"TPU_NAME is {clip(named)}, but no TPU chip is in this machine. Use a TPU on another machine by its "
-            "TPUStrategy: enter its scope() first."
-        )
+        return None, "No TPU chip is in this machine."
     try:
         # TPU_NAME is only a label here
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")

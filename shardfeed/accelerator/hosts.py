@@ -36,7 +36,7 @@ _LAUNCHERS = {
 
 @dataclass(frozen=True)
 class Host:
-    """Host number ``index`` of ``count``; ``replicas`` devices of all hosts share a batch."""
+    """Host number ``index`` of ``count``. ``replicas``: devices of all hosts that share a batch."""
 
     index: int
     count: int
@@ -187,7 +187,10 @@ def _tensorflow_host() -> Host | None:
 
 
 def _tf_config_task() -> tuple[int | str, int] | None:
-    """Number of this process, or "index", and of workers, if TF_CONFIG names several alike."""
+    """(index of this process, number of workers) if TF_CONFIG names several equal workers.
+
+    The index is the word "index" if TF_CONFIG does not give it.
+    """
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
         cluster, task = config["cluster"], config.get("task", {})
@@ -196,7 +199,7 @@ def _tf_config_task() -> tuple[int | str, int] | None:
         # Else a coordinator reads for all, or this is the evaluator, which reads all.
         alike = "ps" not in cluster and kind in ("chief", "worker")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # the strategy that reads it will judge it
+        return None  # TensorFlow's strategy reports what is wrong with it
     return (index if "index" in task else "index", count) if alike and count > 1 else None
 
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
 
-from shardfeed import storage
 from shardfeed.accelerator.detect import Accelerator
 from shardfeed.accelerator.hosts import running_host
 from shardfeed.arguments import positive
@@ -38,8 +36,8 @@ def compile_args(
     because Keras 3 fails on more (keras#19246).
 
     Raises:
-        UsageError: no such split; a batch that does not divide by the replicas; a TPU that cannot
-            read the dataset; other hosts than those that ``load`` would read for.
+        UsageError: no such split; a batch that does not divide by the replicas; other hosts than
+            those that ``load`` would read for.
     """
     return {"steps_per_execution": _plan(opened(dataset), batch_size, accelerator, split)[0]}
 
@@ -69,17 +67,6 @@ def fit_args(
     return {"steps_per_epoch": steps // execution * execution}
 
 
-def check_reachable(info: DatasetInfo, strategy: Any) -> None:
-    """Raises UsageError if ``strategy`` is of a TPU that cannot read a local folder."""
-    resolver = getattr(strategy, "cluster_resolver", None)
-    remote = "TPUStrategy" in type(strategy).__name__ and resolver is not None and resolver.master()
-    if remote and not storage.is_remote(info.url):
-        raise UsageError(
-            f"the dataset at {clip(info.url)} is a local folder, and the TPU's host is another machine, which reads gs:// "
-            "only (TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
-        )
-
-
 def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str) -> tuple[int, int]:
     """Steps per execution, and whole steps in one pass over ``split``."""
     if not isinstance(accelerator, Accelerator):
@@ -91,7 +78,6 @@ def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: s
             "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
         )
     host_batch(positive("batch_size", batch_size), accelerator.hosts, accelerator.replicas)
-    check_reachable(info, accelerator.strategy)
     steps = info.steps_per_epoch(split, batch_size)
     return _execution(steps, _most(info, batch_size, accelerator)), steps
 

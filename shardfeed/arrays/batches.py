@@ -26,11 +26,11 @@ from shardfeed import storage
 from shardfeed.accelerator.hosts import check_same_worker, dataloader_worker, find_host
 from shardfeed.arguments import byte_count, choice, integer, is_training, positive, thread_count
 from shardfeed.arrays.blocks import BlockReader
-from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import RecordDecoder, batches
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
+from shardfeed.decoding import image_decoder
 from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import cores
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
@@ -75,7 +75,7 @@ class ArrayBatches:
         many = "endless batches" if self._steps is None else f"{self._steps} batches"
         return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
 
-    # without it Python asks for the length, which an endless stream has not
+    # without it Python asks for the length, which an endless stream does not have
     def __bool__(self) -> bool:
         return True
 
@@ -140,9 +140,8 @@ def array_batches(
     Raises:
         DatasetError: no dataset, or a shard of another size. While reading: names file, record,
             key, what was expected and what was found.
-        UsageError: a wrong argument; no such split; images of varying size; no decoder for the
-            format; one process of several, without ``host`` and without a framework that says
-            which.
+        UsageError: a wrong argument; no such split; images of varying size; one process of
+            several, without ``host`` and without a framework that says which.
     """
     found = opened(dataset)
     chosen = found.splits[split]
@@ -160,7 +159,9 @@ def array_batches(
     )  # fmt: skip
     shape = _image_shape(found)
     check_split(found, chosen)
-    decoder = RecordDecoder(BlockReader(found.url), image_decoder(found.manifest.image), shape, len(found.classes))
+    decoder = RecordDecoder(
+        BlockReader(found.url), image_decoder(found.manifest.image.format), shape, len(found.classes)
+    )
     readers = _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS
     decoded = partial(batches, decoder=decoder, batch_size=share, readers=readers, threads=threads)
 

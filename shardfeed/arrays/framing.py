@@ -34,7 +34,7 @@ def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         stops.append(stop)
     if at == size and _checksums_hold(block, starts, stops):
         return np.array(starts, np.int64), np.array(stops, np.int64)
-    # which says what is wrong
+    # Something is damaged: scan raises an error that says what and where.
     spans = [(offset + HEADER_BYTES, len(data)) for offset, data in scan(io.BytesIO(block))]
     return np.array([at for at, _ in spans], np.int64), np.array([at + size for at, size in spans], np.int64)
 

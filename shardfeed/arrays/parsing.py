@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed.arrays.blocks import LoadedBlock, LoadedRecord
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock
+from shardfeed.decoding import Bytes
 from shardfeed.errors import clip
 from shardfeed.format.example import decode_example
 
@@ -29,24 +30,15 @@ _VARINT_BYTES = 5
 # Most bytes before an image.
 _HEAD_BYTES = 5 * (1 + _VARINT_BYTES) + len(_CLASS) + _CLASS_BYTES + len(_IMAGE)
 
-Bytes = bytes | memoryview
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 
 
-class StrangeRecordError(ValueError):
-    """``record`` is not an Example with one image and one class."""
-
-    def __init__(self, record: LoadedRecord, found: str) -> None:
-        super().__init__(found)
-        self.record = record
-
-
-def images_and_classes(blocks: Sequence[LoadedBlock]) -> tuple[list[Bytes], _Ints]:
+def images_and_classes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tuple[list[Bytes], _Ints]:
     """The columns ``image`` and ``class`` of all records of ``blocks``, in order.
 
     Raises:
-        StrangeRecordError: a record is not an Example with these two columns.
+        DatasetError: a record is not an Example with these two columns.
     """
     heads = np.concatenate([_heads(block) for block in blocks])
     sizes = np.concatenate([block.stops - block.starts for block in blocks])
@@ -65,7 +57,7 @@ def images_and_classes(blocks: Sequence[LoadedBlock]) -> tuple[list[Bytes], _Int
             try:
                 images[mine.start + number], classes[mine.start + number] = image_and_class(bytes(record.data))
             except ValueError as error:
-                raise StrangeRecordError(record, str(error)) from None
+                raise reader.damage(record, "record", "a tf.train.Example", str(error)) from None
     return images, classes
 
 
@@ -114,7 +106,10 @@ def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Int
 
 
 class _Cursor:
-    """Reads the heads of all records side by side, at place ``at``; ``fits`` until one differs."""
+    """Reads the heads of all records at once.
+
+    ``at``: where each record is read next. ``fits``: whether it had all expected bytes so far.
+    """
 
     def __init__(self, heads: NDArray[np.uint8]) -> None:
         self._flat = heads.reshape(-1)
@@ -131,7 +126,7 @@ class _Cursor:
         self.at = self.at + text.shape[-1]
 
     def field_end(self) -> _Ints:
-        """Read tag and length of field 1 (length-delimited); where the field ends."""
+        """Reads tag and length of field 1 (length-delimited). Returns where the field ends."""
         self.fits &= self._flat.take(self._rows + self.at, mode="clip") == 0x0A
         self.at = self.at + 1
         size = self.varint()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
-from shardfeed.arrays.decode import ImageDecoder, ImageProblem, Pixels
-from shardfeed.arrays.parsing import Bytes, StrangeRecordError, images_and_classes
+from shardfeed.arrays.parsing import images_and_classes
+from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
 from shardfeed.runtime import DECODED_AHEAD
 from shardfeed.sampling.record_order import ReadWindow
 
@@ -31,6 +31,7 @@ _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
 Labels = NDArray[np.int32]
+Decoded = tuple[Pixels, Labels]
 
 
 class Examples(NamedTuple):
@@ -68,10 +69,7 @@ class RecordDecoder:
         Raises:
             DatasetError: names the record that is not as it should be.
         """
-        try:
-            images, classes = images_and_classes(blocks)
-        except StrangeRecordError as error:
-            raise self.reader.damage(error.record, "record", "a tf.train.Example", str(error)) from None
+        images, classes = images_and_classes(blocks, self.reader)
         found = Examples(images, classes.astype(np.int32), blocks)
         for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
             expected = f"0 to {self.classes - 1}"
@@ -86,14 +84,16 @@ class RecordDecoder:
         """
         for row, number in enumerate(numbers):
             try:
-                self.decode(examples.images[number], images[row])
-            except ImageProblem as problem:
-                raise self.reader.damage(examples.record(number), "image", problem.expected, problem.found) from None
+                self.decode(examples.images[number], self.shape, images[row])
+            except RecordProblem as problem:
+                raise self.reader.damage(
+                    examples.record(number), problem.what, problem.expected, problem.found
+                ) from None
 
 
 def batches(
     windows: Iterator[ReadWindow], decoder: RecordDecoder, batch_size: int, *, readers: int, threads: int
-) -> Generator[tuple[Pixels, Labels], None, None]:
+) -> Generator[Decoded, None, None]:
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
     with (
         _pool(1, "shardfeed-find") as finding,  # ends after the readers: it waits for them
@@ -102,13 +102,13 @@ def batches(
     ):
         most = records_per_task(decoder.shape, threads)
         ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
-        pending: deque[_Pending] = deque()
+        pending: deque[Callable[[], Decoded]] = deque()
         for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
-            pending.append(_Pending.start(picked, decoder, decoding, most))
+            pending.append(_started(picked, decoder, decoding, most))
             if len(pending) > ahead:
-                yield pending.popleft().finished()
+                yield pending.popleft()()
         while pending:
-            yield pending.popleft().finished()
+            yield pending.popleft()()
 
 
 def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
@@ -116,30 +116,23 @@ def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
     return max(1, min(RECORDS_PER_TASK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A batch that is being decoded."""
+def _started(batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> Callable[[], Decoded]:
+    """Begins to decode a batch; what it returns waits for the end and gives the batch."""
+    images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
+    labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
+    tasks, row = [], 0
+    for examples, numbers in batch:
+        for at in range(0, len(numbers), most):
+            part = numbers[at : at + most]
+            tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
+            row += len(part)
 
-    images: Pixels
-    labels: Labels
-    tasks: list[Future[None]]
-
-    @classmethod
-    def start(cls, batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> _Pending:
-        images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
-        labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
-        tasks, row = [], 0
-        for examples, numbers in batch:
-            for at in range(0, len(numbers), most):
-                part = numbers[at : at + most]
-                tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
-                row += len(part)
-        return cls(images, labels, tasks)
-
-    def finished(self) -> tuple[Pixels, Labels]:
-        for task in self.tasks:
+    def finished() -> Decoded:
+        for task in tasks:
             task.result()
-        return self.images, self.labels
+        return images, labels
+
+    return finished
 
 
 def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked]]:

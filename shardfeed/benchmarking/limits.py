@@ -12,10 +12,10 @@ import numpy as np
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.arrays.decode import image_decoder
 from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
 from shardfeed.benchmarking.result import Arrivals, rate_of
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.decoding import image_decoder
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
@@ -23,7 +23,7 @@ from shardfeed.sampling.blocks import blocks_in
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
 _READERS = (2, 16)  # local, gs://
-_SEED = 0x5EED  # in a large split other blocks than those that the stream has just left in the page cache
+_SEED = 0x5EED  # its blocks should not be those that the stream has just left in the page cache
 
 
 def measured(
@@ -50,7 +50,7 @@ def measured(
     if image.height is None or image.width is None:
         return read, None
     shape = (image.height, image.width, image.channels)
-    decoder = RecordDecoder(reader, image_decoder(image), shape, len(found.classes))
+    decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes))
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 

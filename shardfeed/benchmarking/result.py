@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 _NEAR = 0.8  # of a limit: the rest is the price of order, batches and threads
-_BEYOND = 1.1  # of a limit: more cannot be, unless one of the two was disturbed or the stream has a cache
-_WARM = (
-    0.25  # of a pass is not measured, ``_WARM_MOST`` batches at most: until then what was made in advance is handed out
-)
+_BEYOND = 1.1  # of a limit: impossible, unless one of the two was disturbed or the stream has a cache
+# The first batches of a pass were made in advance, so they are not measured: this share of it,
+# at most _WARM_MOST batches.
+_WARM = 0.25
 _WARM_MOST = 8
 
 _ADVICE = {
@@ -153,5 +153,5 @@ class Benchmark:
 
 
 def _figure(value: float) -> str:
-    """Whole from 100 on, else three digits: never "0.0" of something."""
+    """A whole number from 100 on, else three digits, so a small figure never reads "0.0"."""
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"

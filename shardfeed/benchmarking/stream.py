@@ -17,12 +17,12 @@ from typing import Any
 from shardfeed import storage
 from shardfeed.arguments import height_width
 from shardfeed.benchmarking.result import Arrivals, Benchmark, rate_of
-from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.repeats import not_counted
 from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import cores
 
-_MOST = 1e12  # seconds or milliseconds; a larger integer may be none of Python's floats
+_MOST = 1e12  # seconds or milliseconds; a much larger integer does not fit into a float
 _EXPECTED = "expected what load or array_batches gives, or what you made of it"
 
 
@@ -47,20 +47,18 @@ def benchmark(
             its end at most.
         dataset: The dataset that the batches come from.
         split: Its split.
-        seconds: How long the stream is read.
+        seconds: Seconds of reading the stream.
         step_ms: Milliseconds that your accelerator takes for one of these batches.
         image_size: As given to ``load``. The decoding limit resizes too.
         crop: As given to ``load``. The decoding limit crops too.
 
     Raises:
-        UsageError: no batches, too few of them, or none of images; an argument that cannot be.
+        UsageError: no batches, too few of them, or batches without images; a wrong argument.
         DatasetError: as the reader.
     """
     check_times(seconds, step_ms)
     size = None if image_size is None else height_width("image_size", image_size)
-    if not isinstance(dataset, DatasetInfo | str | os.PathLike):
-        raise UsageError(f"dataset={clip(repr(dataset))}: expected what shardfeed.info gives, a folder or gs://….")
-    found = dataset if isinstance(dataset, DatasetInfo) else info(dataset)
+    found = opened(dataset)
     chosen = found.splits[split]
     with not_counted():
         start = time.perf_counter()

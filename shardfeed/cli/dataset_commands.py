@@ -81,7 +81,7 @@ def _verify(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
 
 def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     import shardfeed
-    from shardfeed.dataset.first_records import first_records
+    from shardfeed.inspection.first_records import first_records
     from shardfeed.inspection.summary import dataset_summary
 
     if args.sheet is not None:
@@ -96,14 +96,6 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         _write_sheet(args.dir, split, args.n, args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
-
-
-def _check_sheet(directory: str, path: str) -> None:
-    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
-    if not path.lower().endswith(".png"):
-        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
-    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
-        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
 
 
 def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
@@ -149,3 +141,11 @@ def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     batches = read(info, split, args.batch_size, training=True, host=(0, 1), **options)
     result = benchmark(batches, info, split, seconds=args.seconds, step_ms=args.step_ms, **options)
     return 0, result.to_json() if args.json else str(result)
+
+
+def _check_sheet(directory: str, path: str) -> None:
+    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
+    if not path.lower().endswith(".png"):
+        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
+        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")

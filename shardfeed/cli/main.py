@@ -52,7 +52,7 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
         return UsageError.code
     code, text, why = _result(known, rest)
     if known.command == "build":
-        decided(code)  # the dataset is published or not, even if nobody can be told
+        decided(code)  # printing may fail, which changes nothing about the dataset
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
     else:

@@ -11,51 +11,31 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
-class _Forgiving(io.TextIOBase):
-    """Writes to ``stream`` until that fails, then nowhere."""
+class _Forgiving(io.FileIO):
+    """A file whose failed writes pass for done."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        if self._stream is not None:
-            try:
-                self._stream.write(text)
-            except (OSError, ValueError):
-                self._forget(self._stream)
-        return len(text)
-
-    def flush(self) -> None:
-        if self._stream is not None:
-            try:
-                self._stream.flush()
-            except (OSError, ValueError):
-                self._forget(self._stream)
-
-    def isatty(self) -> bool:
-        return self._stream is not None and self._stream.isatty()
-
-    def fileno(self) -> int:
-        if self._stream is None:
-            raise OSError("standard error is closed")
-        return self._stream.fileno()
-
-    def _forget(self, stream: TextIO) -> None:
-        self._stream = None
-        # What is still buffered would fail again when the interpreter ends, and change the exit
-        # code then.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(memoryview(data))
 
 
 @contextlib.contextmanager
 def forgiving_stderr() -> Iterator[None]:
-    """``sys.stderr`` never raises in the block."""
+    """``sys.stderr`` never raises in the block, unless a host program has put its own in place."""
     before = sys.stderr
-    sys.stderr = _Forgiving(before)
+    if before is sys.__stderr__:
+        # None: the descriptor was closed at the start, and its number may be another file's now.
+        file = _Forgiving(os.devnull if before is None else before.fileno(), "w", closefd=before is None)
+        encoding = "utf-8" if before is None else before.encoding
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=True)
     try:
         yield
     finally:

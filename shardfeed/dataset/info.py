@@ -20,9 +20,14 @@ from shardfeed.warning import warn
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """One split.
+    """One split of a dataset.
 
-    ``class_counts``: records per class name, with zeros. ``shards``: in reading order.
+    Attributes:
+        name: Name of the split.
+        num_records: Number of its records.
+        bytes: Size of all its shards.
+        class_counts: Class name to number of records; classes without a record have 0.
+        shards: The shards in the order of their numbers.
     """
 
     name: str
@@ -51,7 +56,12 @@ class _Splits(dict[str, SplitInfo]):
 
 @dataclass(frozen=True, repr=False)
 class DatasetInfo:
-    """A dataset: its ``url`` (an absolute path or ``gs://...``) and its ``manifest``."""
+    """A dataset, as its manifest describes it.
+
+    Attributes:
+        url: An absolute path, or ``gs://bucket/folder``.
+        manifest: All fields of ``manifest.json``.
+    """
 
     url: str
     manifest: Manifest
@@ -154,18 +164,8 @@ class DatasetInfo:
 
 
 def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
-    """``dataset`` itself, or ``info(dataset)`` if it is an address.
-
-    Raises:
-        UsageError: it is neither. Also what ``info`` raises.
-    """
-    if isinstance(dataset, DatasetInfo):
-        return dataset
-    if not isinstance(dataset, (str, os.PathLike)):
-        raise UsageError(
-            f"the dataset is {clip(repr(dataset))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
-        )
-    return info(dataset)
+    """``dataset`` itself, or ``info(dataset)``, which raises UsageError if it is no address."""
+    return dataset if isinstance(dataset, DatasetInfo) else info(dataset)
 
 
 def info(directory: str | os.PathLike[str]) -> DatasetInfo:
@@ -178,7 +178,9 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
         StorageError: the store kept failing.
     """
     if not isinstance(directory, (str, os.PathLike)):
-        raise UsageError(f"the dataset is {clip(repr(directory))}: expected its folder or gs://bucket/folder.")
+        raise UsageError(
+            f"the dataset is {clip(repr(directory))}: expected what shardfeed.info gave, its folder or gs://bucket/folder."
+        )
     url = os.fspath(directory)
     if not url:  # from a variable that is not set, perhaps; the current folder would be a guess
         raise UsageError(
@@ -199,10 +201,7 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
 
 def _absent(url: str, store: storage.Store) -> DatasetError:
-    work = not storage.is_remote(url) and os.path.isdir(
-        os.path.join(url, naming.PARTS)
-    )  # empty, too: a build's first moment
-    if work or next(iter(store.list(naming.PARTS + "/")), None) is not None:
+    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
         return DatasetError(
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."

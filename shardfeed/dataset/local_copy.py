@@ -42,14 +42,10 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     """Paths of copies of ``shards`` below ``folder``; missing copies are made.
 
     Raises:
-        UsageError: ``folder`` is not local, or lies in the dataset.
+        UsageError: ``folder`` lies in the dataset.
         DatasetError: a shard's bytes are not the manifest's.
         StorageError: ``folder`` cannot be written, has too little space, or the store kept failing.
     """
-    if storage.is_remote(folder):
-        raise UsageError(
-            f"cache={clip(repr(folder))}: expected None, 'decoded' or a local folder for copies of the shards."
-        )
     top = os.path.abspath(os.path.expanduser(folder))
     if not storage.is_remote(info.url) and os.path.commonpath([os.path.realpath(info.url), os.path.realpath(top)]) == (
         os.path.realpath(info.url)

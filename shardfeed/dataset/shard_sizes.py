@@ -7,7 +7,6 @@ sizes are compared; no file is opened.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,8 +41,6 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
     def check(shard: Shard, found: Stat | None) -> str | None:
         if found is None:
             return "no such file"
-        if not remote and os.path.isdir(storage.join_url(info.url, shard.file)):
-            return "a folder"
         return None if found.size == shard.bytes else f"{found.size:,} bytes"
 
     stats = _stats(storage.open_store(info.url), split, shards, remote)

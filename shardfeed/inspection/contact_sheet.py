@@ -10,16 +10,14 @@ from __future__ import annotations
 import io
 import math
 import os
-from typing import TYPE_CHECKING
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from shardfeed.arguments import positive
-from shardfeed.dataset.first_records import StoredRecord, first_records
 from shardfeed.dataset.info import info
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.manifest import ImageInfo
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from shardfeed.inspection.first_records import StoredRecord, first_records
 
 _CELL = 160  # pixels, the longest side of a thumbnail
 _GAP = 12
@@ -36,14 +34,8 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, co
 
     Raises:
         DatasetError: no dataset in ``directory``, or a damaged record.
-        UsageError: no such split, ``n`` or ``columns`` out of range, or Pillow is not installed.
+        UsageError: no such split, or ``n`` or ``columns`` out of range.
     """
-    try:
-        from PIL import Image, ImageDraw, ImageFont
-    except ImportError:
-        raise UsageError(
-            "a contact sheet is drawn with Pillow, which is not installed. Install it with: pip install Pillow"
-        ) from None
     if positive("n", n) > _MAX_RECORDS:
         raise UsageError(f"n={n}: a contact sheet shows at most {_MAX_RECORDS} records.")
     dataset = info(directory)
@@ -62,11 +54,8 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, co
     return out.getvalue()
 
 
-def _cell(record: StoredRecord, image: ImageInfo) -> Image:
+def _cell(record: StoredRecord, image: ImageInfo) -> Image.Image:
     """A thumbnail with its label and key below."""
-    from PIL import Image, ImageDraw, ImageFont, ImageOps
-    from PIL.Image import Resampling
-
     large, small = ImageFont.load_default(14), ImageFont.load_default(11)
     cell = Image.new("RGB", (_CELL, _CELL + _CAPTION), _BACKGROUND)
     draw = ImageDraw.Draw(cell)
@@ -78,9 +67,9 @@ def _cell(record: StoredRecord, image: ImageInfo) -> Image:
         draw.rectangle((0, 0, _CELL - 1, _CELL - 1), _FRAME)
         side = max(picture.size)
         if side < _CELL:  # small pixels stay visible
-            picture = ImageOps.scale(picture, _CELL // side, Resampling.NEAREST)
+            picture = ImageOps.scale(picture, _CELL // side, Image.Resampling.NEAREST)
         else:
-            picture = ImageOps.contain(picture, (_CELL, _CELL), Resampling.LANCZOS)
+            picture = ImageOps.contain(picture, (_CELL, _CELL), Image.Resampling.LANCZOS)
         cell.paste(picture, ((_CELL - picture.width) // 2, (_CELL - picture.height) // 2))
     label, key = _shown(f"{record.class_index} {record.label}"), _shown(record.key)
     if len(label) > _LABEL_LETTERS:
@@ -97,10 +86,8 @@ def _shown(text: str | bytes) -> str:
     return clip(text).encode("ascii", "backslashreplace").decode()
 
 
-def _picture(record: StoredRecord, image: ImageInfo) -> Image | None:
+def _picture(record: StoredRecord, image: ImageInfo) -> Image.Image | None:
     """The stored pixels in RGB; None if the bytes are no such image."""
-    from PIL import Image
-
     try:
         if image.format == "raw":
             mode = "L" if image.channels == 1 else "RGB"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import clip
 from shardfeed.format.manifest import Manifest
+from shardfeed.words import human_bytes
 
 _CLASS_ROWS = 20  # rows of classes that a screen has room for
 _CLASS_WIDTH = 32  # columns of a class name
@@ -55,7 +56,7 @@ def _splits(manifest: Manifest) -> list[str]:
     for name, split in manifest.splits.items():
         sizes = [shard.bytes for shard in split.shards] or [0]
         figures = (split.bytes, min(sizes), split.bytes // len(sizes), max(sizes))
-        rows.append((name, f"{split.records:,}", f"{len(split.shards):,}", *map(_bytes, figures)))
+        rows.append((name, f"{split.records:,}", f"{len(split.shards):,}", *map(human_bytes, figures)))
     return _table(rows)
 
 
@@ -102,13 +103,6 @@ def _pairs(counts: Mapping[str, int]) -> list[str]:
 
 def _channels(values: Sequence[float]) -> str:
     return " ".join(f"{value:.1f}" for value in values)
-
-
-def _bytes(size: int) -> str:
-    for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size} B"
 
 
 def _wrapped(name: str, text: str) -> list[str]:

@@ -36,22 +36,13 @@ class Window:
     runs: Runs
 
 
-@dataclass(frozen=True)
-class Position:
-    """A place in the endless stream: ``skip`` records into ``window`` of ``epoch``."""
-
-    epoch: int
-    window: int
-    skip: int
-
-
 def window_blocks(blocks: Blocks, window_bytes: int) -> int:
     """K: how many average blocks make ``window_bytes``; at least 1, at most all."""
     return max(1, min(len(blocks), round(window_bytes * len(blocks) / int(blocks.bytes.sum()))))
 
 
 def stream_seed(seed: int) -> int:
-    """Start of the sequence that the seeds of the epochs are taken from."""
+    """The first number of a sequence; each epoch takes its seed from it."""
     return mix_one(seed & _MASK)
 
 
@@ -92,13 +83,16 @@ def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) 
         yield Window(window_seed(seed, epoch, int(places[0])), Runs(order[places], runs.skip[one], runs.take[one]))
 
 
-def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> Position:
-    """Where record number ``record`` of a host's endless stream is. Arguments: ``host_windows``."""
+def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> tuple[int, int, int]:
+    """Epoch, window and record in it of record number ``record`` of a host's endless stream.
+
+    The other arguments are those of ``host_windows``.
+    """
     epoch, left = divmod(record, len(mine))
     for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
         inside = int(window.runs.take.sum())
         if left < inside:
-            return Position(epoch, number, left)
+            return epoch, number, left
         left -= inside
     raise AssertionError("a split has at least one block and each block at least one record")
 

@@ -17,7 +17,7 @@ class EvaluationPlan:
     Attributes:
         steps: Batches on every host.
         padding: Rows of weight 0 that fill batches up, over all hosts.
-        weight: Of every row that is a record: all rows / records. Then a sum of weight * loss,
+        weight: That of every row that is a record: all rows / records. Then a sum of weight * loss,
             divided by all rows, is the mean over the records.
     """
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -86,8 +85,6 @@ def _start_obstore() -> None:
     given = os.environ.get(_TOKIO_THREADS)
     if given is None:
         os.environ[_TOKIO_THREADS] = "1"
-    elif not re.fullmatch("0*[1-9][0-9]{0,3}", given):  # it would panic
-        raise UsageError(f"{_TOKIO_THREADS}={clip(given)}: give 1 to 9999, or unset it.")
     try:
         obstore.put(MemoryStore(), "any", b"")
     finally:
@@ -143,7 +140,7 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(0)}  # see shardfeed.storage.retry
     if credentials is not None:
         return ObstoreBucket(
-            name, client_options=options, retry_config=no_retries, credential_provider=CredentialProvider(credentials)
+            name, client_options=options, retry_config=no_retries, credential_provider=credential_provider(credentials)
         )
     # Only a service account's key turns OAuth off for deletions; skip_signature does so for reads
     # alone.
@@ -156,22 +153,21 @@ def _new_obstore_bucket(endpoint: str, name: str, credentials: Credentials | Non
     )
 
 
-class CredentialProvider:
+def credential_provider(credentials: Credentials) -> Any:
     """Gives obstore the credentials of google-auth, so that both clients use the same account.
 
     obstore's own provider needs Python 3.11.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
-
-    def __call__(self) -> Any:
-        self._credentials.refresh(Request())  # type: ignore[no-untyped-call]
-        expiry: datetime | None = self._credentials.expiry  # UTC without a time zone
+    def refreshed() -> dict[str, Any]:
+        credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        expiry: datetime | None = credentials.expiry  # UTC without a time zone
         return {
-            "token": self._credentials.token,
+            "token": credentials.token,
             "expires_at": None if expiry is None else expiry.replace(tzinfo=timezone.utc),
         }
+
+    return refreshed
 
 
 def _forget_clients() -> None:

@@ -73,7 +73,7 @@ def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Da
 
 
 def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """The same dataset on threads of its own, with nothing left to adapt."""
+    """``batches`` with fixed settings: its own threads, a fixed order, and no autotuning."""
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False

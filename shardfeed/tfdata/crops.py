@@ -27,7 +27,7 @@ _UNIT = 2.0**-53  # a draw has the 53 bits of a float64
 
 def center_side(short: Any) -> Any:
     """Side of the central square, from the short side: a tensor or an int."""
-    return (7 * short + 4) // 8  # at least 1 of 1
+    return (7 * short + 4) // 8  # a side of 1 gives 1
 
 
 def center_boxes(sizes: Any) -> Any:

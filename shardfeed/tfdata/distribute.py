@@ -16,7 +16,6 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed.accelerator.hosts import find_host
-from shardfeed.accelerator.keras_args import check_reachable
 from shardfeed.arguments import is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
@@ -44,8 +43,7 @@ def distribute(
             ``eval_remainder``.
 
     Raises:
-        UsageError: as ``load``; a batch that does not divide by the replicas; a TPU that cannot
-            read the dataset.
+        UsageError: as ``load``; a batch that does not divide by the replicas.
     """
     if not isinstance(strategy, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
         raise UsageError(
@@ -56,7 +54,6 @@ def distribute(
     found.splits[split]
     replicas = strategy.num_replicas_in_sync
     share = host_batch(positive("batch_size", batch_size), 1, replicas) // replicas
-    check_reachable(found, strategy)
     _refuse("distribute", options, "host", "the strategy says which host this is")
     _refuse("distribute", options, "eval_remainder", "each replica needs a batch of the same size in each step")
 

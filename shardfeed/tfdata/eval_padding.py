@@ -37,7 +37,7 @@ def weighed(columns: Columns) -> Columns:
 
 
 def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """``batches`` and ``count`` of padding, so that this host gives as many as the others."""
+    """``batches`` and then ``count`` batches of padding, so that all hosts give the same number."""
     empty = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), batches.element_spec)
     return batches.concatenate(tf.data.Dataset.from_tensors(empty).repeat(count))
 

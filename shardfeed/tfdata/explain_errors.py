@@ -2,8 +2,8 @@
 
 It looks after the failure, not before. TensorFlow names neither file nor record ("corrupted record
 at 12"), and checking each record twice while all is well would cost as much as reading. Once a
-stream has failed, the shards are read with our own scanner and TensorFlow's decoder until the
-damage is found. If nothing is found, TensorFlow's error passes unchanged.
+stream has failed, the shards are read as ``verify --deep`` reads them until the damage is found.
+If nothing is found, TensorFlow's error passes unchanged.
 """
 
 from __future__ import annotations
@@ -11,37 +11,29 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.local_copy import copies_read
+from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
-from shardfeed.format.manifest import ImageInfo, Shard
+from shardfeed.format.manifest import Shard
 from shardfeed.runtime import cores
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.verification.record import Look, RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck
 from shardfeed.warning import warn
 
-_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's names, by channels
-# what TensorFlow puts around its message
-_REFUSAL = re.compile(r"^\{\{.*?\}\} ?| ?\[Op:\w+\].*$", re.DOTALL)
 _REMOTE_THREADS = 16  # shards read at a time on gs://, where reading waits for the network
 _SECONDS = 300.0  # a job that has failed is not held longer
 _LOG = logging.getLogger("shardfeed")
 
 clock = time.monotonic
-
-
-class _OutOfTimeError(Exception):
-    """Nothing was found in ``_SECONDS``."""
 
 
 @contextlib.contextmanager
@@ -79,20 +71,20 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
             "Reading failed. Looking for the damaged record in %d shards of %s, for at most %.0f s.",
             len(shards), url, _SECONDS,
         )  # fmt: skip
-        try:
-            damage = _damage(found, shards, error)
-            text = (
-                f"but all {sum(one.num_records for one in splits):,} records of {names} at {url} are in order now: the cause is "
-                "a disk or memory that errs at times, or what was added behind shardfeed.load."
-            )
-        except _OutOfTimeError:
-            damage = None
+        until = clock() + _SECONDS
+        damage = _damage(found, shards, error, until)
+        if damage is not None:
+            raise damage from error
+        if clock() > until:
             text = (
                 f"and no damage was found in the first {_SECONDS:.0f} s of looking through {names} at {url}. "
                 f"shardfeed verify {url} --deep looks through all of it."
             )
-        if damage is not None:
-            raise damage from error
+        else:
+            text = (
+                f"but all {sum(one.num_records for one in splits):,} records of {names} at {url} are in order now: the cause is "
+                "a disk or memory that errs at times, or what was added behind shardfeed.load."
+            )
         warn(f"reading failed, {text}")
         raise
 
@@ -115,39 +107,35 @@ def _may_be_damage(error: Exception) -> bool:
     return isinstance(error, damaged) and "IteratorGetNext" in str(error)
 
 
-def _damage(found: DatasetInfo, shards: list[Shard], error: Exception) -> DatasetError | None:
+def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: float) -> DatasetError | None:
     """The first damage of copies (``cache=PATH``) that this process reads, or of the dataset.
 
-    A copy with right checksums is the original.
+    None if nothing is found before the time ``until``. A copy with right checksums is the original.
     """
-    until = clock() + _SECONDS
     for folder, copied in copies_read(found, shards).items():
         remedy = f"It is a copy of {clip(found.url)}, made by cache=: delete it, and the next load copies it again."
         if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
             return damage
     framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
-    check = None if framing else RecordCheck(found.manifest, _tensorflow_look(found.manifest.image))
+    check = None if framing else RecordCheck(found.manifest)
     return _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url), until)
 
 
 def _first_damage(
     reader: BlockReader, shards: list[Shard], check: RecordCheck | None, remote: bool, until: float
 ) -> DatasetError | None:
-    """The first damage in the order of ``shards``; without ``check``, only of checksums.
+    """The first damage in the order of ``shards``; None if none is found before ``until``.
 
-    Raises:
-        _OutOfTimeError: no damage was found ``until`` then.
+    Without ``check``, only checksums are compared.
     """
     stop = threading.Event()
 
     def first_in(shard: Shard) -> DatasetError | None:
         try:
             for block in blocks_in([shard]):
-                if clock() > until:
-                    raise _OutOfTimeError
+                if stop.is_set() or clock() > until:
+                    return None
                 for record in reader.read(block):
-                    if stop.is_set():
-                        return None
                     try:
                         if check is not None:
                             check(bytes(record.data))
@@ -164,22 +152,3 @@ def _first_damage(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-
-
-def _tensorflow_look(image: ImageInfo) -> Look | None:
-    """Decoding with TensorFlow, which refused a record; a trainer need not have Pillow."""
-    if image.format == "raw":
-        return None
-    tf: Any = sys.modules["tensorflow"]
-    decode = {"jpeg": tf.io.decode_jpeg, "png": tf.io.decode_png, "webp": getattr(tf.io, "decode_webp", None)}[
-        image.format
-    ]
-
-    def look(data: bytes, size: tuple[int, int]) -> tuple[int, int, str]:
-        try:
-            *_, height, width, channels = decode(data).shape
-        except tf.errors.OpError as error:
-            raise ValueError(_REFUSAL.sub("", error.message)) from None
-        return height, width, _MODES[channels]
-
-    return look

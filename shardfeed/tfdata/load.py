@@ -13,6 +13,7 @@ import os
 
 import tensorflow as tf
 
+from shardfeed import storage
 from shardfeed.accelerator.detect import hide_gpus_from_tensorflow
 from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
@@ -134,13 +135,11 @@ def load(
 def _cache(value: object) -> str | None:
     if value is None or value == "decoded":
         return value
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or storage.is_remote(os.fspath(value)):
         raise UsageError(
             f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
         )
     path = os.path.expanduser(os.fspath(value))
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise UsageError(f"cache={clip(repr(value))}: expected a folder for copies of the shards, found a file.")
     if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
             f"cache={clip(repr(value))}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, "

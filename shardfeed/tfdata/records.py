@@ -1,8 +1,9 @@
 """Serialised records in the order of ``shardfeed.sampling.order``, as tf.data.
 
 A block is read by seeking (``TFRecordDatasetV2`` with a byte offset), so entering the stream
-anywhere costs one window. Parallel readers do not change the order: ``interleave`` with an
-unbounded block length drains its inputs one after the other, and further readers only read ahead.
+anywhere costs one window. Parallel readers do not change the order: ``interleave`` whose block
+length is no shorter than any run drains its inputs one after the other, and further readers only
+read ahead.
 
 The shuffle is the raw op with both seeds given. ``Dataset.shuffle`` mixes in the global seed, so
 the order would change with ``keras.utils.set_random_seed``.
@@ -24,13 +25,17 @@ RunReader = Callable[[Any, Any, Any], tf.data.Dataset]
 """From runs (int64[n] of block, records to skip, to take) to what they hold, in order."""
 
 _FOREVER = 1 << 62  # epochs; an int64 that no stream reaches
-_UNBOUNDED = 1 << 40  # records; longer than any block
+# records: the most that TensorFlow 2.22 takes as a block length. A block of ours holds fewer
+# (1 MB, at least 16 bytes per record), but the merged blocks of an evaluation may hold more.
+_BLOCK_LENGTH = 1 << 20
 # bytes per local read; TensorFlow's own default. A gs:// read is as long as its cache block
 _BUFFER = 256 << 10
 
 
 def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader:
     """Reader of the serialised records of runs, out of the shards at ``paths``."""
+    if blocks.records.max() > _BLOCK_LENGTH:
+        readers = 1  # several would take turns within such a block, which changes the order
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     shard, offset = tf.constant(blocks.shard), tf.constant(blocks.offset)
 
@@ -44,7 +49,7 @@ def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader
         return tf.data.Dataset.from_tensor_slices((path, tf.gather(offset, block), skip, take)).interleave(
             read_run,
             cycle_length=readers,
-            block_length=_UNBOUNDED,
+            block_length=_BLOCK_LENGTH,
             num_parallel_calls=readers if readers > 1 else None,
             deterministic=True if readers > 1 else None,
         )
@@ -72,7 +77,7 @@ def training_stream(
 
     The order is the same, whatever ``read_runs`` gives.
     """
-    first = order.position(blocks, seed, window, mine, start)
+    first_epoch, first_window, first_record = order.position(blocks, seed, window, mine, start)
     records = tf.constant(blocks.records)
     base = _word(order.stream_seed(seed))
 
@@ -84,15 +89,15 @@ def training_stream(
         def window_stream(number: Any) -> tf.data.Dataset:
             one = slice(number * window, (number + 1) * window)
             seed = hashed(_mix(epoch_seed), place[number * window])
-            entered = (epoch == first.epoch) & (number == first.window)
-            skipped = tf.where(entered, tf.constant(first.skip, tf.int64), 0)
+            entered = (epoch == first_epoch) & (number == first_window)
+            skipped = tf.where(entered, tf.constant(first_record, tf.int64), 0)
             whole = read_runs(tf.gather(permuted, place[one]), skip[one], take[one])
             return _shuffled(whole, tf.reduce_sum(take[one]), seed).skip(skipped)
 
-        number = tf.where(epoch == first.epoch, tf.constant(first.window, tf.int64), 0)
+        number = tf.where(epoch == first_epoch, tf.constant(first_window, tf.int64), 0)
         return tf.data.Dataset.range(number, -(-tf.size(place, tf.int64) // window)).flat_map(window_stream)
 
-    return tf.data.Dataset.range(first.epoch, _FOREVER).flat_map(epoch_stream)
+    return tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream)
 
 
 def permutation(count: int, seed: Any) -> Any:

@@ -42,7 +42,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     Raises:
         DatasetError: no dataset here (no manifest), or a manifest that is damaged or of an unknown
             version.
-        UsageError: ``deep`` without Pillow, or ``threads`` that cannot be.
+        UsageError: ``threads`` that cannot be.
     """
     threads = min(_MAX_THREADS, cores()) if threads is None else thread_count(threads)
     dataset = info(directory)

@@ -14,13 +14,14 @@ from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_file, to_hex
 from shardfeed.format.example import decode_example
-from shardfeed.format.manifest import Manifest, Shard, SideFile
+from shardfeed.format.manifest import Manifest, SideFile
 from shardfeed.format.tfrecord import scan
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.seekable import open_file
 from shardfeed.verification.record import RecordCheck
 from shardfeed.verification.report import Finding, no_file, rebuild, restore
 from shardfeed.verification.shard import ShardCheck, check_shard
+from shardfeed.words import by_count
 
 _MAX_DUPLICATES = 10
 
@@ -33,16 +34,13 @@ def verify_deep(
     ``present``: bytes by name of the files that were found.
     """
     check = RecordCheck(manifest)
-    side_files = {file.file: file for file in manifest.files}
     shards = [shard for split in manifest.splits.values() for shard in split.shards if shard.file in present]
     findings: list[Finding] = []
     intact: dict[str, ShardCheck] = {}
     records = 0
 
-    def read(shard: Shard) -> ShardCheck:
-        return check_shard(store, shard, present, check, side_files.get(naming.index_name(shard.file)))
-
-    for shard, result in zip(shards, pool.map(read, shards), strict=True):
+    checked = pool.map(lambda shard: check_shard(store, shard, present, check), shards)
+    for shard, result in zip(shards, checked, strict=True):
         findings += result.findings
         records += len(result.offsets)
         if result.intact:
@@ -73,7 +71,7 @@ def _class_counts(store: Store, manifest: Manifest, intact: Mapping[str, ShardCh
 
 
 def _duplicates(store: Store, present: Mapping[str, int], intact: Mapping[str, ShardCheck]) -> list[Finding]:
-    """Keys that occur twice: found by 64 bits of their hashes, then compared themselves.
+    """Keys that occur twice. Equal hashes of 64 bits name candidates, whose keys are then compared.
 
     Two of 100 M different keys have the same 64 bits with a probability of 3e-4.
     """
@@ -138,11 +136,6 @@ def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> lis
                     return [Finding(side.file, offset, "line", expected, clip(line), remedy)]
                 offset += len(line)
     if counts != Counter(manifest.rejected):
-        expected, found = _counts_text(counts), _counts_text(manifest.rejected)
+        expected, found = by_count(counts) or "none", by_count(+Counter(manifest.rejected)) or "none"
         return [Finding(naming.MANIFEST, None, "rejected", f"{expected} as in the rejects files", found, remedy)]
     return []
-
-
-def _counts_text(counts: Mapping[str, int]) -> str:
-    shown = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
-    return shown or "none"

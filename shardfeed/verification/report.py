@@ -12,8 +12,14 @@ from shardfeed.errors import clip
 class Finding:
     """One problem.
 
-    ``offset``: byte of ``file`` where it starts (for a record, where its frame starts); None: the
-    whole file.
+    Attributes:
+        file: Name of the damaged file.
+        offset: Byte of the file where the problem starts (for a record, where its frame starts);
+            None for the whole file.
+        what: What is wrong.
+        expected: What the file should hold.
+        found: What it holds.
+        remedy: What to do about it.
     """
 
     file: str
@@ -34,7 +40,7 @@ def no_file(name: str, size: int, url: str) -> Finding:
 
 
 def rebuild(url: str) -> str:
-    """Remedy if no copy of a file helps, because what was published is itself wrong."""
+    """Remedy if the published dataset is itself wrong, so that a copy of a file does not help."""
     return f"Delete {url} and build again."
 
 

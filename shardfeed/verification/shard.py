@@ -1,28 +1,29 @@
 """Deep verification of one shard: framing, checksum, every record, block boundaries, index lines.
 
-Every damaged record is named, up to a limit. A damaged record does not hide those behind it (see
-``frames``).
+Every damaged record is named, up to a limit. Where a record begins is never guessed: the length of
+the record before says it. So a damaged length ends the reading of its shard; a search for bytes
+that look like a header would find records of its own making.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO
 
+from shardfeed.decoding import RecordProblem
 from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.hashing import key_hash
-from shardfeed.format.manifest import Shard, SideFile
-from shardfeed.format.tfrecord import RecordError
+from shardfeed.format.manifest import Shard
+from shardfeed.format.tfrecord import OVERHEAD, RecordError, read_record
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.seekable import open_file
-from shardfeed.verification.frames import Unread, frames, published_starts
-from shardfeed.verification.record import RecordCheck, RecordProblem
+from shardfeed.verification.record import RecordCheck
 from shardfeed.verification.report import Finding, no_file, restore
 
 _MAX_FINDINGS = 10  # per shard; a systematic fault would give one per record
@@ -47,20 +48,14 @@ class ShardCheck:
     class_counts: Counter[int] = field(default_factory=Counter)
 
 
-def check_shard(
-    store: Store, shard: Shard, present: Mapping[str, int], check: RecordCheck, index: SideFile | None
-) -> ShardCheck:
-    """Read ``shard``.
-
-    ``present``: bytes by name of the files that were found. ``index``: the manifest's entry for the
-    shard's index.
-    """
+def check_shard(store: Store, shard: Shard, present: Mapping[str, int], check: RecordCheck) -> ShardCheck:
+    """Read ``shard``; ``present``: bytes by name of the files that were found."""
     size = present[shard.file]
     remedy = restore(shard.file, store.url)
     result = ShardCheck()
     try:
         with open_file(store, shard.file, size) as file:
-            crc = _read(file, shard, check, lambda: published_starts(store, index, present), remedy, result)
+            crc = _read(file, shard, check, remedy, result)
     except NotFoundError:
         result.findings.append(no_file(shard.file, shard.bytes, store.url))
         return result
@@ -74,48 +69,38 @@ def check_shard(
     return result
 
 
-def _read(
-    file: BinaryIO,
-    shard: Shard,
-    check: RecordCheck,
-    starts: Callable[[], Sequence[int] | None],
-    remedy: str,
-    result: ShardCheck,
-) -> int | None:
-    """Reads all records into ``result``; the file's CRC-32C, or None if a frame is damaged."""
-    tee, damaged, problems, unread = _Checksummed(file), False, 0, None
-    for frame in frames(tee, shard.records, starts):
-        problem: RecordError | RecordProblem
-        if isinstance(frame, Unread):
-            damaged, unread = True, frame
-            break
-        if isinstance(frame, RecordError):
-            damaged, problem = True, frame
-        else:
-            result.offsets.append(frame.offset)
-            try:
-                key, class_index = check(frame.data)
-            except RecordProblem as error:
-                problem = error
-            else:
-                result.hashes.append(key_hash(key) >> 64)
-                result.class_counts[class_index] += 1
-                continue
-        problems += 1
-        if problems <= _MAX_FINDINGS:
-            what = f"record {frame.index}: {problem.what}"
-            expected, found = clip(problem.expected), clip(problem.found)
-            result.findings.append(Finding(shard.file, frame.offset, what, expected, found, remedy))
+def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result: ShardCheck) -> int | None:
+    """Reads the records into ``result``; the file's CRC-32C, or None if a frame is damaged."""
+    tee, damaged, problems, index = _Checksummed(file), False, 0, 0
+    end: int | None = 0
+    while end is not None:
+        offset, unread = end, ""
+        problem: RecordError | RecordProblem | None = None
+        try:
+            data = read_record(tee, offset, index)  # type: ignore[arg-type]
+            if data is None:
+                break
+            end = offset + len(data) + OVERHEAD
+            result.offsets.append(offset)
+            key, class_index = check(data)
+            result.hashes.append(key_hash(key) >> 64)
+            result.class_counts[class_index] += 1
+        except RecordError as error:
+            damaged, problem, end = True, error, error.end
+            if end is None and index + 1 < shard.records:
+                unread = "; the records behind it cannot be read"
+        except RecordProblem as error:
+            problem = error
+        if problem is not None:
+            problems += 1
+            if problems <= _MAX_FINDINGS:
+                what = f"record {index}: {problem.what}"
+                expected, found = clip(problem.expected), clip(problem.found) + unread
+                result.findings.append(Finding(shard.file, offset, what, expected, found, remedy))
+        index += 1
     if problems > _MAX_FINDINGS:
         found = f"{problems - _MAX_FINDINGS} more findings in this file"
         result.findings.append(Finding(shard.file, None, "records", "records in order", found, remedy))
-    if unread is not None:
-        what = f"records {unread.first} to {unread.last}" if unread.first < unread.last else f"record {unread.first}"
-        found = (
-            f"not read: the length of record {unread.first - 1} is damaged, and {naming.index_name(shard.file)}, "
-            "which also says where the next record begins, is missing or damaged"
-        )
-        result.findings.append(Finding(shard.file, unread.offset, what, "readable", found, remedy))
     return None if damaged else tee.crc
 
 
@@ -129,10 +114,6 @@ class _Checksummed:
         data = self._file.read(size)
         self.crc = crc32c(data, self.crc)
         return data
-
-    def seek(self, offset: int) -> None:
-        """Makes the sum wrong. It is used only if no frame is damaged, and then nobody seeks."""
-        self._file.seek(offset)
 
 
 def _counts(store: Store, shard: Shard, offsets: array[int]) -> list[Finding]:

@@ -114,7 +114,7 @@ def test_batches_may_be_dicts_or_images_alone(tmp_path: Path) -> None:
         ({"batches": [1, 2]}, "a batch is int, whose images cannot be counted: expected what load or array_batches"),
         ({"batches": [()]}, "a batch is tuple, whose images cannot be counted"),
         ({"batches": 5}, "batches=5: expected what load or array_batches gives"),
-        ({"dataset": 3}, "dataset=3: expected what shardfeed.info gives, a folder or gs://"),
+        ({"dataset": 3}, "the dataset is 3: expected what shardfeed.info gave, its folder or gs://bucket/folder."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )

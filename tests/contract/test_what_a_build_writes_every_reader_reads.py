@@ -30,6 +30,7 @@ from tests.tfds.environment import run_with_tfds
 
 CLASSES = ("a b", "daisy", "größe")
 SPLITS = ("train", "validation")
+FORMATS = ("jpeg", "png", "webp", "raw")
 # as far apart as no compression here moves them
 COLOURS = list(itertools.product((20, 70, 120, 170), repeat=3))
 Seen = list[tuple[str, int, int]]
@@ -62,9 +63,26 @@ class Built:
         return sorted(self.out.glob("*.tfrecord"))
 
 
-@pytest.fixture(scope="module", params=["jpeg", "png", "webp", "raw"])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp(request.param)
+@pytest.fixture(scope="module")
+def all_built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+    """A build in each format."""
+    return {name: _build(name, tmp_path_factory.mktemp(name)) for name in FORMATS}
+
+
+@pytest.fixture(params=FORMATS)
+def built(request: pytest.FixtureRequest, all_built: dict[str, Built]) -> Built:
+    return all_built[request.param]
+
+
+@pytest.fixture(scope="module")
+def seen_by_tfds(all_built: dict[str, Built]) -> dict[str, Any]:
+    """What one process with TFDS sees of each dataset."""
+    script = Path(__file__).parents[1] / "tfds" / "read_datasets.py"
+    seen = json.loads(run_with_tfds(script, *(str(built.out) for built in all_built.values())))
+    return dict(zip(all_built, seen, strict=True))
+
+
+def _build(image_format: str, folder: Path) -> Built:
     images = []
     for number, colour in enumerate(COLOURS):
         label = number % len(CLASSES)
@@ -73,10 +91,10 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (24, 20), colour).save(path)
         images.append((key, label, number))
-    flags = ["--image_size", "16", "--image_format", request.param, "--num_shards", "4"]
+    flags = ["--image_size", "16", "--image_format", image_format, "--num_shards", "4"]
     flags += ["--splits", "train=0.7,validation=0.3"]
     assert main(["build", "--input", str(folder / "photos"), "--output", str(folder / "out"), *flags]) == 0
-    return Built(folder / "out", request.param, sorted(images))
+    return Built(folder / "out", image_format, sorted(images))
 
 
 def read_each(built: Built, split_records: Iterable[Seen]) -> None:
@@ -115,9 +133,8 @@ def test_deep_verification(built: Built) -> None:
     assert_dataset_intact(built.out)
 
 
-def test_tfds(built: Built) -> None:
-    script = Path(__file__).parents[1] / "tfds" / "read_datasets.py"
-    (seen,) = json.loads(run_with_tfds(script, str(built.out)))
+def test_tfds(built: Built, seen_by_tfds: dict[str, Any]) -> None:
+    seen = seen_by_tfds[built.image_format]
     found = {name: [row["class"] for row in rows] for name, rows in seen["examples"].items()}
     theirs = {split: [label for _, label, _ in in_order(built, split)] for split in SPLITS}
     assert seen["classes"] == list(CLASSES) and found == theirs

@@ -123,7 +123,7 @@ def test_a_job_is_followed_with_what_its_workers_count(cloud: Cloud, monkeypatch
     shown = [line for line in ended.err.splitlines() if not line.startswith("dataflow: ")]
     job = cloud.service.jobs[-1]["id"]
     assert shown[0] == f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job}?project=my-project"
-    assert "encoded 1,203 of 5,000 images, 5.0 MB, 3 rejected, 9 requests tried again" in shown
+    assert "encoded 1,203 of 5,000 images (24 %), 5.0 MB, 3 rejected, 9 requests tried again" in shown
     assert (ended.code, ended.out, shown[-2]) == (4, "", f"job {job}: done")
     assert NO_DATASET in shown[-1]
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +134,3 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, int
     write_dataset(tmp_path)
     with pytest.raises(UsageError, match=message):
         contact_sheet(tmp_path, "train", **options)
-
-
-def test_without_pillow_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dataset(tmp_path)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UsageError, match="pip install Pillow"):
-        contact_sheet(tmp_path, "train")

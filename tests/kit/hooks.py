@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import io
 import os
 import random
 import resource
@@ -18,7 +17,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from shardfeed.transforms import stores
 from shardfeed.transforms.sources.local import LocalSource
@@ -197,13 +196,6 @@ def one_image_a_slice() -> None:
     put(slices, "_SLICE_IMAGES", (1, 1))
 
 
-def spool_to_disk() -> None:
-    """Parts go to temporary files at once, as parts of more than 64 MB do."""
-    from shardfeed.transforms.encode import part_encoder
-
-    put(part_encoder, "MEMORY_PART", 1)
-
-
 def rejects_a_file(lines: int) -> None:
     """Rejects files of so many lines."""
     from shardfeed.transforms.publish import rejects_files
@@ -236,9 +228,9 @@ def fill_disk(most: int) -> None:
     """The disk is full for every file of more than ``most`` bytes."""
 
     class FullStore(WritableLocalStore):
-        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
-            super()._write_temp(path, io.BytesIO(data.read(most)), durable)
-            if data.read(1):
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data[:most], durable)
+            if len(data) > most:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     put(stores, "open_output", FullStore)
@@ -348,11 +340,11 @@ def lose_part() -> None:
 
     def losing(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def lose(*args: Any) -> Iterator[Any]:
-            for result, spent in method(*args):
+            for result, kept in method(*args):
                 if not lost and result.records:
                     lost.append((result.split, result.part))
                 if (result.split, result.part) not in lost:
-                    yield result, spent
+                    yield result, kept
 
         return lose
 

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from shardfeed.transforms import stores
 from shardfeed.transforms.stores.local import WritableLocalStore
@@ -40,7 +40,7 @@ class SteppedStore(WritableLocalStore):
                 self._step("mkdir", path, _nothing)
             super()._mkdir(path)
 
-    def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
         def tear() -> None:
             WritableLocalStore._write_temp(self, path, data, durable)
             os.truncate(path, os.path.getsize(path) // 2)

@@ -14,11 +14,11 @@ from tests.kit import sources
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
-    {"storage"},
+    {"decoding", "storage"},
     {"dataset", "sampling"},
-    {"inspection", "verification", "accelerator"},
+    {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"tfdata"},
+    {"inspection", "tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
     {"cli"},

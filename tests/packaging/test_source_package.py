@@ -162,10 +162,6 @@ def test_the_installed_command_verifies_and_inspects_without_extras(worker: Path
         ("shardfeed.info(folder).classes", ""),
         ("shardfeed.load(folder, 'train', 8)", "load needs tensorflow|pip install 'shardfeed[tf]'"),
         ("next(iter(shardfeed.array_batches(folder, 'train', 8)))", ""),
-        (
-            "shardfeed.detect_accelerator()",
-            "detect_accelerator needs keras|pip install 'shardfeed[tf]', or keras and jax",
-        ),
     ],
 )
 def test_what_needs_an_extra_names_it(worker: Path, tmp_path: Path, program: str, said: str) -> None:

@@ -131,6 +131,10 @@ UNKNOWN = (
             "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
         ),
         (
+            ["--input", "i", "--out", "o"],
+            "build: unknown argument --out; did you mean --output? See `shardfeed build --help`.",
+        ),
+        (
             ["--input", "i", "--output", "o", "--zzz", "1", "--runer=DirectRunner"],
             "build: unknown argument --runer; did you mean --runner? See `shardfeed build --help`.",
         ),

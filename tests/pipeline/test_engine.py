@@ -67,26 +67,6 @@ def test_what_follows_from_a_runner_and_its_arguments(
 
 
 @pytest.mark.parametrize(
-    ("runner", "name"),
-    [
-        ("DirectRunner", "FnApiRunner"),  # Beam's own would look for a Go program on the network first
-        ("apache_beam.runners.direct.direct_runner.DirectRunner", "FnApiRunner"),
-        ("flinkrunner", "flinkrunner"),
-        (FLINK, FLINK),
-        ("my_package.DirectRunner", "my_package.DirectRunner"),
-    ],
-)
-def test_beam_gets_the_runner_as_the_user_named_it_but_for_its_direct_runner(runner: str, name: str) -> None:
-    assert (Engine(runner).name, Engine(runner).label) == (name, runner)
-
-
-def test_a_build_without_a_runner_is_local_and_has_no_name_for_beam() -> None:
-    assert Engine().label == "local"
-    with pytest.raises(ValueError, match="without --runner"):
-        Engine().name  # noqa: B018
-
-
-@pytest.mark.parametrize(
     ("args", "value"),
     [
         ((), None),

@@ -16,7 +16,7 @@ import pytest
 from shardfeed.pipeline import local
 from shardfeed.pipeline.pool import pool
 from shardfeed.transforms.elements import pack_ref
-from shardfeed.transforms.encode.part_encoder import EncoderSettings
+from shardfeed.transforms.encode.slices import EncoderSettings
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
@@ -68,6 +68,15 @@ def test_a_process_that_is_killed_costs_its_parts_and_one_line(
     assert disk.digests(tmp_path / "out") == alone
 
 
+def crash(pid: int) -> None:
+    os.kill(pid, signal.SIGSEGV)
+
+
+def test_a_process_that_crashes_says_how(photos: Path, tmp_path: Path) -> None:
+    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, 0, crash), ONE])
+    assert ended.err == f"{LOST} -11 (Fatal Python error: Segmentation fault). The build goes on without it.\n"
+
+
 def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_shown_once(
     photos: Path, alone: dict[str, str], tmp_path: Path
 ) -> None:
@@ -77,8 +86,10 @@ def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_sho
     assert disk.digests(tmp_path / "out") == alone
 
 
-def test_an_interpreter_that_is_not_there_changes_nothing(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
-    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.interpreter, str(tmp_path / "gone")), ONE])
+def test_an_interpreter_that_is_not_there_costs_one_line(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
+    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.interpreter, str(tmp_path / "gone")), ONE])
+    assert ended.err.startswith("no further process could be started to encode beside this one ([Errno 2] ")
+    assert ended.err.count("\n") == 1
     assert disk.digests(tmp_path / "out") == alone
 
 

@@ -43,7 +43,7 @@ def test_the_line_says_how_far_and_how_long(arguments: tuple[str, int, int, int,
         (1_000, "1.0 kB"),
         (12_345_678, "12.3 MB"),
         (999_949, "999.9 kB"),
-        (5 * 10**12, "5,000.0 GB"),
+        (5 * 10**12, "5.0 TB"),
     ],
 )
 def test_bytes_are_decimal_units(size: int, text: str) -> None:

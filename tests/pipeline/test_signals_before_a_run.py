@@ -36,7 +36,7 @@ from shardfeed.pipeline import already_built
 def gate(*args):
     print("at the gate", flush=True)
     threading.Event().wait()
-already_built.check_folder = gate
+already_built._has_manifest = gate
 sys.exit(__main__.main())
 """
 
@@ -121,7 +121,7 @@ def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_ru
     build: tuple[str, ...], number: signal.Signals
 ) -> None:
     ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
-    raised = f"already_built.check_folder = lambda folder: signal.raise_signal({int(number)})"
+    raised = f"already_built._has_manifest = lambda store: signal.raise_signal({int(number)})"
     imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built"
     program = f"{ignored}\n{imports}\n{raised}\nraise SystemExit(__main__.main())"
     ended = subprocess.run(

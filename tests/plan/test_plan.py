@@ -245,16 +245,14 @@ def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ]
     assert lines[2].startswith("  train      5 images, about 5 records, ")
     assert lines[2].endswith(" parts") and " in 2 shards of about " in lines[2]
-    assert lines[3:7] == [
-        "  classes      train",
-        "  cat              3",
-        "  dog              2",
+    assert lines[3:5] == [
+        "  classes    2: cat 3, dog 2",
         "  sample     5 images read and encoded; rejects: none",
     ]
-    assert [line[:13] for line in lines[7:9]] == ["  here       ", "  Dataflow   "]
-    assert lines[9].startswith("             list prices of us-central1, 2026-11; ")
+    assert [line[:13] for line in lines[5:7]] == ["  here       ", "  Dataflow   "]
+    assert lines[7].startswith("             list prices of us-central1, 2026-11; ")
     assert lines[-1] == "Next: the same flags with `shardfeed build`"
-    assert len(lines) == 12
+    assert len(lines) == 10
 
 
 def test_json_has_the_same_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,11 +61,6 @@ def _shards_of_nobody(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def _a_folder_for_the_claim(tmp_path: Path) -> Path:
-    (tmp_path / "out" / naming.CLAIM).mkdir(parents=True)
-    return tmp_path / "out"
-
-
 def _damaged(tmp_path: Path) -> Path:
     (tmp_path / "out" / "_parts").mkdir(parents=True)
     (tmp_path / "out" / naming.CLAIM).write_text("{")
@@ -92,7 +87,6 @@ def _a_link_to_a_file(tmp_path: Path) -> Path:
         (_foreign, 5),
         (_foreign_beside_a_claim, 5),
         (_shards_of_nobody, 5),
-        (_a_folder_for_the_claim, 5),
         (_damaged, 5),
         (_a_file, 2),
         (_below_a_file, 2),

@@ -53,7 +53,7 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         pytest.param(builds.DIRECT, [], id="Beam's in-process engine"),
         pytest.param(
             [*builds.DIRECT, "--threads", "3"],
-            [partial(hooks.reorder_listing, 6), hooks.spool_to_disk],
+            [partial(hooks.reorder_listing, 6)],
             id="Beam's in-process engine, shuffled",
         ),
         pytest.param([], [partial(hooks.reorder_listing, None)], id="listed backwards"),
@@ -63,7 +63,6 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
             [], [partial(hooks.batches_of, 7), partial(hooks.reorder_listing, 6)], id="batches of seven, shuffled"
         ),
         pytest.param(["--keep_parts", "--max_rejected", "50%"], [], id="other flags that are not in the fingerprint"),
-        pytest.param([], [hooks.spool_to_disk], id="parts larger than memory"),
     ],
 )
 def test_a_build_in_this_process_has_the_same_bytes(

@@ -54,12 +54,11 @@ def left_in_tmp(place: Path) -> list[str]:
 _RUNS: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...]]] = {
     "a build": (0, (), ()),
     "a build by Beam": (0, builds.DIRECT, ()),
-    "a build that spools to disk": (0, (), (hooks.spool_to_disk,)),
     "a build that keeps its parts": (0, ("--keep_parts",), ()),
     "too many rejects": (3, ("--max_rejected", "1"), ()),
     "a build that loses a part": (4, (), (hooks.lose_part,)),
     "a build that is stopped": (4, (), (partial(hooks.signal_at_image, 5, SIGINT),)),
-    "a build that is killed": (-9, (), (partial(hooks.signal_at_image, 5, SIGKILL), hooks.spool_to_disk)),
+    "a build that is killed": (-9, (), (partial(hooks.signal_at_image, 5, SIGKILL),)),
     "a build by Beam that is killed": (-9, builds.DIRECT, (partial(hooks.signal_at_image, 5, SIGKILL),)),
     "a bug": (1, (), (partial(hooks.fail_from_image, 3),)),
     "bad arguments": (2, ("--image_size", "0"), ()),
@@ -103,15 +102,11 @@ def test_discarding_removes_files_of_the_output_alone(place: Path) -> None:
     assert outside(place) == before
 
 
-@pytest.mark.parametrize(
-    ("flags", "changed"),
-    [((), ()), ((), (hooks.spool_to_disk,)), (builds.DIRECT, ())],
-    ids=["parts in memory", "parts larger than memory", "by Beam"],
-)
+@pytest.mark.parametrize("flags", [(), builds.DIRECT], ids=["in process", "by Beam"])
 def test_every_change_to_the_file_system_is_in_the_output_or_in_the_temporary_folder(
-    flags: tuple[str, ...], changed: tuple[Callable[[], None], ...], place: Path
+    flags: tuple[str, ...], place: Path
 ) -> None:
-    assert run(place, *flags, changed=changed).code == 0
+    assert run(place, *flags).code == 0
     lines = (place.parent / f"{place.name}-changes").read_text().splitlines()
     paths = [line.split(" ", 1)[1] + "/" for line in lines]
     assert len(paths) > 20

@@ -308,7 +308,6 @@ def test_copies_are_made_where_files_cannot_be_locked(tmp_path: Path, monkeypatc
         ("{}/data", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
         ("{}/data/cache", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
         ("gs://bucket/copies", "{cache!r}: expected None, 'decoded' or a local folder for copies of the shards."),
-        ("{}/file", "{cache!r}: expected a folder for copies of the shards, found a file."),
         *(
             (
                 word,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -127,18 +126,6 @@ def test_images_of_other_formats_are_looked_into(tmp_path: Path, image_format: s
 
     start = f"{tmp_path}/{SHARD} is damaged: {place(tmp_path)}: image: expected a {image_format} image "
     assert str(found.value).startswith(start)
-
-
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])
-def test_errors_of_load_are_explained_without_pillow(
-    tmp_path: Path, image_format: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_dataset(tmp_path, image_format=image_format)
-    rewrite_image(tmp_path, lambda image: bytes(len(image)))
-    monkeypatch.setitem(sys.modules, "PIL", None)
-
-    with pytest.raises(shardfeed.DatasetError, match=f"a {image_format} image that decodes, found "):
-        explained(tmp_path)
 
 
 def test_a_large_image_that_ends_early_is_named(tmp_path: Path) -> None:

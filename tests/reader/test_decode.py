@@ -14,8 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from shardfeed.arrays.decode import image_decoder
-from shardfeed.format.manifest import ImageInfo
+from shardfeed.decoding import image_decoder
 from tests.kit.datasets import Pixels, Record, encode, write_dataset
 from tests.reader.streams import READERS, pixels_of
 
@@ -51,13 +50,9 @@ def test_real_photos_decode_to_tensorflows_pixels(quality: int, subsampling: int
         with Image.open(photo) as picture:
             picture.convert("RGB").resize((225, 223)).save(out, "JPEG", quality=quality, subsampling=subsampling)
         pixels = np.zeros((223, 225, 3), np.uint8)
-        image_decoder(described("jpeg", 223, 225))(out.getvalue(), pixels)
+        image_decoder("jpeg")(out.getvalue(), pixels.shape, pixels)
 
         assert np.array_equal(pixels, tf.io.decode_jpeg(out.getvalue(), dct_method="INTEGER_ACCURATE").numpy())
-
-
-def described(image_format: str, height: int, width: int) -> ImageInfo:
-    return ImageInfo(height, width, 3, image_format, (0.0,) * 3, (0.0,) * 3)
 
 
 @pytest.mark.parametrize(("image_format", "channels", "other"), [("jpeg", 1, 3), ("webp", 3, 1)])
@@ -93,13 +88,13 @@ def test_arrays_refuse_an_image_of_another_size(image_format: str, shape: tuple[
     data = encode(np.full((*shape, 3), 9, np.uint8), image_format)
 
     with pytest.raises(ValueError, match=rf"image: expected an? {image_format} image of 8 x 12 x 3"):
-        image_decoder(described(image_format, 8, 12))(data, np.zeros((8, 12, 3), np.uint8))
+        image_decoder(image_format)(data, (8, 12, 3), np.zeros((8, 12, 3), np.uint8))
 
 
 @pytest.mark.parametrize("size", [0, 287, 289])
 def test_arrays_refuse_raw_pixels_of_another_number(size: int) -> None:
     with pytest.raises(ValueError, match=rf"^image: expected 8 x 12 x 3 bytes of pixels, found {size} bytes$"):
-        image_decoder(described("raw", 8, 12))(bytes(size), np.zeros((8, 12, 3), np.uint8))
+        image_decoder("raw")(bytes(size), (8, 12, 3), np.zeros((8, 12, 3), np.uint8))
 
 
 @READERS
@@ -110,21 +105,6 @@ def test_the_largest_label_arrives_as_int32(tmp_path: Path, reader: Any) -> None
     labels = np.concatenate([labels for _, labels, _ in reader(tmp_path, "validation", 100)])
 
     assert labels.dtype == np.int32 and labels.tolist() == list(range(300))
-
-
-@pytest.mark.parametrize("image_format", ["png", "webp"])
-def test_array_batches_without_pillow_name_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_format: str
-) -> None:
-    write_dataset(tmp_path, image_format=image_format)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-
-    with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.array_batches(tmp_path, "train", 8)
-
-    assert str(found.value) == (
-        f"{image_format} images are decoded with Pillow, which is not installed. Install it with: pip install Pillow"
-    )
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "raw"])

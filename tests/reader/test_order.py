@@ -103,11 +103,11 @@ def test_windows_are_the_permuted_blocks_in_turn_each_hashed_by_its_first_place(
 def test_a_position_counts_the_records_before_it(seed: int, size: int, record: int) -> None:
     blocks = blocks_in(SHARDS)
 
-    found = order.position(blocks, seed, size, ALL, record)
+    epoch, window, skip = order.position(blocks, seed, size, ALL, record)
 
-    windows = [int(one.runs.take.sum()) for one in order.host_windows(blocks, seed, found.epoch, size, ALL)]
-    assert found.epoch * 16 + sum(windows[: found.window]) + found.skip == record
-    assert 0 <= found.skip < windows[found.window]
+    windows = [int(one.runs.take.sum()) for one in order.host_windows(blocks, seed, epoch, size, ALL)]
+    assert epoch * 16 + sum(windows[:window]) + skip == record
+    assert 0 <= skip < windows[window]
 
 
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=20), hosts=st.integers(1, 30))

@@ -106,16 +106,28 @@ def test_order_does_not_depend_on_cores(written: Written, reader: Any, one_core:
     assert train(reader, written, 5, 20) == alone
 
 
+def keys(written: Written, readers: int) -> list[bytes]:
+    """The ends of the records of three passes."""
+    shards = written.manifest.splits["train"].shards
+    blocks = blocks_in(shards)
+    runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
+    stream = records.training_stream(blocks, runs, seed=0, window=3, mine=range(N))
+    return [record[-200:] for record in stream.take(3 * N).as_numpy_iterator()]
+
+
 @pytest.mark.parametrize("readers", [2, 8])
 def test_order_does_not_depend_on_parallel_readers(written: Written, readers: int) -> None:
-    def keys(readers: int) -> list[bytes]:
-        shards = written.manifest.splits["train"].shards
-        blocks = blocks_in(shards)
-        runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
-        stream = records.training_stream(blocks, runs, seed=0, window=3, mine=range(N))
-        return [record[-200:] for record in stream.take(3 * N).as_numpy_iterator()]
+    assert keys(written, readers) == keys(written, 1)
 
-    assert keys(readers) == keys(1)
+
+@pytest.mark.parametrize("readers", [1, 8])
+def test_runs_longer_than_the_longest_block_length_keep_their_order(
+    written: Written, monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    expected = keys(written, 1)
+    monkeypatch.setattr(records, "_BLOCK_LENGTH", 2)  # records; the blocks here hold more
+
+    assert keys(written, readers) == expected
 
 
 @READERS

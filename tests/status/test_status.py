@@ -179,10 +179,10 @@ def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monke
     store = under_way(out, images=200, parts=20, finished=5)
     delete = type(store).delete
 
-    def stops(self: WritableStore, name: str, version: int | None = None) -> None:
+    def stops(self: WritableStore, name: str) -> None:
         if name.endswith("00002.json"):
             raise KeyboardInterrupt
-        delete(self, name, version)
+        delete(self, name)
 
     with monkeypatch.context() as patched:
         patched.setattr(type(store), "delete", stops)

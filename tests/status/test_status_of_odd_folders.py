@@ -12,7 +12,7 @@ import pytest
 from shardfeed.cli.main import main
 from shardfeed.errors import UsageError
 from shardfeed.format import naming
-from shardfeed.pipeline.status.command import READ, status_of
+from shardfeed.pipeline.status.command import status_of
 from shardfeed.transforms import stores
 from tests.status.outputs import FINGERPRINT, under_way
 
@@ -84,38 +84,36 @@ def test_somebodys_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "what"),
+    "claim",
     [
-        (_of_train({"images": 3, "parts": 0}), "split train has parts 0 where a number from 1 on is expected"),
-        (_of_train({}), "split train has images None where a number from 1 on is expected"),
-        (_of_train(7), "split train has images None where a number from 1 on is expected"),
-        (
-            _of_train({"images": "3", "parts": "1"}),
-            "split train has images '3' where a number from 1 on is expected",
-        ),
-        (_of_train({"images": [[]], "parts": 1}), "split train has images list where a number from 1 on is expected"),
-        (_of_train({"images": True, "parts": 1}), "split train has images True where a number from 1 on is expected"),
-        (
-            _of_train({"images": 1, "parts": 10**400}),
-            f"split train has parts 1{58 * '0'}… where a number from 1 on is expected",
-        ),
-        ({**CLAIM, "splits": ["train"]}, "splits list where an object is expected"),
-        ({**CLAIM, "fingerprint": "a\nb"}, r"fingerprint a\nb where 32 hex digits are expected"),
+        _of_train({"images": 3, "parts": 0}),
+        _of_train({}),
+        _of_train(7),
+        _of_train({"images": "3", "parts": "1"}),
+        _of_train({"images": [[]], "parts": 1}),
+        _of_train({"images": True, "parts": 1}),
+        _of_train({"images": 1, "parts": 10**400}),
+        {**CLAIM, "splits": ["train"]},
+        {**CLAIM, "fingerprint": "a\nb"},
+        {**CLAIM, "fingerprint": 7},
+        {**CLAIM, "config": []},
+        "[]",
     ],
     ids=[
         *("no parts", "nothing of a split", "a number for a split", "text for numbers", "a list for a number"),
         *("true for a number", "more parts than can be", "a list of splits", "another fingerprint"),
+        *("a number for a fingerprint", "a list for a config", "a list"),
     ],
 )
-def test_a_claim_that_is_none_of_ours_is_damaged(
-    claim: Mapping[str, object] | str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_claim_that_is_none_of_ours_is_not_readable(
+    claim: Mapping[str, object] | str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = _claimed(tmp_path / "out", claim)
 
     assert main(["status", str(tmp_path / "out")]) == 5
     assert capsys.readouterr() == (
         "",
-        f"shardfeed: {path} is damaged: {what}. Give another --output, or begin again with --discard_incomplete.\n",
+        f"shardfeed: {path} is not readable as a claim. Give another --output, or begin again with --discard_incomplete.\n",
     )
 
 
@@ -124,13 +122,6 @@ def test_a_claim_without_splits_is_an_older_shardfeeds(tmp_path: Path) -> None:
 
     status = status_of(str(tmp_path / "out"))
     assert (status.state, status.total) == ("encoding", None)
-
-
-def test_more_parts_than_a_fraction_can_tell_apart_are_counted_all_the_same(tmp_path: Path) -> None:
-    """1 - 1/parts is 1 then, and no part would be expected to have an image."""
-    store = under_way(tmp_path / "out", images=1, parts=2**62, finished=READ + 2)
-
-    assert status_of(store.url).total == 1
 
 
 def test_options_of_a_claim_are_shown_without_control_characters(tmp_path: Path) -> None:
@@ -153,21 +144,6 @@ def test_a_reason_that_is_none_is_not_told(tmp_path: Path) -> None:
     store.create(naming.outcome_name("run"), b"[" * DEEP)
 
     assert status_of(store.url).last_failure == ""
-
-
-@pytest.mark.parametrize("name", ["_parts/CLAIM", "manifest.json", "train-00000-of-00001.tfrecord"])
-def test_a_folder_where_a_build_writes_a_file_is_named(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    (out / name).mkdir(parents=True)
-
-    assert main(["status", str(out)]) == 5
-    assert capsys.readouterr() == (
-        "",
-        f"shardfeed: --output {out} holds a folder {out / name}, where the build writes a file. Rename or remove the folder, or "
-        "give another --output.\n",
-    )
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -23,8 +21,8 @@ from tests.storage.trees import files
 @pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
 def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Path, full: str) -> None:
     class Full(WritableLocalStore):
-        def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
-            super()._write_temp(path, io.BytesIO(data.read(1000)), durable)
+        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
+            super()._write_temp(path, data[:1000], durable)
             raise OSError(getattr(errno, full), os.strerror(getattr(errno, full)))
 
     with pytest.raises(StorageError) as raised:

@@ -8,6 +8,7 @@ file, and adds TFDS and the little that it needs and this interpreter lacks. It 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -25,13 +26,19 @@ PACKAGES = Path(__file__).with_name("packages.txt")
 
 def tfds_python() -> Path:
     """The interpreter of the environment, which is made if needed. A failure names the command."""
+    FOLDER.parent.mkdir(exist_ok=True)
+    with open(FOLDER.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
+        return _made()
+
+
+def _made() -> Path:
     marker = FOLDER / "made-of.json"
     made_of = json.dumps([PACKAGES.read_text(), sys.version, sys.executable, sysconfig.get_path("purelib")])
     python = FOLDER / "bin" / "python"
     if marker.is_file() and marker.read_text() == made_of and python.exists():
         return python
     shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.parent.mkdir(exist_ok=True)
     _run(sys.executable, "-m", "venv", str(FOLDER))
     _run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", *offline(), "--requirement", str(PACKAGES))
     packages = subprocess.run(

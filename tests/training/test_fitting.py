@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -119,21 +118,6 @@ def test_a_batch_that_does_not_divide_names_the_nearest_that_do(
 ) -> None:
     with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
         function(shardfeed.info(dataset), batch_size, TPU)
-
-
-def test_a_tpu_on_another_machine_does_not_read_a_local_folder(dataset: Path) -> None:
-    message = (
-        f"the dataset at {dataset} is a local folder, and the TPU's host is another machine, which reads gs:// only "
-        "(TensorFlow: File system scheme '[local]' not implemented). Copy the folder to a bucket and load it there."
-    )
-
-    class TPUStrategy:
-        """What can be had of one without a TPU."""
-
-        cluster_resolver = SimpleNamespace(master=lambda: "grpc://10.0.0.2:8470")
-
-    with pytest.raises(shardfeed.UsageError, match=f"^{re.escape(message)}$"):
-        shardfeed.compile_args(shardfeed.info(dataset), 8, Accelerator("tpu", 8, "tensorflow", "", TPUStrategy()))
 
 
 def test_something_else_than_an_accelerator_is_refused(dataset: Path) -> None:

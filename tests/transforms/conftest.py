@@ -1,15 +1,13 @@
-"""A folder of images, on the disk or as a «bucket», and encoders from it to an output."""
+"""A folder of images, on the disk or as a "bucket", and encoders from it to an output."""
 
 from __future__ import annotations
 
 import io
 import os
-import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
 from shardfeed.transforms.encode import part_encoder, slices
 from shardfeed.transforms.encode.part_encoder import PartEncoder
-from shardfeed.transforms.encode.slices import SliceEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import read_sidecar
@@ -65,15 +63,7 @@ class Folder:
         encoders: int = 0,
     ) -> PartEncoder:
         sources = [str(self.root), *(f"{self.root}{n}" for n in range(1, roots))]
-        slices = SliceEncoder(
-            sources=sources,
-            plan=plan,
-            options=options,
-            run=self.run,
-            threads=threads,
-            processes=processes,
-            encoders=encoders,
-        )
+        slices = SliceEncoder(plan, EncoderSettings(sources, options, self.run, threads, encoders, processes))
         encoder = PartEncoder(slices)
         self._open += [encoder, slices]
         return encoder
@@ -113,30 +103,6 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     folder = Folder(tmp_path)
     yield folder
     folder.close()
-
-
-class Clock:
-    """Replaces ``time.perf_counter``; only a call that ``slow`` made slow lets time pass."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._patch, self._now = patch, 0.0
-        patch.setattr(time, "perf_counter", lambda: self._now)
-
-    def slow(self, owner: object, name: str, seconds: float) -> None:
-        """Each call of ``owner.name`` takes so many seconds from now on."""
-        call = getattr(owner, name)
-
-        def slowly(*args: Any, **named: Any) -> Any:
-            self._now += seconds
-            return call(*args, **named)
-
-        self._patch.setattr(owner, name, slowly)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that stands."""
-    return Clock(monkeypatch)
 
 
 def _image(seed: int, size: tuple[int, int] = (12, 9)) -> bytes:

@@ -24,4 +24,4 @@ def test_some_hundred_are_added_at_a_time() -> None:
 
     merged = step.merge_accumulators([step.compact(some), more, step.create_accumulator()])
     assert step.extract_output(merged) == 499_545
-    assert added == [256, 256, 256, 235, 11, 1]
+    assert 200 < max(added) < 300

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -133,7 +132,7 @@ def test_a_claim_that_is_none_is_a_conflict(store: WritableStore, content: bytes
     with pytest.raises(ConflictError) as found:
         claim(store)
     assert str(found.value) == (
-        f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or --discard_incomplete."
+        f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or begin again with --discard_incomplete."
     )
 
 
@@ -142,7 +141,7 @@ class _Vanishing(WritableLocalStore):
 
     times = 0
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         self.times -= 1
         return self.times < 0 and super().create(name, data, durable=durable)
 
@@ -442,9 +441,9 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     held = []
     delete = WritableLocalStore.delete
 
-    def watched(self: WritableLocalStore, name: str, version: int | None = None) -> None:
+    def watched(self: WritableLocalStore, name: str) -> None:
         held.append((name, json.loads(self.read("_parts/CLAIM"))["fingerprint"]))
-        delete(self, name, version)
+        delete(self, name)
 
     monkeypatch.setattr(WritableLocalStore, "delete", watched)
     discard_incomplete(store)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -75,7 +73,7 @@ def store(tmp_path: Path) -> WritableStore:
 def _shard(store: WritableStore, split: str, records: int) -> ShardResult:
     data = b"r" * 10 * records
     result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), io.BytesIO(data))
+    commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), data)
     plan = ShardPlan(split, 0, 1, (PartFile(0, len(data), records, crc32c(data)),))
     return compose_shard(store, "f" * 32, plan)
 
@@ -188,7 +186,7 @@ class _Noting(WritableLocalStore):
         super().__init__(root)
         self.published: dict[str, bool] = {}
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         self._note(name, durable)
         return super().create(name, data, durable=durable)
 
@@ -363,7 +361,7 @@ def test_what_may_not_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.Log
         def delete(self, name: str, version: int | None = None) -> None:
             if name.endswith("locked"):
                 raise UsageError("cannot delete from the output")
-            super().delete(name, version)
+            super().delete(name)
 
     store = _Locked(str(tmp_path))
     for name in ("_parts/locked", "_parts/free"):

@@ -32,7 +32,7 @@ def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:
     framed = [tfrecord.frame(record) for record in records]
     data = b"".join(framed)
     result = PartResult("train", number, len(data), len(framed), crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, tuple(map(len, framed)), (), {}), io.BytesIO(data))
+    commit_part(store, "f", Sidecar(result, tuple(map(len, framed)), (), {}), data)
     return PartFile(number, len(data), len(framed), crc32c(data))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.transforms.elements import Plan, SplitPlan, unpack_refs
-from shardfeed.transforms.encode.slices import SliceEncoder
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import InputRoot
@@ -32,7 +32,7 @@ def mean_bytes() -> Callable[[ImageOptions], float]:
     def measure(image: ImageOptions) -> float:
         plan = Plan("f", classes, {}, len(refs), {"train": SplitPlan(1, 1, len(refs))})
         run, options = Run("run", "nowhere"), BuildOptions(image=image)
-        encoder = SliceEncoder(sources=[PHOTOS.url], plan=plan, options=options, run=run, threads=1)
+        encoder = SliceEncoder(plan, EncoderSettings([PHOTOS.url], options, run, threads=1))
         try:
             return sum(encoder.try_out(ref)[0] for ref in refs) / len(refs)
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def store(tmp_path: Path) -> WritableStore:
 
 def _part(store: WritableStore, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:
     result = PartResult(split, number, 0, 0, 0, 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, (), tuple(rejects), {}), io.BytesIO())
+    commit_part(store, "f", Sidecar(result, (), tuple(rejects), {}), b"")
 
 
 def test_a_file_has_100_000_lines() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.errors import UsageError, clip
+from shardfeed.errors import clip
 from shardfeed.format.example import encode_example
 from shardfeed.format.manifest import Shard
 from shardfeed.verification.dataset import verify
@@ -29,7 +28,6 @@ from tests.verify.damage import (
     change_shards,
     columns,
     dataset,
-    flip,
     records,
     rewrite,
 )  # fmt: skip
@@ -84,7 +82,7 @@ def with_record_3(out: Path, change: Callable[[Columns], Columns | bytes]) -> in
         (lambda row: row | {"size": [0, 0]}, "size", "8 x 12 pixels", "0 x 0 pixels"),
         (
             lambda row: row | {"image": picture(4, 4)},
-            "image", "8 x 12 pixels as in its size column", "4 x 4 pixels",
+            "image", "a jpeg image of 8 x 12 x 3", "4 x 4 x 3",
         ),
         (lambda row: row | {"image": picture(channels=1) + b"x"}, None, "", ""),
         (lambda row: b"\x00\x01", "record", "a tf.train.Example", "not a tf.train.Example: wire type 0 where 2 is expected"),
@@ -115,7 +113,7 @@ def test_an_image_that_does_not_decode_is_found(out: Path, image: bytes) -> None
     offset = with_record_3(out, lambda row: row | {"image": image})
     (finding,) = verify(out, deep=True).findings
     assert (finding.file, finding.offset, finding.what) == (SHARD, offset, "record 3: image")
-    assert finding.expected == "a jpeg image that decodes"
+    assert finding.expected == "a jpeg image of 8 x 12 x 3 that decodes"
 
 
 def with_entry(row: Columns, entry: bytes) -> bytes:
@@ -151,20 +149,11 @@ def test_every_image_format_is_verified(tmp_path: Path, format: str, channels: i
     assert (report.findings, report.records) == ((), 18)
 
 
-@pytest.mark.parametrize(
-    ("options", "image", "expected", "saw"),
-    [
-        ({"image_format": "raw"}, bytes(289), "8 x 12 x 3 bytes of pixels", "289 bytes"),
-        ({"channels": 1}, picture(), "1 channels", "mode RGB"),
-    ],
-    ids=["raw pixels of another length", "a colour image in a gray dataset"],
-)
-def test_an_image_of_another_shape_is_found(
-    tmp_path: Path, options: dict[str, Any], image: bytes, expected: str, saw: str
-) -> None:
-    dataset(tmp_path, **options)
-    offset = with_record_3(tmp_path, lambda row: row | {"image": image})
-    assert found(verify(tmp_path, deep=True).findings) == [(SHARD, offset, "record 3: image", expected, saw)]
+def test_raw_pixels_of_another_length_are_found(tmp_path: Path) -> None:
+    dataset(tmp_path, image_format="raw")
+    offset = with_record_3(tmp_path, lambda row: row | {"image": bytes(289)})
+    wanted = (SHARD, offset, "record 3: image", "8 x 12 x 3 bytes of pixels", "289 bytes")
+    assert found(verify(tmp_path, deep=True).findings) == [wanted]
 
 
 def test_a_key_that_occurs_twice_is_found_with_both_places(out: Path) -> None:
@@ -264,20 +253,6 @@ def test_an_index_that_is_not_the_shards_is_found(
     assert saw is None or finding.found == saw
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"5 1\n3 1\n9 1\n", b"x y\n", b"\n", b"-1 5\n"],
-    ids=["not in order", "no numbers", "an empty line", "negative"],
-)
-def test_behind_a_damaged_length_a_published_index_that_is_none_is_not_believed(out: Path, data: bytes) -> None:
-    change_file(out, INDEX, data)
-    flip(out / SHARD, 0)
-    assert [(f.offset, f.what) for f in verify(out, deep=True).findings] == [
-        (0, "record 0: crc of the length"),
-        (0, "records 1 to 4"),
-    ]
-
-
 def test_rejects_that_are_not_the_manifests_are_found(out: Path) -> None:
     change_file(out, REJECTS, (out / REJECTS).read_bytes().splitlines(keepends=True)[0])
     assert found(verify(out, deep=True).findings) == [
@@ -299,11 +274,3 @@ def test_a_line_of_rejects_that_is_none_is_found_with_its_byte(out: Path, bad: b
 def test_a_class_without_a_record_in_a_split_is_in_order(tmp_path: Path) -> None:
     dataset(tmp_path, splits={"train": 2})
     assert verify(tmp_path, deep=True).ok
-
-
-def test_deep_verification_without_pillow_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset(tmp_path, image_format="png")
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UsageError, match="pip install Pillow"):
-        verify(tmp_path, deep=True)
-    assert verify(tmp_path).ok

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardfeed.dataset.first_records import first_records
+from shardfeed.inspection.first_records import first_records
 from shardfeed.inspection.summary import dataset_summary
 from shardfeed.transforms import stores
 from shardfeed.verification.dataset import verify

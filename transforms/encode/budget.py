@@ -7,7 +7,9 @@ both budgets; processes on one machine share the limits.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
@@ -19,9 +21,14 @@ class Budget:
     def __init__(self, limit: int) -> None:
         self._limit, self._used, self._free = limit, 0, threading.Condition()
 
-    def hold(self, size: int) -> _Held:
-        """A context manager that holds ``size`` bytes."""
-        return _Held(self, size)
+    @contextlib.contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Holds ``size`` bytes in the block."""
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give(size)
 
     def take(self, size: int) -> None:
         """Waits until ``size`` bytes are free, and takes them."""
@@ -35,18 +42,3 @@ class Budget:
         with self._free:
             self._used -= size
             self._free.notify_all()
-
-
-class _Held:
-    """A with block's share of a budget; a generator-based manager costs three times as much."""
-
-    __slots__ = ("_budget", "_size")
-
-    def __init__(self, budget: Budget, size: int) -> None:
-        self._budget, self._size = budget, size
-
-    def __enter__(self) -> None:
-        self._budget.take(self._size)
-
-    def __exit__(self, *_: object) -> None:
-        self._budget.give(self._size)

@@ -9,13 +9,9 @@ a bucket answers.
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO, cast
 
 from shardfeed import storage
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -23,20 +19,15 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.format.hashing import MASK128, hash64
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
-from shardfeed.transforms.encode.slices import Slice, SliceEncoder
-from shardfeed.transforms.encode.timings import Spent
-from shardfeed.transforms.images.encode import PixelStats
-from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.encode.slices import EncoderSettings, Slice, SliceEncoder
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
-from shardfeed.transforms.run.state import Run
 
-MEMORY_PART = 64 << 20  # bytes of a part in memory; a larger part goes to a temporary file
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
 LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
-Made = Future[tuple[PartResult, Spent]]
-"""A part that is being made, and what it takes."""
+Made = Future[tuple[PartResult, bool]]
+"""A part that is being made, and whether an earlier run had finished it."""
 
 
 class PartEncoder:
@@ -46,7 +37,7 @@ class PartEncoder:
     """
 
     def __init__(self, slices: SliceEncoder) -> None:
-        self._slices, self._plan, self._run = slices, slices.plan, slices.run
+        self._slices, self._plan, self._run = slices, slices.plan, slices.settings.run
         self._store = stores.open_output(self._run.output)
         # One ahead on a disk, so that the threads have work while a part is written; more if a
         # small part cannot feed all threads.
@@ -66,19 +57,19 @@ class PartEncoder:
         """
         return self._parts.submit(self._make_part, split, part, packed)
 
-    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, Spent]]:
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, bool]]:
         """Begins a part; yields those that are finished. Waits if too many are in flight."""
         self._in_flight.append(self.begin(split, part, packed))
         yield from self._finished(0.0)
         while len(self._in_flight) > self.ahead:
             yield from self._finished(LOOK_SECONDS)
 
-    def flush(self) -> Iterator[tuple[PartResult, Spent]]:
+    def flush(self) -> Iterator[tuple[PartResult, bool]]:
         """Waits for the parts in flight and yields them."""
         while self._in_flight:
             yield from self._finished(LOOK_SECONDS)
 
-    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, Spent]]:
+    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, bool]]:
         """The parts that are finished within ``seconds`` from now."""
         self._run.check()
         done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
@@ -87,16 +78,16 @@ class PartEncoder:
         for made in ended:
             yield made.result()
 
-    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, Spent]:
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
-            return found.result, Spent(kept=True)
+            return found.result, True
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        return self._finish(split, part, self._slices.encode(ordered))
+        return self._finish(split, part, self._slices.encode(ordered)), False
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """The references in the order of their records in the part."""
-        seed = self._slices.options.seed
+        sources, seed = self._slices.settings.sources, self._slices.settings.options.seed
         hashed = sorted(
             ((hash64("part", seed, ref.key), ref.key, ref.root, ref) for ref in refs), key=lambda item: item[:3]
         )
@@ -105,78 +96,42 @@ class PartEncoder:
                 raise IncompleteError(f"{clip(key)} came twice out of one listing. {ENGINE_FAULT}")
             if key == other:
                 raise UsageError(
-                    f"{clip(key)} is in two inputs: {clip(self._slices.urls[one])} and {clip(self._slices.urls[two])}. "
+                    f"{clip(key)} is in two inputs: {clip(sources[one])} and {clip(sources[two])}. "
                     "A key is a record's name and must be unique: give one --input that holds both as folders, or rename, "
                     "then rerun with --discard_incomplete."
                 )
         return [item[3] for item in hashed]
 
-    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> tuple[PartResult, Spent]:
+    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> PartResult:
         """Writes and commits a part."""
-        merged, crc, size = Slice(), 0, 0
-        sizes: list[int] = []
-        with tempfile.SpooledTemporaryFile(max_size=MEMORY_PART) as spool:
-            for done in slices:
-                self._run.check()  # after the slice: one ends early only when the flag is up
-                records = b"".join(done.records)
-                spool.write(records)
-                crc = crc32c(records, crc)
-                size += len(records)
-                sizes += map(len, done.records)
-                merged.merge(done)
-            rejected: dict[str, int] = {}
-            for _, reason, _ in merged.rejects:
-                rejected[reason] = rejected.get(reason, 0) + 1
-            result = PartResult(
-                split=split,
-                part=part,
-                bytes=size,
-                records=len(sizes),
-                crc32c=crc,
-                key_sum=merged.key_sum & MASK128,
-                rejected=rejected,
-                fixes=merged.fixes,
-                class_counts=merged.class_counts,
-                stats=_sum_stats(merged.stats),
-            )
-            sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
-            began = time.perf_counter()
-            result = commit_part(self._store, self._plan.fingerprint, sidecar, cast(BinaryIO, spool))
-            merged.spent.write = time.perf_counter() - began
-            return result, merged.spent
-
-
-def _sum_stats(stats: list[PixelStats]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    if not stats:
-        return None
-    return (
-        sum(s.count for s in stats),
-        tuple(map(sum, zip(*(s.sums for s in stats), strict=True))),
-        tuple(map(sum, zip(*(s.squares for s in stats), strict=True))),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """What ``SliceEncoder`` needs besides the plan."""
-
-    sources: Sequence[str]
-    options: BuildOptions
-    run: Run
-    threads: int
-    processes: int = 1
+        merged, sizes, pieces = Slice(), list[int](), list[bytes]()
+        for done in slices:
+            self._run.check()  # after the slice: one ends early only when the flag is up
+            pieces += done.records
+            sizes += map(len, done.records)
+            merged.merge(done)
+        records = b"".join(pieces)
+        rejected: dict[str, int] = {}
+        for _, reason, _ in merged.rejects:
+            rejected[reason] = rejected.get(reason, 0) + 1
+        result = PartResult(
+            split=split,
+            part=part,
+            bytes=len(records),
+            records=len(sizes),
+            crc32c=crc32c(records),
+            key_sum=merged.key_sum & MASK128,
+            rejected=rejected,
+            fixes=merged.fixes,
+            class_counts=merged.class_counts,
+            stats=merged.stats,
+        )
+        sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
+        return commit_part(self._store, self._plan.fingerprint, sidecar, records)
 
 
 @contextlib.contextmanager
 def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
     """An encoder with threads of its own, which end with the block."""
-    slices = SliceEncoder(
-        sources=settings.sources,
-        plan=plan,
-        options=settings.options,
-        run=settings.run,
-        threads=settings.threads,
-        processes=settings.processes,
-    )
-    with contextlib.closing(slices), contextlib.closing(PartEncoder(slices)) as encoder:
+    with contextlib.closing(SliceEncoder(plan, settings)) as slices, contextlib.closing(PartEncoder(slices)) as encoder:
         yield encoder

@@ -10,7 +10,6 @@ the store is raised, because it is not the image's.
 from __future__ import annotations
 
 import functools
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,11 +24,10 @@ from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
 from shardfeed.transforms.encode.threads import default_threads
-from shardfeed.transforms.encode.timings import Spent
-from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.limits import MAX_FILE_BYTES, check_size
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError
+from shardfeed.transforms.images.stats import Stats, add_stats
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.run.state import Run
@@ -55,53 +53,55 @@ class Slice:
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     fixes: dict[str, int] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
-    stats: list[PixelStats] = field(default_factory=list)
+    stats: Stats | None = None
     key_sum: int = 0
-    spent: Spent = field(default_factory=Spent)
 
     def merge(self, other: Slice) -> None:
         """Adds the rejects and sums of ``other``, but not its records."""
         self.rejects += other.rejects
         add_into(self.fixes, other.fixes)
         add_into(self.class_counts, other.class_counts)
-        self.stats += other.stats
+        self.stats = add_stats(self.stats, other.stats)
         self.key_sum += other.key_sum
-        self.spent.add(other.spent)
 
 
-class SliceEncoder:
-    """Makes slices for any number of parts at a time, with ``threads`` threads.
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an encoder needs besides the plan.
 
     ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
     while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
-    machine share its cores and the budgets of memory. The threads end with ``close``, or when
-    ``run`` is stopped and nothing refers to this object.
+    machine share its cores and the budgets of memory.
     """
 
-    def __init__(
-        self,
-        *,
-        sources: Sequence[str],
-        plan: Plan,
-        options: BuildOptions,
-        run: Run,
-        threads: int,
-        encoders: int = 0,
-        processes: int = 1,
-    ) -> None:
-        self.urls, self.plan, self.options, self.run = sources, plan, options, run
-        self._stop = run.stop
+    sources: Sequence[str]
+    options: BuildOptions
+    run: Run
+    threads: int
+    encoders: int = 0
+    processes: int = 1
+
+
+class SliceEncoder:
+    """Makes slices for any number of parts at a time, with the threads of its settings.
+
+    The threads end with ``close``, or when the run is stopped and nothing refers to this object.
+    """
+
+    def __init__(self, plan: Plan, settings: EncoderSettings) -> None:
+        self.plan, self.settings = plan, settings
+        options, sources, processes = settings.options, settings.sources, settings.processes
+        self._stop = settings.run.stop
         self._sources: list[Source] = [open_source(url) for url in sources]
         self._rule = parse_splits(options.splits)
         self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
         self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
-        share = (STATS_IMAGES << 64) // plan.candidates
-        self._stats_below = min(1 << 64, share)
-        self.threads = threads or default_threads(sources)
+        self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
+        self.threads = settings.threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
         self._encoders: ThreadPoolExecutor | None = None
         if any(map(storage.is_remote, sources)):
-            encoders = encoders or max(cores() // processes, 1)
+            encoders = settings.encoders or max(cores() // processes, 1)
             self._encoders = ThreadPoolExecutor(min(self.threads, encoders), thread_name_prefix="encode-fetched")
         self._source_budget = Budget(SOURCE_BUDGET // processes)
         # One slice per reader and as many waiting ones fit into the budget: no reader waits.
@@ -115,9 +115,10 @@ class SliceEncoder:
             self._encoders.shutdown(wait=True, cancel_futures=True)
 
     def encode(self, refs: Sequence[ImageRef]) -> Iterator[Slice]:
-        """The slices of ``refs``, in order. The threads get all of them at once.
+        """Yields the slices of ``refs`` in order. The threads get all of them at the beginning.
 
-        Once the run shall stop, slices end early, without an error: the caller must check the flag.
+        When the run is stopped, slices end early and without an error. So the caller must check the
+        run's stop flag after each slice.
         """
         task: Callable[[Sequence[ImageRef]], Slice | Future[Slice]]
         task = self.encode_slice if self._encoders is None else self._fetch_slice
@@ -134,7 +135,7 @@ class SliceEncoder:
             for ref in refs:
                 if self._stop.is_set():
                     break  # the part's thread sees the flag too and drops the part
-                self._add(ref, self._fetch(ref, out.spent), out)
+                self._add(ref, self._fetch(ref), out)
         return out
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
@@ -144,18 +145,19 @@ class SliceEncoder:
 
     def _fetch_slice(self, refs: Sequence[ImageRef]) -> Future[Slice]:
         assert self._encoders is not None
-        # All of it at once: readers that each held half of a slice would wait for each other.
+        # The whole slice is reserved at once. Readers that each held half of their slices would
+        # wait for each other for ever.
         size = _bytes_read(refs)
         self._source_budget.take(size)
         try:
-            out = Slice()
-            fetched = [(ref, self._fetch(ref, out.spent)) for ref in refs if not self._stop.is_set()]
-            return self._encoders.submit(self._encode_fetched, fetched, size, out)
+            fetched = [(ref, self._fetch(ref)) for ref in refs if not self._stop.is_set()]
+            return self._encoders.submit(self._encode_fetched, fetched, size)
         except BaseException:
             self._source_budget.give(size)
             raise
 
-    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int, out: Slice) -> Slice:
+    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int) -> Slice:
+        out = Slice()
         try:
             for ref, data in fetched:
                 if self._stop.is_set():
@@ -177,11 +179,8 @@ class SliceEncoder:
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
         label = self._rule.class_of(ref.key)
-        sampled = hash64("stats", self.options.seed, ref.key) < self._stats_below
-        began = time.perf_counter()
-        image = process_image(data, self.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
-        out.spent.decode += time.perf_counter() - began - image.encode_seconds
-        out.spent.encode += image.encode_seconds
+        sampled = hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
+        image = process_image(data, self.settings.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
         record = join_features(  # in the order of their names
             (
                 self._class_feature[label],
@@ -197,29 +196,23 @@ class SliceEncoder:
         out.class_counts[label] = out.class_counts.get(label, 0) + 1
         for fix in image.fixes:
             out.fixes[fix] = out.fixes.get(fix, 0) + 1
-        if image.stats is not None:
-            out.stats.append(image.stats)
+        out.stats = add_stats(out.stats, image.stats)
 
-    def _fetch(self, ref: ImageRef, spent: Spent) -> bytes | RejectError:
+    def _fetch(self, ref: ImageRef) -> bytes | RejectError:
         """An image's bytes, or why it is rejected."""
         try:
             ref.key.decode("utf-8")
         except UnicodeDecodeError:
             return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
-        began = time.perf_counter()
         try:
             check_size(ref.stat.size)
-            data = self._sources[ref.root].read(ref.key, ref.stat)
-            spent.bytes_in += len(data)
-            return data
+            return self._sources[ref.root].read(ref.key, ref.stat)
         except RejectError as error:
             return error
         except ChangedError as error:
             return RejectError(Reason.CHANGED, str(error))
         except ChecksumError as error:
             return RejectError(Reason.CHECKSUM, str(error))
-        finally:
-            spent.read += time.perf_counter() - began
 
 
 def _bytes_read(refs: Sequence[ImageRef]) -> int:

@@ -89,10 +89,10 @@ def result_bytes(output: tuple[int, int]) -> int:
 
 
 def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None]:
-    """Decodes at 1 / ``factor``; also gives the fix to count, ``jpeg_...``, or None.
+    """Decodes a JPEG at 1 / ``factor`` of its size: the pixels, and the fix to count or None.
 
-    libjpeg replaces lost pixels by gray and only warns; Pillow hides the warnings. simplejpeg
-    refuses what libjpeg warns of.
+    If pixels are lost, libjpeg makes them gray and only warns. Pillow hides the warnings;
+    simplejpeg turns them into errors.
 
     Raises:
         RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.

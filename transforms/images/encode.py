@@ -12,7 +12,6 @@ import functools
 import io
 import os
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,7 @@ from PIL import Image
 
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.rejects import Reason, RejectError
-
-
-@dataclass(frozen=True, slots=True)
-class PixelStats:
-    """Exact sums per channel of the values 0-255 and of their squares, over ``count`` pixels."""
-
-    count: int
-    sums: tuple[int, ...]
-    squares: tuple[int, ...]
+from shardfeed.transforms.images.stats import Stats
 
 
 def encode(image: Image.Image, options: ImageOptions) -> bytes:
@@ -120,11 +111,8 @@ if hasattr(os, "register_at_fork"):
 _LEVELS = np.arange(256)
 
 
-def pixel_stats(image: Image.Image) -> PixelStats:
+def pixel_stats(image: Image.Image) -> Stats:
     """Sums of an 8-bit image, from its histogram: no copy of the pixels, no floats."""
     histogram = np.array(image.histogram()).reshape(-1, 256)  # a row per channel
-    return PixelStats(
-        count=image.width * image.height,
-        sums=tuple((histogram @ _LEVELS).tolist()),
-        squares=tuple((histogram @ _LEVELS**2).tolist()),
-    )
+    sums, squares = (histogram @ _LEVELS).tolist(), (histogram @ _LEVELS**2).tolist()
+    return image.width * image.height, tuple(sums), tuple(squares)

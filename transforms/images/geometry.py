@@ -16,7 +16,7 @@ Size = tuple[int, int]  # width, height
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What to take and what to make of it.
+    """Which box of the source is used, and what it becomes.
 
     ``box``: left, top, width, height of the used part of the source, in stored pixels.
     ``content``: (width, height) that the box is resized to, not yet upright.

@@ -64,32 +64,40 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
     info: dict[str, Any] = {}
     profile: list[bytes] = []
     for marker, start, end in segments(data):
+        if marker < 0xC0:
+            raise _malformed()
         if max(end, start + 4) > len(data):
             break
+        body = data[start + 4 : end]
         if marker in FRAMES:
-            frame, progressive = _checked_frame(data[start + 4 : end]), marker in _PROGRESSIVE
-        elif marker == APP1:
-            body = data[start + 4 : end]
-            if body.startswith(b"Exif\0\0"):
-                info["exif"] = info["exif"] + body[6:] if "exif" in info else body
-            elif body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
-                info["xmp"] = body[29:]
-        elif marker == APP2 and data.startswith(b"ICC_PROFILE\0", start + 4):
-            profile.append(data[start + 16 : end])
-        elif marker == ADOBE and data.startswith(b"Adobe", start + 4):
+            frame, progressive = _checked_frame(body), marker in _PROGRESSIVE
+            if profile:  # pieces behind the frame are ignored, as Pillow does
+                info["icc_profile"] = _joined(profile)
+                profile = []
+        elif marker == APP0 and body.startswith(b"JFIF") and len(body) < 7:
+            raise _malformed()
+        elif marker == APP1 and body.startswith(b"Exif\0\0"):
+            info["exif"] = info["exif"] + body[6:] if "exif" in info else body
+        elif marker == APP1 and body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
+            info["xmp"] = body[29:]
+        elif marker == APP2 and body.startswith(b"ICC_PROFILE\0"):
+            profile.append(body[12:])
+        elif marker == ADOBE and body.startswith(b"Adobe"):
+            if len(body) < 7:
+                raise _malformed()
             info["adobe"] = True
         elif marker == SCAN:
             if not frame:
                 raise RejectError(Reason.CORRUPT, "JPEG: a scan before its frame")
-            if profile:
-                info["icc_profile"] = _joined(profile)
             if progressive and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
                 raise RejectError(Reason.CORRUPT, f"progressive JPEG of {scans} scans; at most {MAX_SCANS}")
             size = int.from_bytes(frame[3:5], "big"), int.from_bytes(frame[1:3], "big")
-            return JpegHeader(size, _MODES[frame[5]], progressive or data[start + 4 : start + 5] != frame[5:6], info)
-        elif marker < 0xC0:
-            raise RejectError(Reason.CORRUPT, "JPEG: malformed header")
+            return JpegHeader(size, _MODES[frame[5]], progressive or body[:1] != frame[5:6], info)
     raise RejectError(Reason.TRUNCATED, f"JPEG: its header ends after {len(data)} bytes")
+
+
+def _malformed() -> RejectError:
+    return RejectError(Reason.CORRUPT, "JPEG: malformed header")
 
 
 def _checked_frame(frame: bytes) -> bytes:
@@ -105,7 +113,11 @@ def _checked_frame(frame: bytes) -> bytes:
 
 
 def _joined(profile: list[bytes]) -> bytes | None:
-    """A profile from its pieces, each with its number and the number of pieces before it."""
+    """A colour profile from its pieces; None if one is lost.
+
+    Two bytes precede each piece: its number, and how many pieces there are.
+    """
     profile.sort()
-    is_whole = len(profile[0]) > 1 and profile[0][1] == len(profile)
-    return b"".join(piece[2:] for piece in profile) if is_whole else None
+    if len(profile[0]) < 2:
+        raise _malformed()
+    return b"".join(piece[2:] for piece in profile) if profile[0][1] == len(profile) else None

@@ -8,16 +8,15 @@ upright and applying a colour profile come after resizing, on the small image. A
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
-from shardfeed.transforms.images.encode import PixelStats, encode, pixel_stats
+from shardfeed.transforms.images.encode import encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.geometry import Geometry, geometry_of
 from shardfeed.transforms.images.jpeg_header import JpegHeader, read_jpeg_header
@@ -27,31 +26,24 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.orientation import SWAPS_SIDES, upright_turn
 from shardfeed.transforms.images.resize import resize
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
+from shardfeed.transforms.images.stats import Stats
 
-Reserve = Callable[[int], AbstractContextManager[None]]
-
-
-def _unlimited(_: int) -> AbstractContextManager[None]:
-    return nullcontext()
+Reserve = Callable[[int], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """One stored image: ``height`` and ``width`` in pixels, ``fixes`` by the names in ``FIXES``.
-
-    ``encode_seconds``: how long compressing took; not compared.
-    """
+    """One stored image: ``height`` and ``width`` in pixels, ``fixes`` by the names in ``FIXES``."""
 
     data: bytes
     height: int
     width: int
     fixes: tuple[str, ...]
-    stats: PixelStats | None
-    encode_seconds: float = field(default=0.0, compare=False)
+    stats: Stats | None
 
 
 def process_image(
-    data: bytes, options: ImageOptions, *, with_stats: bool = False, reserve: Reserve | None = None
+    data: bytes, options: ImageOptions, *, with_stats: bool = False, reserve: Reserve = nullcontext
 ) -> EncodedImage:
     """Decode, correct, resize and encode one image.
 
@@ -72,8 +64,8 @@ def process_image(
         )
     kind = sniff(data)
     if kind == "JPEG":
-        return _process_jpeg(data, options, with_stats, reserve or _unlimited)
-    return _process_other(data, read_header(data, kind), options, with_stats, reserve or _unlimited)
+        return _process_jpeg(data, options, with_stats, reserve)
+    return _process_other(data, read_header(data, kind), options, with_stats, reserve)
 
 
 def _process_jpeg(data: bytes, options: ImageOptions, with_stats: bool, reserve: Reserve) -> EncodedImage:
@@ -171,14 +163,10 @@ def _padded(image: Image.Image, size: tuple[int, int], background: tuple[int, in
 
 
 def _stored(image: Image.Image, options: ImageOptions, fixes: set[str], with_stats: bool) -> EncodedImage:
-    began = time.perf_counter()
-    data = encode(image, options)
-    seconds = time.perf_counter() - began
     return EncodedImage(
-        data=data,
+        data=encode(image, options),
         height=image.height,
         width=image.width,
         fixes=tuple(name for name in FIXES if name in fixes) if fixes else (),
         stats=pixel_stats(image) if with_stats else None,
-        encode_seconds=seconds,
     )

@@ -147,7 +147,7 @@ def list_sections(
 ) -> Iterator[RefBatch]:
     """Batches of all sections. Folders on a disk are listed one after another.
 
-    Folders of buckets are listed side by side, since a page of a thousand names takes as long as
+    Folders of buckets are listed side by side, because a page of a thousand names takes as long as
     hundreds of images. ``check`` is called now and then; it raises to end the listing.
     """
     remote = []

@@ -121,7 +121,7 @@ def _refuse_braces(text: str) -> None:
 
 
 def _without_braces(text: str) -> list[str]:
-    """The globs that a shell would make of the braces, as many as a message shows."""
+    """The globs to which a shell would expand the braces; only as many as a message shows."""
     match = _BRACES.search(text)
     if match is None:
         return [text]
@@ -166,8 +166,8 @@ def check_root(root: InputRoot, source: Source) -> None:
 
     Raises:
         UnreadableError: the root is absent or may not be listed.
-        UsageError: the first part of a glob matches no folder, but is exactly the name of one. For
-            a bucket only a listing shows that brackets were meant as they are.
+        UsageError: the first part of a glob matches no folder, but is exactly the name of one. In
+            a bucket, only a listing shows that the brackets were meant literally.
     """
     if not any("[" in glob.partition("/")[0] for glob in root.globs):
         return source.check()

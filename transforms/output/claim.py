@@ -25,7 +25,7 @@ from shardfeed.transforms.stores.base import WritableStore
 _MOST = 2**63 - 1  # images and parts, as in a manifest
 _TRIES = 5  # times that the claim is lost to a build which is gone when looked at
 
-# A look at the folder makes these files; nobody misses them.
+# File managers make these files when somebody looks at a folder, so they are not foreign.
 DESKTOP_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 # These are None if another flag, which then differs too, makes them meaningless.
 _DEPENDENT = frozenset({"quality", "shard_bytes"})
@@ -81,39 +81,22 @@ def read_claim(store: WritableStore) -> Claim:
     """
     try:
         raw = json.loads(store.read(naming.CLAIM))
-        fingerprint, config, splits = raw["fingerprint"], raw["config"], raw.get("splits", {})
-        readable = isinstance(fingerprint, str) and isinstance(config, dict)
-    except (ValueError, RecursionError, KeyError, TypeError):  # no JSON, no object, or a field is absent
+        fingerprint, config = raw["fingerprint"], raw["config"]
+        splits = {name: (said["images"], said["parts"]) for name, said in raw.get("splits", {}).items()}
+        readable = (
+            (fingerprint == _DISCARDING or bool(naming.FINGERPRINT.fullmatch(fingerprint)))
+            and isinstance(config, dict)
+            # JSON's true is an int in Python.
+            and all(type(count) is int and 1 <= count <= _MOST for counts in splits.values() for count in counts)
+        )
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):  # no JSON, or of another shape
         readable = False
     if not readable:
         raise ConflictError(
-            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or --discard_incomplete."
+            f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or begin again with "
+            "--discard_incomplete."
         )
-    if fingerprint != _DISCARDING and not naming.FINGERPRINT.fullmatch(fingerprint):
-        raise _damaged(store, f"fingerprint {clip(fingerprint, 60)} where 32 hex digits are expected")
-    if not isinstance(splits, dict):
-        raise _damaged(store, f"splits {_value(splits)} where an object is expected")
-    counts = {
-        name: (_count(store, name, said, "images"), _count(store, name, said, "parts")) for name, said in splits.items()
-    }
-    return Claim(fingerprint, config, raw.get("versions"), raw.get("listing"), counts)
-
-
-def _count(store: WritableStore, split: str, said: object, what: str) -> int:
-    value = said.get(what) if isinstance(said, dict) else None
-    if type(value) is int and 1 <= value <= _MOST:  # JSON's true is an int in Python
-        return value
-    raise _damaged(store, f"split {clip(split, 60)} has {what} {_value(value)} where a number from 1 on is expected")
-
-
-def _value(value: object) -> str:
-    return clip(repr(value), 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
-
-
-def _damaged(store: WritableStore, what: str) -> ConflictError:
-    return ConflictError(
-        f"{store.url}/{naming.CLAIM} is damaged: {what}. Give another --output, or begin again with --discard_incomplete."
-    )
+    return Claim(fingerprint, config, raw.get("versions"), raw.get("listing"), splits)
 
 
 def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:

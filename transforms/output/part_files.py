@@ -1,9 +1,9 @@
 """A part's files: the records, named by their content, and the sidecar that commits them.
 
-The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the part
-file, so it exists only for finished parts. Who loses the race for it reads the winner's. Torn
-files under ``_parts/`` heal: a file that does not match its name or its crc is deleted and
-written again.
+The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the
+part file, so it exists only for finished parts. If two runs create it at once, the loser reads the
+winner's. Torn files under ``_parts/`` heal: a file that does not match its name or its crc is
+deleted and written again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
@@ -27,7 +27,7 @@ _TRIES = 5  # times that a race is lost for a file which is gone when looked at
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What is known of a finished part.
+    """What the sidecar file of a finished part holds.
 
     ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in
     (hash, key) order.
@@ -95,11 +95,8 @@ def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) 
     return sidecar
 
 
-def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: BinaryIO) -> PartResult:
-    """Writes a part and its sidecar; gives the winner's result if another attempt was first.
-
-    ``records`` is seekable, at any position.
-    """
+def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, records: bytes) -> PartResult:
+    """Writes a part and its sidecar; gives the winner's result if another attempt was first."""
     result = sidecar.result
     if result.records:
         _put_records(store, file_of(fingerprint, result.split, result), result, records)
@@ -115,9 +112,8 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     )
 
 
-def _put_records(store: WritableStore, name: str, result: PartResult, records: BinaryIO) -> None:
+def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
     for _ in range(_TRIES):
-        records.seek(0)
         if store.create(name, records):
             return
         with contextlib.suppress(NotFoundError):
@@ -128,6 +124,7 @@ def _put_records(store: WritableStore, name: str, result: PartResult, records: B
 
 
 def _heal(store: WritableStore, name: str) -> None:
+    """Removes a torn file, but not one that another run has written whole meanwhile."""
     stat = store.stat(name)
     if stat is not None:
         store.delete(name, stat.version)

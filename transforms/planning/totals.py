@@ -22,7 +22,10 @@ _VERSION = struct.Struct("<Qq")
 
 
 def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
-    """The batch cut by split and fault; a batch of faulty folders stays as it is."""
+    """Cuts a batch by split; references without a label become batches with a fault.
+
+    A batch of faulty folders stays as it is.
+    """
     if batch.fault:
         return [batch]
     rule = parse_splits(options.splits)

@@ -36,7 +36,7 @@ def part_file(part: PartResult) -> PartFile:
 
 
 def plan_shards(split: str, parts: Sequence[PartFile], plan: Plan, shard_bytes: int) -> list[ShardPlan]:
-    """The shards of a split: as many as ``--num_shards`` fixes, else as its bytes ask for."""
+    """The shards of a split. Their number is ``--num_shards``, else it follows from the bytes."""
     size, records = sum(part.bytes for part in parts), sum(part.records for part in parts)
     packed = pack(parts, plan.splits[split].shards or shards_for_bytes(size, records, shard_bytes))
     return [ShardPlan(split, index, len(packed), parts) for index, parts in enumerate(packed)]

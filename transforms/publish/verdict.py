@@ -14,7 +14,8 @@ from fractions import Fraction
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
 from shardfeed.format.hashing import MASK128
-from shardfeed.transforms.elements import Counts, PartResult, Plan, Stats, Totals, Verdict, add_counts, add_into
+from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
+from shardfeed.transforms.images.stats import Stats, add_stats
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count
 
@@ -83,19 +84,9 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
             key_sums[split] = (key_sums.get(split, 0) + key_sum) & MASK128
         for split, by_class in counts.class_counts.items():
             add_into(class_counts.setdefault(split, {}), by_class)
-        stats = _add_stats(stats, counts.stats)
+        stats = add_stats(stats, counts.stats)
         by_part += counts.rejects_by_part
     return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))
-
-
-def _add_stats(one: Stats | None, two: Stats | None) -> Stats | None:
-    if one is None or two is None:
-        return one or two
-    return (
-        one[0] + two[0],
-        tuple(a + b for a, b in zip(one[1], two[1], strict=True)),
-        tuple(a + b for a, b in zip(one[2], two[2], strict=True)),
-    )
 
 
 def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:

@@ -8,7 +8,7 @@ requests go one after another, in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from shardfeed import storage
@@ -25,16 +25,10 @@ def side_by_side(
     """``function`` of every item, in the order of ``items``, for requests to the store at ``url``.
 
     ``at_once``: calls at a time if the store is a bucket; ``on_disk``: if it is a folder.
-    After a failure no further item is begun.
+    A failure ends the call once the items before it are done; few further items are begun.
     """
     threads = at_once if storage.is_remote(url) else on_disk
     if threads == 1:
         return [function(item) for item in items]
-
     with ThreadPoolExecutor(threads, thread_name_prefix="requests") as pool:
-        tasks = [pool.submit(function, item) for item in items]
-        _, left = wait(tasks, return_when=FIRST_EXCEPTION)
-        for task in left:
-            task.cancel()
-        failed = next((task for task in tasks if task.done() and not task.cancelled() and task.exception()), None)
-        return [task.result() for task in ([failed] if failed else tasks)]
+        return list(pool.map(function, items))

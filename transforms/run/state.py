@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
@@ -30,13 +29,12 @@ class Outcome(Element):
 
 
 class Run:
-    """``run_id`` names the run and is in no fingerprint; ``output``: where it writes.
+    """How far one run is, and how it ended. Its name ``run_id`` is in no fingerprint.
 
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
-    finished. ``outcome``: the first failure of the user's kind, before an engine rewrote it.
-    ``counted``: our counters by name, from all workers; the launcher takes them from the engine
-    after the job's end. ``stop``: whatever works for the run shall end. ``interrupted``: the user
-    wished it.
+    finished. ``outcome``: the first failure that a user can act on, before an engine
+    rewrote it. ``stop``: is set when all work for the run shall end. ``interrupted``: because the
+    user asked for it.
     """
 
     def __init__(self, run_id: str, output: str) -> None:
@@ -44,7 +42,6 @@ class Run:
         self.step = STEPS[0]
         self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
         self.outcome: Outcome | None = None
-        self.counted: Mapping[str, int] = {}
         self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
         self._lock = threading.Lock()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import apache_beam as beam
+from apache_beam.transforms.core import CallableWrapperCombineFn
 
 _SOME = 256  # elements
 
@@ -23,26 +24,12 @@ def add_up(kind: type[_Element], add: Callable[[Iterable[_Element]], _Element]) 
     return beam.CombineGlobally(_Sum(kind, add).with_input_types(kind).with_output_types(kind)).without_defaults()
 
 
-class _Sum(beam.CombineFn):
+class _Sum(CallableWrapperCombineFn):
+    """Beam's, which adds up more elements at a time and keeps them in our coder."""
+
     def __init__(self, kind: type[Any], add: Callable[[Iterable[Any]], Any]) -> None:
+        super().__init__(add, buffer_size=_SOME)
         self._kind = kind
-        self._add = add
 
     def get_accumulator_coder(self) -> beam.coders.Coder:
         return beam.coders.registry.get_coder(beam.typehints.List[self._kind])
-
-    def create_accumulator(self) -> list[Any]:
-        return []
-
-    def add_input(self, accumulator: list[Any], element: Any) -> list[Any]:
-        accumulator.append(element)
-        return accumulator if len(accumulator) < _SOME else [self._add(accumulator)]
-
-    def merge_accumulators(self, accumulators: Iterable[list[Any]]) -> list[Any]:
-        return [self._add(element for accumulator in accumulators for element in accumulator)]
-
-    def compact(self, accumulator: list[Any]) -> list[Any]:
-        return [self._add(accumulator)]
-
-    def extract_output(self, accumulator: list[Any]) -> Any:
-        return self._add(accumulator)

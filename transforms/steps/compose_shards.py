@@ -1,6 +1,5 @@
 """ComposeShards: ShardPlans -> published shards and indexes."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -49,12 +48,8 @@ class _Compose(beam.DoFn):
         with reported(self._run):
             composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
         metrics.count(shards_composed=len(composed))
-        for result, seconds in composed:
-            metrics.spend(compose=seconds)
-            yield GlobalWindows.windowed_value(result)
+        yield from map(GlobalWindows.windowed_value, composed)
 
-    def _compose(self, shard: ShardPlan) -> tuple[ShardResult, float]:
+    def _compose(self, shard: ShardPlan) -> ShardResult:
         self._run.check()
-        began = time.perf_counter()
-        result = compose_shard(stores.open_output(self._run.output), self._fingerprint, shard)
-        return result, time.perf_counter() - began
+        return compose_shard(stores.open_output(self._run.output), self._fingerprint, shard)

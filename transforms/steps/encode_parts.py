@@ -14,11 +14,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.transforms.elements import PartResult, Plan
 from shardfeed.transforms.encode.part_encoder import PartEncoder
-from shardfeed.transforms.encode.slices import SliceEncoder
-from shardfeed.transforms.encode.timings import Spent
-from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.run.outcome import reported
-from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import require_same
 from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
 
@@ -30,15 +27,10 @@ class EncodeParts(beam.PTransform[Any, Any]):
     """Reads, encodes and writes each part with threads; finished parts are not made again."""
 
     plan: PCollection[Plan]
-    sources: tuple[str, ...]
-    options: BuildOptions
-    threads: int
-    encoders: int
-    run: Run
+    settings: EncoderSettings
 
     def expand(self, grouped: PCollection[tuple[tuple[str, int], Iterable[bytes]]]) -> PCollection[PartResult]:
-        encode = _Encode(self.sources, self.options, self.threads, self.encoders, self.run)
-        return grouped | "Encode" >> beam.ParDo(encode, AsSingleton(self.plan))
+        return grouped | "Encode" >> beam.ParDo(_Encode(self.settings), AsSingleton(self.plan))
 
 
 # Copies of the step in one process share threads and budgets of memory.
@@ -52,18 +44,18 @@ class _Encode(beam.DoFn):
     ``finish_bundle`` gives the last ones.
     """
 
-    def __init__(self, sources: tuple[str, ...], options: BuildOptions, threads: int, encoders: int, run: Run) -> None:
-        self._sources, self._options, self._run = sources, options, run
-        self._threads, self._encoders = threads, encoders
+    def __init__(self, settings: EncoderSettings) -> None:
+        self._settings, self._run = settings, settings.run
         self._encoder: PartEncoder | None = None
 
     def display_data(self) -> dict[str, Any]:  # of this step alone: engines show a leaf's, and one is enough
-        shown = {name: str(value) for name, value in self._options.config().items() if value is not None}
+        settings = self._settings
+        shown = {name: str(value) for name, value in settings.options.config().items() if value is not None}
         return {
             **shown,
-            "input": ", ".join(self._sources),
+            "input": ", ".join(settings.sources),
             "output": self._run.output,
-            "threads": self._threads,
+            "threads": settings.threads,
         }
 
     def process(self, element: tuple[tuple[str, int], Iterable[bytes]], plan: Plan) -> Iterator[PartResult]:
@@ -71,15 +63,15 @@ class _Encode(beam.DoFn):
         with reported(self._run):
             if self._encoder is None:
                 self._encoder = self._open(plan)
-            for result, spent in self._encoder.submit(split, part, tuple(packed)):
-                yield self._count(result, spent)
+            for result, kept in self._encoder.submit(split, part, tuple(packed)):
+                yield self._count(result, kept)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         if self._encoder is None:
             return
         with reported(self._run):
-            for result, spent in self._encoder.flush():
-                yield GlobalWindows.windowed_value(self._count(result, spent))
+            for result, kept in self._encoder.flush():
+                yield GlobalWindows.windowed_value(self._count(result, kept))
 
     def teardown(self) -> None:
         if self._encoder is not None:
@@ -91,24 +83,17 @@ class _Encode(beam.DoFn):
         require_same(tuple(plan.versions.items()))
         with _OPENING:
             key = self._run.run_id, plan.fingerprint
-            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(
-                sources=self._sources,
-                plan=plan,
-                options=self._options,
-                run=self._run,
-                threads=self._threads,
-                encoders=self._encoders,
-            )
+            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(plan, self._settings)
         return PartEncoder(slices)
 
-    def _count(self, result: PartResult, spent: Spent) -> PartResult:
-        self._run.add(result, kept=spent.kept)
-        _show(result, spent)
+    def _count(self, result: PartResult, kept: bool) -> PartResult:
+        self._run.add(result, kept=kept)
+        _show(result, kept)
         return result
 
 
-def _show(part: PartResult, spent: Spent) -> None:
-    """Counts a part and logs its line; times are of threads, not of the clock."""
+def _show(part: PartResult, kept: bool) -> None:
+    """Counts a part and logs its line."""
     rejected = sum(part.rejected.values())
     metrics.count(
         images_written=part.records,
@@ -117,14 +102,10 @@ def _show(part: PartResult, spent: Spent) -> None:
         **{f"rejected_{reason.lower()}": number for reason, number in part.rejected.items()},
         **{f"fix_{name}": number for name, number in part.fixes.items()},
     )
-    if spent.kept:
+    if kept:
         metrics.count(parts_kept=1, images_kept=part.records + rejected)
-        took = "finished by an earlier run"
     else:
-        metrics.count(parts_made=1, bytes_in=spent.bytes_in)
-        seconds = {"read": spent.read, "decode": spent.decode, "encode": spent.encode, "write": spent.write}
-        metrics.spend(**seconds)
-        times = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
-        took = f"{spent.bytes_in} bytes read, {times}"
+        metrics.count(parts_made=1)
+    by = "an earlier run" if kept else "this run"
     name = f"{part.split}/{part.part:05}"
-    _LOG.info("part %s: %d written, %d rejected, %d bytes; %s", name, part.records, rejected, part.bytes, took)
+    _LOG.info("part %s: %d written, %d rejected, %d bytes, by %s", name, part.records, rejected, part.bytes, by)

@@ -1,4 +1,4 @@
-"""What an engine's screen shows of a build: counters, and distributions of times.
+"""What an engine's screen shows of a build: its counters.
 
 Beam drops what threads of ours count, so a step counts in its own thread. There is no counter per
 class: engines show about a hundred.
@@ -16,9 +16,3 @@ def count(**counts: int) -> None:
     """
     for name, number in {**counts, "retries": retry.take_retries()}.items():
         Metrics.counter("shardfeed", name).inc(number)
-
-
-def spend(**seconds: float) -> None:
-    """Adds a time to the distribution ``NAME_ms`` of each name."""
-    for name, value in seconds.items():
-        Metrics.distribution("shardfeed", f"{name}_ms").update(round(1000 * value))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import BinaryIO
 
 from shardfeed.errors import ConflictError
 from shardfeed.format.checksums import crc32c, to_hex
@@ -35,18 +34,17 @@ class WritableStore(Store):
         """
 
     @abc.abstractmethod
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         """Create-only write of complete bytes.
 
         False: the name is already there (nothing is changed).
 
-        ``data`` may be a seekable binary file, which is written from its current position.
         ``durable``: the file survives a power cut.
         """
 
     @abc.abstractmethod
     def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
-        """Create-only concatenation of stored files. False: the name is already there.
+        """Concatenates stored files under a new name. False: the name is already there.
 
         Intermediate files may be made under the name prefix ``scratch``; they are removed again.
         """

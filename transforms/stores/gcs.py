@@ -10,7 +10,6 @@ import contextlib
 import io
 import os
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
 
 import obstore
 from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -39,18 +38,13 @@ class WritableGcsStore(GcsStore, WritableStore):
             raise NotFoundError(f"{join_url(self.url, name)} is not there.")
         return stat.size, crc32c(self.read(name)) if stat.crc32c is None else stat.crc32c
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
-        source = io.BytesIO(data) if isinstance(data, bytes) else data
-        start = source.tell()
-        size = source.seek(0, os.SEEK_END) - start
-
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         def upload() -> None:
-            source.seek(start)
             blob = self.blob(name)
             blob.chunk_size = _UPLOAD_BYTES
             blob.upload_from_file(
-                source,
-                size=size,
+                io.BytesIO(data),
+                size=len(data),
                 content_type=_TYPE,
                 if_generation_match=0,
                 timeout=TIMEOUT,
@@ -82,9 +76,8 @@ class WritableGcsStore(GcsStore, WritableStore):
         bucket = None if version is not None else self.bucket_for_obstore(name)
 
         def action() -> None:
-            with contextlib.suppress(
-                FileNotFoundError, NotFound, PreconditionFailed
-            ):  # gone, or somebody's newer object
+            # The last: it is somebody's newer object.
+            with contextlib.suppress(FileNotFoundError, NotFound, PreconditionFailed):
                 if bucket is not None:  # a fifth of the CPU, and sweeps delete every part
                     obstore.delete(bucket, self.prefix + name)
                 else:

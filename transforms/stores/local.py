@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import shutil
 import time
@@ -46,17 +45,9 @@ class WritableLocalStore(LocalStore, WritableStore):
         with self.reading(name):
             return crc32c_path(self.path(name))
 
-    def create(self, name: str, data: bytes | BinaryIO, *, durable: bool = False) -> bool:
-        source = io.BytesIO(data) if isinstance(data, bytes) else data
-        start = source.tell()
-        size = source.seek(0, os.SEEK_END) - start
-
-        def write(temp: str) -> None:
-            source.seek(start)
-            self._write_temp(temp, source, durable)
-
-        with explained(self.path(name), "write", self.root, size):
-            return self._publish(name, write, durable)
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
+        with explained(self.path(name), "write", self.root, len(data)):
+            return self._publish(name, lambda temp: self._write_temp(temp, data, durable), durable)
 
     def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
         with explained(self.path(name), "write", self.root):
@@ -142,9 +133,9 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _mkdir(self, path: str) -> None:
         os.makedirs(path or ".", exist_ok=True)
 
-    def _write_temp(self, path: str, data: BinaryIO, durable: bool) -> None:
+    def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
         with open(path, "xb") as file:
-            shutil.copyfileobj(data, file, _BUFFER_BYTES)
+            file.write(data)
             _flush(file, durable)
 
     def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:

@@ -14,7 +14,6 @@ from PIL import Image, ImageChops, ImageCms
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.colour import fill_colour, to_srgb
-from shardfeed.transforms.images.encode import PixelStats
 from shardfeed.transforms.images.geometry import geometry_of
 from shardfeed.transforms.images.jpeg_header import read_jpeg_header
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
@@ -285,10 +284,10 @@ def test_the_first_frame_is_taken() -> None:
 def test_statistics_are_the_exact_sums_of_the_stored_pixels() -> None:
     picture = flat((10, 20, 30))
     picture.paste((255, 0, 1), (0, 0, 8, 2))
-    expected = PixelStats(
-        count=64,
-        sums=(48 * 10 + 16 * 255, 48 * 20, 48 * 30 + 16),
-        squares=(48 * 100 + 16 * 65025, 48 * 400, 48 * 900 + 16),
+    expected = (
+        64,
+        (48 * 10 + 16 * 255, 48 * 20, 48 * 30 + 16),
+        (48 * 100 + 16 * 65025, 48 * 400, 48 * 900 + 16),
     )
     assert process_image(m.saved(picture, "PNG"), RAW, with_stats=True).stats == expected
 

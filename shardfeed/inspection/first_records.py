@@ -1,0 +1,62 @@
+"""The first records of a split, to look at: no TensorFlow, one request per block of a megabyte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from shardfeed.arguments import positive
+from shardfeed.arrays.blocks import BlockReader, LoadedRecord
+from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.format.example import decode_example
+from shardfeed.sampling.blocks import blocks_in
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One record: its columns. ``image``: as stored (encoded)."""
+
+    key: bytes
+    class_index: int
+    label: str
+    height: int
+    width: int
+    image: bytes
+
+
+def first_records(directory: str | os.PathLike[str], split: str, n: int) -> list[StoredRecord]:
+    """The first ``n`` records of ``split``, or all of them if there are fewer.
+
+    Records are stored in the order of their keys' hashes, so the first ones are a fair sample.
+
+    Raises:
+        DatasetError: no dataset in ``directory``, or the first damage found.
+        UsageError: no such split, or ``n`` below 1.
+    """
+    return list(islice(_records(info(directory), split), positive("n", n)))
+
+
+def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:
+    reader = BlockReader(dataset.url)
+    for block in blocks_in(dataset.splits[split].shards):
+        for record in reader.read(block):
+            try:
+                yield _stored(record)
+            except (ValueError, KeyError) as error:
+                raise reader.damage(record, "record", "a tf.train.Example of a build", str(error)) from None
+
+
+def _stored(record: LoadedRecord) -> StoredRecord:
+    columns: dict[str, Any] = {**decode_example(bytes(record.data))}
+    height, width = columns["size"]
+    return StoredRecord(
+        key=columns["key"][0],
+        class_index=columns["class"][0],
+        label=columns["label"][0].decode(),
+        height=height,
+        width=width,
+        image=columns["image"][0],
+    )
