@@ -35,7 +35,9 @@ def test_a_whole_build_within_the_limit_is_good() -> None:
         (replace(GOOD, images={"test": 199, "train": 800}), "test", 200, 199, 22, 22),
         (replace(GOOD, images={"test": 200, "train": 801}), "train", 800, 801, 88, 88),
         (
-            replace(GOOD, images={"train": 800}, key_sums={"train": 88}, class_counts={"train": {"cat": 400, "dog": 400}}),
+            replace(
+                GOOD, images={"train": 800}, key_sums={"train": 88}, class_counts={"train": {"cat": 400, "dog": 400}}
+            ),
             "test",
             200,
             0,
