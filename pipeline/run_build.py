@@ -30,6 +30,7 @@ from shardfeed.no_gc import no_gc
 from shardfeed.pipeline.already_built import find_existing
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.engines.counters import images_kept
 from shardfeed.pipeline.engines.failures import explain_engine_failure
 from shardfeed.pipeline.engines.flags import require_beam
 from shardfeed.pipeline.engines.quiet import Said
@@ -109,9 +110,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     if submitted is not None:
         return submitted
     manifest = _published(config)
-    # Workers of an engine elsewhere count for themselves.
-    kept = run.kept if run.done == manifest.written + sum(manifest.rejected.values()) else None
-    seconds = time.monotonic() - began
+    seconds, kept = time.monotonic() - began, images_kept(manifest, run)
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
 
 

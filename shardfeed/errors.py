@@ -52,7 +52,10 @@ class DatasetError(ShardfeedError):
 
 def clip(value: object, limit: int = 200) -> str:
     """A value as an error message shows it: escaped, and cut at ``limit`` characters."""
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    try:
+        text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = f"({type(value).__name__} with too many digits)"
     if not text.isprintable():
         text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"

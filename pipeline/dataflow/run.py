@@ -17,6 +17,7 @@ from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.follow import follow
 from shardfeed.pipeline.dataflow.submission import submit
 from shardfeed.pipeline.dataflow.workers import choose_workers, job_name_of
+from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.engines.run import cancelled_or_left
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.run.state import Run
@@ -61,4 +62,5 @@ def run_on_dataflow(pipeline: Any, options: Any, engine: Engine, run: Run, strea
         stream.flush()
     with cancelled_or_left(result, engine, run.output, f"job {job} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
+        note_counted(result, run)
     return None

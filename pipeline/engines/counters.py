@@ -1,8 +1,17 @@
-"""What the workers of a job have counted. A repeated attempt may count twice, a lost one never."""
+"""What the workers of a job have counted, and how many images an earlier run had finished.
+
+An engine's numbers are not trusted: a repeated attempt may count twice, a lost one not at all. They
+are used only if they hold as many images as the manifest.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import Any
+
+from shardfeed.format.manifest import Manifest
+from shardfeed.transforms.run.state import Run
 
 
 def counted(result: Any) -> dict[str, int]:
@@ -15,3 +24,26 @@ def counted(result: Any) -> dict[str, int]:
         name = counter.key.metric.name
         counts[name] = counts.get(name, 0) + (counter.committed or counter.attempted or 0)
     return counts
+
+
+def note_counted(result: Any, run: Run) -> None:
+    """Keeps in ``run`` what the workers of a job have counted, if the engine can say it."""
+    with contextlib.suppress(Exception):  # whatever an engine's client raises: only a number of the summary is missing
+        run.counted = counted(result)
+
+
+def images_kept(manifest: Manifest, run: Run) -> int | None:
+    """Images in parts that an earlier run had finished.
+
+    None if neither this process nor the engine has seen all parts.
+    """
+    total = manifest.written + sum(manifest.rejected.values())
+    if total == run.done:
+        return run.kept
+    if total == _images(run.counted):
+        return run.counted.get("images_kept", 0)
+    return None
+
+
+def _images(counts: Mapping[str, int]) -> int:
+    return counts.get("images_written", 0) + counts.get("images_rejected", 0)

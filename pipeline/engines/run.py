@@ -25,6 +25,7 @@ from shardfeed.errors import IncompleteError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.engines import first_sign
+from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.run.state import Run
 
@@ -50,6 +51,7 @@ def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None 
         asked = cancelled_or_left(result, engine, run.output) if engine.outlives_launcher else contextlib.nullcontext()
         with asked, first_sign.awaited(engine, run.output, stream):
             result.wait_until_finish()
+            note_counted(result, run)
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
@@ -33,7 +34,8 @@ class Run:
 
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
     finished. ``outcome``: the first failure that a user can act on, before an engine
-    rewrote it. ``stop``: is set when all work for the run shall end. ``interrupted``: because the
+    rewrote it. ``counted``: our counters by name, from the workers of an engine elsewhere, which
+    the launcher asks after the job's end. ``stop``: is set when all work for the run shall end. ``interrupted``: because the
     user asked for it.
     """
 
@@ -42,6 +44,7 @@ class Run:
         self.step = STEPS[0]
         self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
         self.outcome: Outcome | None = None
+        self.counted: Mapping[str, int] = {}
         self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
