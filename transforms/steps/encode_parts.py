@@ -17,7 +17,7 @@ from shardfeed.transforms.encode.part_encoder import PartEncoder
 from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.versions import require_same
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 _LOG = logging.getLogger("shardfeed")
 
