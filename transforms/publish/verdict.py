@@ -7,6 +7,7 @@ limit only composes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ class RejectLimit:
     """``--max_rejected``: a count, or a share of the candidates with a floor in images."""
 
     count: int | None = None
-    share: tuple[int, int] = (DEFAULT_SHARE.numerator, DEFAULT_SHARE.denominator)
+    share: Fraction = DEFAULT_SHARE
     floor: int = DEFAULT_FLOOR
 
     def images(self, candidates: int) -> int:
         """The limit in images."""
         if self.count is not None:
             return self.count
-        return max(self.floor, candidates * self.share[0] // self.share[1])
+        return max(self.floor, math.floor(candidates * self.share))
 
 
 def parse_limit(text: str | None) -> RejectLimit:
@@ -47,7 +48,7 @@ def parse_limit(text: str | None) -> RejectLimit:
     if text is None:
         return RejectLimit()
     if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
-        return RejectLimit(share=(share.numerator, share.denominator), floor=0)
+        return RejectLimit(share=share, floor=0)
     if re.fullmatch(r"[0-9]{1,18}", text):
         return RejectLimit(count=int(text))
     raise UsageError(f"--max_rejected {clip(text)}: give a number of images (25) or a share of them (1%), 0% to 100%.")
