@@ -33,7 +33,6 @@ BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then
 
 _LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
-_SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
 _DOCUMENTS = frozenset(
     {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
     | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
@@ -48,7 +47,7 @@ def skip_reason(listed: Listed) -> str | None:
     if _is_hidden(listed.key):
         return "hidden"
     stem, dot, suffix = name.rpartition(b".")
-    if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
+    if dot and stem and b"." + suffix.lower() not in IMAGE_SUFFIXES:
         return "suffix"
     if name.lower() in _DOCUMENTS:
         return "document"
