@@ -22,7 +22,7 @@ def progress_line(stream: TextIO | None, run: Run) -> Iterator[None]:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_show, args=(stream, run, ended), name="progress", daemon=True)
+    thread = threading.Thread(target=_keep_showing, args=(stream, run, ended), name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -31,7 +31,7 @@ def progress_line(stream: TextIO | None, run: Run) -> Iterator[None]:
         thread.join()
 
 
-def _show(stream: TextIO, run: Run, ended: threading.Event) -> None:
+def _keep_showing(stream: TextIO, run: Run, ended: threading.Event) -> None:
     terminal, shown = stream.isatty(), False
     began: float | None = None
     start_done = 0
@@ -40,11 +40,16 @@ def _show(stream: TextIO, run: Run, ended: threading.Event) -> None:
             began, start_done = time.monotonic(), run.done
         rate = (run.done - start_done) / max(time.monotonic() - began, 1e-9) if began else 0.0
         text = progress_text(run.step, run.done, run.total, run.rejected, run.out_bytes, rate)
-        stream.write(f"\r\x1b[K{text}" if terminal else text + "\n")
-        stream.flush()
+        show(stream, f"\r\x1b[K{text}" if terminal else text, end="" if terminal else "\n")
         shown = True
     if terminal and shown:
-        stream.write("\r\x1b[K")
+        show(stream, "\r\x1b[K", end="")
+
+
+def show(stream: TextIO | None, text: str, end: str = "\n") -> None:
+    """Writes ``text`` to ``stream``, if there is one, at once."""
+    if stream is not None:
+        stream.write(text + end)
         stream.flush()
 
 

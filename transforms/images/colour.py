@@ -92,7 +92,7 @@ def _split(
         return _from_16_bit(image), _where_not(image, transparency)
     if mode in ("LA", "La"):
         return image.getchannel(0), image.getchannel(1)
-    if mode == "P" or mode == "PA":
+    if mode in ("P", "PA"):
         fixes.add("palette_expanded")
     if transparency is not None and mode != "RGBA":
         image.info["transparency"] = _usable_transparency(mode, raw_mode, transparency)
@@ -152,14 +152,8 @@ def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | str:
     if len(profile) > _MAX_PROFILE:
         return _BROKEN
     try:
-        transform = ImageCms.buildTransform(
-            ImageCms.ImageCmsProfile(io.BytesIO(profile)),
-            ImageCms.createProfile("sRGB"),
-            mode,
-            "RGB",
-            _INTENT,
-            _FLAGS,
-        )
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB", _INTENT, _FLAGS)
         assert isinstance(transform, ImageCms.ImageCmsTransform)
         if mode != "CMYK" and _is_identity(transform, mode):
             return _IDENTITY

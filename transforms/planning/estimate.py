@@ -48,7 +48,7 @@ def estimate_work(key: bytes, source_bytes: int) -> int:
     """
     if source_bytes > MAX_FILE_BYTES:  # not read
         return 0
-    if key.lower().endswith(tuple(JPEG_SUFFIXES)) or b"." not in key.rpartition(b"/")[2]:
+    if key.lower().endswith(JPEG_SUFFIXES) or b"." not in key.rpartition(b"/")[2]:
         return source_bytes
     return max(source_bytes, min(_MOST_COMPRESSED * source_bytes, _LARGE_PHOTO))
 
