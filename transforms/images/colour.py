@@ -29,9 +29,9 @@ def to_plain(
     """``image`` as opaque 8-bit ``L`` or ``RGB``, and the profile that is still to be applied."""
     profile = image.info.get("icc_profile")
     transparency = image.info.get("transparency")
+    if ";16" in raw_mode:
+        fixes.add("sixteen_bit_scaled")
     if transparency is None and image.mode in ("RGB", "L"):
-        if ";16" in raw_mode:
-            fixes.add("sixteen_bit_scaled")
         return image, profile
     if image.mode == "CMYK":
         fixes.add("cmyk_to_rgb")
@@ -86,8 +86,6 @@ def _split(
 ) -> tuple[Image.Image, Image.Image | None]:
     """Opaque pixels, and the alpha mask if there is one."""
     mode = image.mode
-    if ";16" in raw_mode:
-        fixes.add("sixteen_bit_scaled")
     if mode.startswith("I"):
         return _from_16_bit(image), _where_not(image, transparency)
     if mode in ("LA", "La"):

@@ -67,14 +67,14 @@ def list_section(
     called before each full batch and raises to end the listing.
     """
     globs = [glob_regex(glob) for glob in root.globs]
-    folders = None if globs else _ClassFolders(root)
+    folders = _ClassFolders(root)
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
     for listed in open_source(root.url).list(section):
         if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
         reason = skip_reason(listed)
-        if folders is not None:
+        if not globs:
             folders.add(listed.key, reason)
         if reason is not None:
             add_into(skipped, {reason: 1})
@@ -88,8 +88,7 @@ def list_section(
             check()
             yield RefBatch("", b"".join(packed))
             packed = []
-    if folders is not None:
-        yield from folders.faults(index)
+    yield from folders.faults(index)
     yield RefBatch("", b"".join(packed), skipped)
 
 

@@ -43,10 +43,9 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     classes = choose_classes(found, options.class_list, parse_splits(options.splits))
     fixed = _fixed_shards(totals, options)
     splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
+    parts = {name: split.parts for name, split in splits.items()}
     return Plan(
-        fingerprint=fingerprint(
-            totals.digest, options, versions, {name: split.parts for name, split in splits.items()}
-        ),
+        fingerprint=fingerprint(totals.digest, options, versions, parts),
         classes=classes,
         versions=dict(versions),
         candidates=totals.candidates,

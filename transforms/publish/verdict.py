@@ -92,14 +92,10 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
 
 def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
     """The verdict on all parts: complete, within the limit, and no class or split empty."""
-    for problem, code in (
-        (_lost(counts, totals), IncompleteError.code),
-        (_too_many(counts, plan, limit), TooManyRejectsError.code),
-        (_emptied(counts, plan), TooManyRejectsError.code),
-    ):
-        if problem:
-            return Verdict(code, problem, counts)
-    return Verdict(0, "", counts)
+    if lost := _lost(counts, totals):
+        return Verdict(IncompleteError.code, lost, counts)
+    unusable = _too_many(counts, plan, limit) or _emptied(counts, plan)
+    return Verdict(TooManyRejectsError.code if unusable else 0, unusable, counts)
 
 
 def require_good(verdict: Verdict) -> None:
@@ -153,9 +149,8 @@ def _emptied(counts: Counts, plan: Plan) -> str:
         )
     for split in plan.splits:
         if not sum(counts.class_counts.get(split, {}).values()):
-            reasons = by_count(counts.rejected)
             return (
-                f"no image of split {split} can be used ({reasons}). Nothing was published. Mend them, then rerun with "
-                "--discard_incomplete."
+                f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Mend them, then "
+                "rerun with --discard_incomplete."
             )
     return ""
