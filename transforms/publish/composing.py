@@ -14,13 +14,30 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.storage import NotFoundError
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import PartFile, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, file_of, read_sidecar
 from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
 from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.stores.base import WritableStore
 
-AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
+_AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
+
+
+def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan], *, on_disk: int = 1) -> list[ShardResult]:
+    """Publishes shards: a few at a time in a bucket, ``on_disk`` at a time in a folder.
+
+    Raises:
+        ConflictError, IncompleteError: as ``compose_shard``; or the run shall stop.
+    """
+    store = stores.open_output(run.output)
+
+    def compose(shard: ShardPlan) -> ShardResult:
+        run.check()
+        return compose_shard(store, fingerprint, shard)
+
+    return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk)
 
 
 def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
