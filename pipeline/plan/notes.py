@@ -45,23 +45,19 @@ def about_output(
     store: WritableStore, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
 ) -> Iterator[Note]:
     """What is in the output already; ``digest``: of the listing."""
-    if store.stat(naming.MANIFEST) is not None:
-        yield _about_dataset(discard=discard)
+    if store.stat(naming.MANIFEST) is not None and discard:
+        yield Note(
+            "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
+            ConflictError.code,
+        )
+    elif store.stat(naming.MANIFEST) is not None:
+        yield Note(
+            "the output already holds a dataset: a build there changes nothing (exit 0 if it is this one, else 5)"
+        )
     elif store.stat(naming.CLAIM) is not None and discard:
         yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
     elif store.stat(naming.CLAIM) is not None:
         yield _about_claim(store, plan, options, digest)
-
-
-def _about_dataset(*, discard: bool) -> Note:
-    if not discard:
-        return Note(
-            "the output already holds a dataset: a build there changes nothing (exit 0 if it is this one, else 5)"
-        )
-    return Note(
-        "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
-        ConflictError.code,
-    )
 
 
 def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> Note:

@@ -13,7 +13,6 @@ import pytest
 from shardfeed.cli.main import main
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError
 from shardfeed.format import naming
-from shardfeed.pipeline import local
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.plan.command import plan_build
@@ -23,6 +22,7 @@ from shardfeed.pipeline.run_build import run_build
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.publish import composing
 from shardfeed.transforms.publish.verdict import RejectLimit, parse_limit
 from tests.kit.commands import photo, write_photos
 
@@ -125,7 +125,7 @@ def _stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildConfig:
         raise IncompleteError("before the first shard")
 
     with monkeypatch.context() as patched:
-        patched.setattr(local, "compose_shard", stops)
+        patched.setattr(composing, "compose_shard", stops)
         with pytest.raises(IncompleteError):
             run_build(config)
     return config

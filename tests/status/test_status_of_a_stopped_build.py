@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError
-from shardfeed.pipeline import local
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import status_of
 from shardfeed.transforms.elements import Counts, Plan, Totals, Verdict
+from shardfeed.transforms.publish import composing
 from shardfeed.transforms.publish.verdict import RejectLimit, judge
 from tests.kit.commands import write_photos
 from tests.status.outputs import OPTIONS
@@ -60,7 +60,7 @@ def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
     def stopped(*_: object) -> None:
         raise IncompleteError("before the first shard")
 
-    monkeypatch.setattr(local, "compose_shard", stopped)
+    monkeypatch.setattr(composing, "compose_shard", stopped)
     with pytest.raises((TooManyRejectsError, IncompleteError)):
         run_build(replace(config, max_rejected=RejectLimit(count=limit)))
 

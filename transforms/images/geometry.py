@@ -39,8 +39,7 @@ def geometry_of(source: Size, transposed: bool, options: ImageOptions) -> Geomet
     ``transposed``: turning it upright swaps its sides. With ``keep_original``, ``shortest`` and
     ``longest`` never enlarge: an image that is small enough stays as it is.
     """
-    width, height = source
-    full = (0.0, 0.0, float(width), float(height))
+    full = (0.0, 0.0, float(source[0]), float(source[1]))
     mode = options.resize
     if mode in ("shortest", "longest"):
         content = _by_side(source, options)
