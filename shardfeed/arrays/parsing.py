@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.decoding import Bytes
+from shardfeed.decoding import Bytes, RecordProblem
 from shardfeed.errors import clip
 from shardfeed.format.example import decode_example
 
@@ -57,7 +57,8 @@ def images_and_classes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tu
             try:
                 images[mine.start + number], classes[mine.start + number] = image_and_class(bytes(record.data))
             except ValueError as error:
-                raise reader.damage(record, "record", "a tf.train.Example", str(error)) from None
+                problem = RecordProblem("record", "a tf.train.Example", str(error))
+                raise reader.damage(record, problem) from None
     return images, classes
 
 
