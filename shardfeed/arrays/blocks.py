@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,6 @@ def _body(data: bytes, offset: int) -> bytes:
 
 def _key(data: bytes) -> str:
     try:
-        columns: dict[str, Any] = {**decode_example(data)}
-        return clip(columns["key"][0])
+        return clip(decode_example(data)["key"][0])
     except (ValueError, KeyError, IndexError):
         return "unreadable"

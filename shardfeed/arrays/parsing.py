@@ -9,7 +9,6 @@ the checksums it cost a tenth of the rate of ``array_batches``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +67,7 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
     Raises:
         ValueError: the bytes are not an Example with these two columns.
     """
-    columns: dict[str, Any] = {**decode_example(data)}
+    columns = decode_example(data)
     for name, kind in (("image", bytes), ("class", int)):
         values = columns.get(name, [])
         if len(values) != 1 or not isinstance(values[0], kind):

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from shardfeed.arguments import positive
 from shardfeed.arrays.blocks import BlockReader, LoadedRecord
@@ -52,7 +51,7 @@ def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:
 
 
 def _stored(record: LoadedRecord) -> StoredRecord:
-    columns: dict[str, Any] = {**decode_example(bytes(record.data))}
+    columns = decode_example(bytes(record.data))
     height, width = columns["size"]
     return StoredRecord(
         key=columns["key"][0],
