@@ -17,7 +17,7 @@ from shardfeed import storage
 from shardfeed.accelerator.detect import hide_gpus_from_tensorflow
 from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
-from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
+from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
@@ -136,9 +136,7 @@ def _cache(value: object) -> str | None:
     if value is None or value == "decoded":
         return value
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or storage.is_remote(os.fspath(value)):
-        raise UsageError(
-            f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
-        )
+        raise unexpected("cache", value, "None, 'decoded' or a local folder for copies of the shards")
     path = os.path.expanduser(os.fspath(value))
     if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
