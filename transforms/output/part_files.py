@@ -72,14 +72,7 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
         return sidecar
-    result, name = sidecar.result, file_of(fingerprint, split, sidecar.result)
-    try:
-        if store.checksum(name) == (result.bytes, result.crc32c):
-            return sidecar
-        _heal(store, name)
-    except NotFoundError:
-        pass
-    return None
+    return sidecar if _is_whole(store, file_of(fingerprint, split, sidecar.result), sidecar.result) else None
 
 
 def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
@@ -114,13 +107,18 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
 
 def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
     for _ in range(_TRIES):
-        if store.create(name, records):
+        if store.create(name, records) or _is_whole(store, name, result):
             return
-        with contextlib.suppress(NotFoundError):
-            if store.checksum(name) == (result.bytes, result.crc32c):
-                return
-            _heal(store, name)
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
+
+
+def _is_whole(store: WritableStore, name: str, result: PartResult) -> bool:
+    """Whether the file of a part's records is there. A torn one is deleted."""
+    with contextlib.suppress(NotFoundError):
+        if store.checksum(name) == (result.bytes, result.crc32c):
+            return True
+        _heal(store, name)
+    return False
 
 
 def _heal(store: WritableStore, name: str) -> None:

@@ -15,7 +15,7 @@ from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 
 @dataclass(eq=False, kw_only=True)

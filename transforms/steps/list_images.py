@@ -18,7 +18,7 @@ from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
 from shardfeed.transforms.sources import open_source
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 
 @dataclass(eq=False, kw_only=True)
