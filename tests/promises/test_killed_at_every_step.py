@@ -1,4 +1,4 @@
-"""P2 and P4, by one build that is killed at every step; under each driver, each finishing the other's.
+"""P2 and P4: one build killed at every step, under each driver, and finished by either.
 
 Both promises stand in one file because the killed builds take as long as all other promises.
 """
