@@ -91,10 +91,7 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for split in sorted(then.keys() | now.keys()):
         before, after = then.get(split, {}), now.get(split, {})
         for name in sorted(before.keys() | after.keys()):
-            (images, size), (images2, size2) = before.get(name, (0, 0)), after.get(name, (0, 0))
-            if (images, size) != (images2, size2):
-                label = f"{split}/{clip(name, 40)}"
-                rows.append(
-                    f"  {label}: {images:,} images, {size:,} bytes then; {images2:,} images, {size2:,} bytes now"
-                )
+            old, new = ("{:,} images, {:,} bytes".format(*cells.get(name, (0, 0))) for cells in (before, after))
+            if old != new:
+                rows.append(f"  {split}/{clip(name, 40)}: {old} then; {new} now")
     return rows

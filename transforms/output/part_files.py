@@ -12,7 +12,6 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
@@ -40,8 +39,7 @@ class Sidecar:
 
     def to_bytes(self) -> bytes:
         """Bytes of the sidecar file."""
-        raw: dict[str, Any] = json.loads(self.result.to_bytes())
-        body = canonical_json({"result": raw, "sizes": self.sizes, "rejects": self.rejects, "versions": self.versions})
+        body = canonical_json(self)
         return body + to_hex(crc32c(body)).encode() + b"\n"
 
 

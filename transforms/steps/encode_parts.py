@@ -90,11 +90,12 @@ class _Encode(beam.DoFn):
 def _show(part: PartResult, kept: bool) -> None:
     """Counts a part and logs its line."""
     rejected = sum(part.rejected.values())
+    parts = {"parts_kept": 1, "images_kept": part.records + rejected} if kept else {"parts_made": 1}
     metrics.count(
         images_written=part.records,
         images_rejected=rejected,
         bytes_out=part.bytes,
-        **({"parts_kept": 1, "images_kept": part.records + rejected} if kept else {"parts_made": 1}),
+        **parts,
         **{f"rejected_{reason.lower()}": number for reason, number in part.rejected.items()},
         **{f"fix_{name}": number for name, number in part.fixes.items()},
     )

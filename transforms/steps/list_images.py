@@ -58,10 +58,9 @@ class _ListFolders(beam.DoFn):
 
     def __init__(self, roots: tuple[InputRoot, ...], run: Run) -> None:
         self._roots, self._run = roots, run
-        self._bundle: list[tuple[int, bytes]] = []
 
     def start_bundle(self) -> None:
-        self._bundle = []
+        self._bundle: list[tuple[int, bytes]] = []
 
     def process(self, section: tuple[int, bytes]) -> None:
         self._bundle.append(section)
