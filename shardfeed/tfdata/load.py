@@ -18,7 +18,7 @@ from shardfeed.accelerator.detect import hide_gpus_from_tensorflow
 from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
-from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.info import DatasetInfo, one_size, opened
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
@@ -149,10 +149,5 @@ def _cache(value: object) -> str | None:
 def _size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
     if image_size is not None:
         return height_width("image_size", image_size)
-    height, width, _ = found.image_shape
-    if height is None or width is None:
-        raise UsageError(
-            f"the images of the dataset at {clip(found.url)} vary in size, and a batch needs one: pass image_size=, for "
-            "example image_size=224 with crop='center', or build the dataset with a fixed size."
-        )
-    return height, width
+    remedy = "pass image_size=, for example image_size=224 with crop='center', or build the dataset with a fixed size."
+    return one_size(found, f": {remedy}")
