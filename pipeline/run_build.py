@@ -182,12 +182,11 @@ def _published(config: BuildConfig) -> Manifest:
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:
-    notes = []
     wanted = manifest.config["num_shards"]
-    for name, split in manifest.splits.items():
-        asked = wanted.get(name) if isinstance(wanted, dict) else wanted if len(manifest.splits) == 1 else None
-        if asked is not None and asked != len(split.shards):
-            notes.append(
-                f"{name}: {len(split.shards)} shards instead of {asked}: a shard is never empty, and there are no more parts"
-            )
-    return tuple(notes)
+    if not isinstance(wanted, dict):  # of several splits, one number is only that of the largest
+        wanted = dict.fromkeys(manifest.splits, wanted) if len(manifest.splits) == 1 else {}
+    return tuple(
+        f"{name}: {len(split.shards)} shards instead of {wanted[name]}: a shard is never empty, and there are no more parts"
+        for name, split in manifest.splits.items()
+        if wanted.get(name) not in (None, len(split.shards))
+    )

@@ -165,6 +165,11 @@ class Totals(Element):
         """Images that must be written or rejected."""
         return sum(split.images for split in self.splits.values())
 
+    @property
+    def listed(self) -> int:
+        """Files listed: candidates and skipped ones."""
+        return self.candidates + sum(self.skipped.values())
+
 
 @dataclass(frozen=True)
 class SplitPlan(Element):

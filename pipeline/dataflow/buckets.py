@@ -82,8 +82,7 @@ def covers(location: str, parts: Iterable[str], region: str) -> bool:
     """
     if chosen := {part.lower() for part in parts}:
         return region in chosen
-    continent = _CONTINENTS.get(location.upper())
-    if continent is not None:
+    if continent := _CONTINENTS.get(location.upper()):
         return region.startswith(continent) and region not in _OUT_OF_EU
     return region in (location.lower(), *_PAIRS.get(location.upper(), ()))
 

@@ -150,6 +150,7 @@ class _Handler(logging.Handler):
 
 
 _HOOKS = _Hooks()
+_text_of = logging.Formatter().format
 
 
 def _runs_beam(innermost: FrameType) -> bool:
@@ -160,10 +161,6 @@ def _is_beams(frames: Iterator[FrameType]) -> bool:
     """Whether a thread was started to run code of Beam or gRPC; ``frames``: the outermost first."""
     modules = (frame.f_globals.get("__name__", "") for frame in frames)
     return next((name for name in modules if name != threading.__name__), "").partition(".")[0] in _PACKAGES
-
-
-def _text_of(record: logging.LogRecord) -> str:
-    return logging.Formatter().format(record)
 
 
 def _restore_excepthook(ours: object, before: Any) -> None:

@@ -96,7 +96,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         seconds=start_seconds + listing_seconds + totals.candidates / found.rate / BUILD_RATE,
         cloud=cloud_cost(
             images=totals.candidates,
-            listed=totals.candidates + sum(totals.skipped.values()),
+            listed=totals.listed,
             cpu_seconds=found.cpu_seconds,
             splits=[(split.parts, split.shards) for split in splits.values()],
             threads=config.threads or REMOTE_THREADS,
@@ -149,7 +149,7 @@ def _counted(
         for labelled in label_batch(batch, options):
             sampler.add(labelled)
             totals = count_batch(labelled, options)
-            listed += totals.candidates + sum(totals.skipped.values())
+            listed += totals.listed
             if list_at_most is not None and listed > list_at_most:
                 raise NoForecastError(
                     f"no forecast: the input holds more than {list_at_most:,} files, where --list_at_most ends the listing. "

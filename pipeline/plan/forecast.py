@@ -47,11 +47,6 @@ class Forecast:
     notes: Sequence[Note]
 
     @property
-    def listed(self) -> int:
-        """Files listed: candidates and skipped ones."""
-        return self.totals.candidates + sum(self.totals.skipped.values())
-
-    @property
     def bytes(self) -> int:
         """Predicted bytes of all shards."""
         return sum(split.bytes for split in self.splits.values())
@@ -72,7 +67,7 @@ class Forecast:
             "status": "planned",
             "inputs": [clip(url, 1_000) for url in self.inputs],
             "output": self.output,
-            "listed": self.listed,
+            "listed": self.totals.listed,
             "images": self.totals.candidates,
             "skipped": self.totals.skipped,
             "classes": self.classes,
@@ -98,7 +93,7 @@ class Forecast:
         return "\n".join(
             [
                 f"Plan: {where} -> {clip(self.output, 1_000)} (nothing was written)",
-                f"  images     {self.listed:,} listed = {self.totals.candidates:,} candidates + "
+                f"  images     {self.totals.listed:,} listed = {self.totals.candidates:,} candidates + "
                 f"{sum(skipped.values()):,} skipped{why_skipped}",
                 *(self._split_line(name, split) for name, split in self.splits.items()),
                 f"  classes    {shown_classes(self.classes, add_counts(*by_class))}",

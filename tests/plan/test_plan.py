@@ -126,7 +126,7 @@ def test_the_forecast_agrees_with_the_build(
 
     built = info(tmp_path / "out").manifest
     assert len(forecast.sample.trials) < forecast.totals.candidates == built.written
-    assert forecast.listed == built.listed
+    assert forecast.totals.listed == built.listed
     assert list(forecast.classes) == list(built.classes)
     assert {name: split.by_class for name, split in forecast.splits.items()} == {
         name: split.class_counts for name, split in built.splits.items()

@@ -159,14 +159,12 @@ def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, rul
     if class_list is None:
         return tuple(names)
     allowed, there = set(class_list), set(names)
-    unknown = [name for name in names if name not in allowed]
-    if unknown:
+    if unknown := [name for name in names if name not in allowed]:
         raise UsageError(
             f"folders that are not in --class_list: {_some(unknown)}. Allowed: {_some(list(class_list))}. "
             "Add them to the list, rename them, or leave them out of --input."
         )
-    absent = [name for name in class_list if name not in there]
-    if absent:
+    if absent := [name for name in class_list if name not in there]:
         raise UsageError(
             f"classes of --class_list without a single image: {_some(absent)}. Add images, or take them out of the list."
         )

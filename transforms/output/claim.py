@@ -290,8 +290,7 @@ def discard_incomplete(store: WritableStore) -> int:
     _refuse_complete(store)
     if store.stat(naming.CLAIM) is None:
         names = own_files(store)
-        unclaimed = [name for name in names if naming.is_published_name(name)]
-        if unclaimed:
+        if unclaimed := [name for name in names if naming.is_published_name(name)]:
             raise ConflictError(
                 f"--discard_incomplete: {store.url} holds {_shown(unclaimed)}, but no build claims them; they may be somebody's. "
                 "Remove them yourself, or give another --output."

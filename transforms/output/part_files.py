@@ -95,8 +95,7 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     for _ in range(_TRIES):
         if store.create(name, data):
             return result
-        winner = read_sidecar(store, fingerprint, result.split, result.part)
-        if winner is not None:
+        if winner := read_sidecar(store, fingerprint, result.split, result.part):
             return winner.result
     raise IncompleteError(
         f"{store.url}/{name} appears and vanishes; is another build sweeping here? Rerun the same command."
@@ -121,6 +120,5 @@ def _is_whole(store: WritableStore, name: str, result: PartResult) -> bool:
 
 def _heal(store: WritableStore, name: str) -> None:
     """Removes a torn file, but not one that another run has written whole meanwhile."""
-    stat = store.stat(name)
-    if stat is not None:
+    if (stat := store.stat(name)) is not None:
         store.delete(name, stat.version)

@@ -89,8 +89,7 @@ def _refuse_faults(totals: Totals, messages: Mapping[str, str]) -> None:
 
 
 def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
-    empty = [name for name, _ in parse_splits(options.splits).bounds if name not in totals.splits]
-    if empty:
+    if empty := [name for name, _ in parse_splits(options.splits).bounds if name not in totals.splits]:
         raise UsageError(
             f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. The split follows "
             "from a hash of the key, so small shares of few images can be empty. Give larger shares or more images, or choose by "

@@ -84,7 +84,7 @@ def commit(
         versions=plan.versions,
         classes=plan.classes,
         listing=listing_of(totals),
-        listed=totals.candidates + sum(totals.skipped.values()),
+        listed=totals.listed,
         written=sum(split.records for split in splits.values()),
         rejected=counts.rejected,
         skipped=totals.skipped,
@@ -148,8 +148,7 @@ def _compare_with_store(store: WritableStore, named: Set[str], still_to_come: Se
     The same command may have discarded this build, and claimed anew.
     """
     there = {name for name, _ in store.list() if naming.is_published_name(name)}
-    stray = sorted(name for name in there - named if naming.is_shard(name))
-    if stray:
+    if stray := sorted(name for name in there - named if naming.is_shard(name)):
         raise ConflictError(
             f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. "
             "Remove them with --discard_incomplete, or give another --output."

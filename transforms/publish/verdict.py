@@ -140,8 +140,7 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
 
 def _emptied(counts: Counts, plan: Plan) -> str:
     by_class = add_counts(*counts.class_counts.values())
-    lost = [name for name in plan.classes if not by_class.get(name)]
-    if lost:
+    if lost := [name for name in plan.classes if not by_class.get(name)]:
         shown = ", ".join(clip(name, 60) for name in lost[:10])
         return (
             f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {by_count(counts.rejected)}. Nothing was "

@@ -35,8 +35,8 @@ class Run:
     ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
     finished. ``outcome``: the first failure that a user can act on, before an engine
     rewrote it. ``counted``: our counters by name, from the workers of an engine elsewhere, which
-    the launcher asks after the job's end. ``stop``: is set when all work for the run shall end. ``interrupted``: because the
-    user asked for it.
+    the launcher asks after the job's end. ``stop``: is set when all work for the run shall end.
+    ``interrupted``: because the user asked for it.
     """
 
     def __init__(self, run_id: str, output: str) -> None:

@@ -56,8 +56,7 @@ class LocalSource(Source):
                 for entry in entries:
                     key = folder + b"/" + entry.name if folder else entry.name
                     if not entry.is_dir(follow_symlinks=False):
-                        found = self._listed(key, entry)
-                        if found is not None:
+                        if (found := self._listed(key, entry)) is not None:
                             yield found
                     elif section:
                         folders.append(key)

@@ -27,5 +27,5 @@ def _count(batch: RefBatch, options: BuildOptions) -> Totals:
     """``images_listed`` is what ends as written, rejected or skipped."""
     totals = count_batch(batch, options)
     skipped, size = sum(totals.skipped.values()), sum(split.bytes for split in totals.splits.values())
-    metrics.count(images_listed=totals.candidates + skipped, images_skipped=skipped, bytes_listed=size)
+    metrics.count(images_listed=totals.listed, images_skipped=skipped, bytes_listed=size)
     return totals
