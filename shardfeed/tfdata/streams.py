@@ -98,8 +98,8 @@ class SplitStream:
             decode = self._decoder(self.options)
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
-        weigh = eval_padding.filled(share, plan.weight) if pad else eval_padding.weighed
-        batches = batches.map(lambda found: self._form(weigh(found)))
+        rows = share if pad else None
+        batches = batches.map(lambda found: self._form(eval_padding.weighed(found, plan.weight, rows)))
         # one record less than another host can be one batch less
         if missing := plan.steps - -(-len(mine) // share):
             batches = eval_padding.followed_by_padding(batches, missing)
