@@ -125,7 +125,7 @@ def mutants_of(path: Path, needed: Needed) -> list[Mutant]:
 def applied(mutant: Mutant) -> bytes:
     """Content of the mutant's file with its change."""
     data, (start, end) = Path(mutant["file"]).read_bytes(), mutant["at"]
-    return data[:start] + mutant["new"].encode() + data[end:]
+    return b"".join((data[:start], mutant["new"].encode(), data[end:]))
 
 
 def _changes(node: Any, needed: Needed) -> Iterator[tuple[str, Any, str]]:

@@ -25,11 +25,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"), splits={"train": 20, "validation": N})
 
 
-def quietly(reader: Any, written: Written, batch_size: int, **options: Any) -> Any:
-    """Batches of ``reader`` without its warning that padding is weighted 0."""
+def quietly(reader: Any, written: Written, batch_size: int, split: str = "validation", **options: Any) -> Any:
+    """Evaluation batches of ``reader`` without its warning that padding is weighted 0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return reader(written.path, "validation", batch_size, **options)
+        return reader(written.path, split, batch_size, training=False, **options)
 
 
 def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
@@ -38,29 +38,37 @@ def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
 
 @READERS
 @pytest.mark.parametrize(
-    ("hosts", "share"), [(1, 1), (1, 103), (1, 129), (3, 7), (3, 17), (7, 5), (8, 13), (120, 1)], ids=str
+    ("split", "hosts", "share"),
+    [
+        *(("validation", *cut) for cut in [(1, 1), (1, 103), (1, 129), (3, 7), (3, 17), (7, 5), (8, 13)]),
+        ("train", 23, 1),
+    ],
+    ids=str,
 )
 def test_hosts_read_every_record_once_in_as_many_batches_with_weights_that_make_the_mean_exact(
-    written: Written, reader: Any, hosts: int, share: int
+    written: Written, reader: Any, split: str, hosts: int, share: int
 ) -> None:
-    steps = -(-N // (share * hosts))
+    records = written.records[split]
+    steps = -(-len(records) // (share * hosts))
     together: list[int] = []
     means = []
     for host in range(hosts):
-        stream = quietly(reader, written, share * hosts, host=(host, hosts))
+        stream = quietly(reader, written, share * hosts, split=split, host=(host, hosts))
         batches = [tuple(map(np.asarray, batch)) for batch in stream]
-        read = numbers(batches, written, "validation")
+        read = numbers(batches, written, split)
         weights = np.concatenate([weights for *_, weights in batches])
         assert len(stream) == len(batches) == steps
-        assert shardfeed.info(written.path).evaluation_steps("validation", share * hosts) == steps
+        assert shardfeed.info(written.path).evaluation_steps(split, share * hosts) == steps
         assert weights.dtype == np.float32 and len(weights) == share * steps
-        assert weights.tolist() == [0 if number < 0 else np.float32(share * hosts * steps / N) for number in read]
+        assert weights.tolist() == [
+            0 if number < 0 else np.float32(share * hosts * steps / len(records)) for number in read
+        ]
         assert -1 not in read[: read.index(-1)] if -1 in read else True
         means += [(w * x.astype(np.float64).mean(axis=(1, 2, 3))).mean() for x, _, w in batches]
         together += [number for number in read if number >= 0]
 
-    assert together == list(range(N))
-    assert np.mean(means) == pytest.approx(np.mean([one.pixels.mean() for one in written.records["validation"]]), 1e-6)
+    assert together == list(range(len(records)))
+    assert np.mean(means) == pytest.approx(np.mean([one.pixels.mean() for one in records]), 1e-6)
 
 
 @READERS

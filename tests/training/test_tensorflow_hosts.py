@@ -7,21 +7,6 @@ import pytest
 from tests.kit.datasets import Written
 from tests.training.programs import run_together
 
-HOSTS = 4
-
-
-def test_four_processes_read_each_record_once_and_evaluate_in_step(written: Written) -> None:
-    found = run_together("tf_process.py", HOSTS, written.path)
-
-    for split, records in written.records.items():
-        total = len(records)
-        shares = [total * (host + 1) // HOSTS - total * host // HOSTS for host in range(HOSTS)]
-        read = [seen[split][:share] for seen, share in zip(found, shares, strict=True)]
-        assert sorted(key for keys in read for key in keys) == sorted(record.key.decode() for record in records)
-    assert [seen["batches"] for seen in found] == [4] * HOSTS  # 103 records in steps of 32
-    # rows of all batches and hosts
-    assert sum(seen["weight"] for seen in found) == pytest.approx(128, rel=1e-6)
-
 
 def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_once(written: Written) -> None:
     one, two = run_together("tf_multi_worker.py", 2, written.path)
