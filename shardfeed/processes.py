@@ -18,14 +18,12 @@ def descendants(pid: int) -> list[int]:
         if os.readlink("/proc/self") != str(os.getpid()):  # a container that sees its host's numbers
             return []
         for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):  # it has ended, or this user may not see it
-                below.setdefault(_parent(name), []).append(int(name))
+            # An OSError: it has ended, or this user may not see it.
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                # The command's name, in brackets, may hold anything.
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+                below.setdefault(parent, []).append(int(name))
     found = below.pop(pid, [])
     for child in found:
         found += below.pop(child, [])
     return found[::-1]
-
-
-def _parent(pid: str) -> int:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[1])  # the command's name, in brackets, may hold anything

@@ -101,7 +101,7 @@ def _on_jax(keras: Any) -> Accelerator:
         )
         keras.distribution.set_distribution(distribution)
     framework = f"JAX {jax.__version__}"
-    why = "" if kind == "tpu" else _unused_hardware(kind, framework, "jax[tpu]", "jax[cuda12]")
+    why = "" if kind == "tpu" else _unused_hardware(kind, framework, "'jax[tpu]'", "'jax[cuda12]'")
     if kind == "cpu":
         why = why or f"{framework} sees no TPU and no GPU."
     here = running_host()
@@ -128,7 +128,9 @@ def _on_tensorflow() -> Accelerator:
         kind = "gpu" if gpus else "cpu"
         strategy = tf.distribute.MirroredStrategy() if len(gpus) > 1 else tf.distribute.get_strategy()
         framework = f"TensorFlow {tf.__version__}"
-        unused = _unused_hardware(kind, framework, "tensorflow-tpu", "tensorflow[and-cuda]")
+        # tensorflow-tpu ends with 2.20; JAX supports the TPUs of today.
+        for_tpu = "'tensorflow-tpu<=2.20', or run on KERAS_BACKEND=jax with 'jax[tpu]' and tensorflow-cpu"
+        unused = _unused_hardware(kind, framework, for_tpu, "'tensorflow[and-cuda]'")
         why = unused or (f"{framework} sees no GPU. {why}" if kind == "cpu" else why)
         if not tpu_chips():  # ``unused`` names chips already
             why = f"{one_of_several()} {why}".strip()
@@ -158,20 +160,14 @@ def _tensorflow_tpu(tf: Any) -> tuple[Any, str]:
 
 
 def _unused_hardware(kind: str, framework: str, for_tpu: str, for_gpu: str) -> str:
-    """What this machine has that is better than ``kind``, with the remedy.
+    """What this machine has that is better than ``kind``, with the remedy: what to install.
 
     Warns, because idle hardware costs money.
     """
     if chips := tpu_chips():
-        # tensorflow-tpu ends with 2.20; JAX supports the TPUs of today.
-        remedy = f"pip install '{for_tpu}'"
-        if for_tpu == "tensorflow-tpu":
-            remedy = (
-                "pip install 'tensorflow-tpu<=2.20', or run on KERAS_BACKEND=jax with 'jax[tpu]' and tensorflow-cpu"
-            )
-        text = f"This machine has TPU chips ({chips}), but {framework} here has no TPU kernels: {remedy}."
+        text = f"This machine has TPU chips ({chips}), but {framework} here has no TPU kernels: pip install {for_tpu}."
     elif kind == "cpu" and any(Path("/dev").glob("nvidia[0-9]*")):
-        text = f"A GPU is in this machine, but {framework} here cannot use it: pip install '{for_gpu}'."
+        text = f"A GPU is in this machine, but {framework} here cannot use it: pip install {for_gpu}."
     else:
         return ""
     warn(text)

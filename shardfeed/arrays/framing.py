@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import functools
 import io
-import struct
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.format.checksums import crc32c
-from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, MASK_DELTA, scan
-
-_LENGTH = struct.Struct("<Q")
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, LENGTH, MASK_DELTA, scan
 
 
 def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -26,7 +23,7 @@ def split(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     Raises:
         RecordError: at the first damaged record, with its offset.
     """
-    starts, stops, at, size, length = [], [], 0, len(block), _LENGTH.unpack_from
+    starts, stops, at, size, length = [], [], 0, len(block), LENGTH.unpack_from
     while (start := at + HEADER_BYTES) < size:
         stop = start + length(block, at)[0]
         at = stop + CRC_BYTES
@@ -48,9 +45,9 @@ def _checksums_hold(block: bytes, starts: list[int], stops: list[int]) -> bool:
     headers = data[np.array(starts, np.int64)[:, None] + np.arange(-HEADER_BYTES, 0)]
     tails = data[np.array(stops, np.int64)[:, None] + np.arange(CRC_BYTES)]
     table, zeros = _length_crcs()
-    lengths = zeros ^ np.bitwise_xor.reduce(table[np.arange(_LENGTH.size), headers[:, : _LENGTH.size]], axis=1)
+    lengths = zeros ^ np.bitwise_xor.reduce(table[np.arange(LENGTH.size), headers[:, : LENGTH.size]], axis=1)
     crcs = np.fromiter(map(google_crc32c.value, map(block.__getitem__, map(slice, starts, stops))), np.uint32, count)
-    stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4")[:, 0], tails.view("<u4")[:, 0]
+    stored = np.ascontiguousarray(headers[:, LENGTH.size :]).view("<u4")[:, 0], tails.view("<u4")[:, 0]
     return bool((_mask_all(lengths) == stored[0]).all() and (_mask_all(crcs) == stored[1]).all())
 
 
@@ -63,6 +60,6 @@ def _mask_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 @functools.cache
 def _length_crcs() -> tuple[NDArray[np.uint32], np.uint32]:
     """What each byte at each place of a length adds to the crc of eight zeros: crcs are linear."""
-    zeros = crc32c(bytes(_LENGTH.size))
-    table = [[crc32c(_LENGTH.pack(byte << 8 * place)) ^ zeros for byte in range(256)] for place in range(_LENGTH.size)]
+    zeros = crc32c(bytes(LENGTH.size))
+    table = [[crc32c(LENGTH.pack(byte << 8 * place)) ^ zeros for byte in range(256)] for place in range(LENGTH.size)]
     return np.array(table, np.uint32), np.uint32(zeros)

@@ -159,18 +159,15 @@ def _read(
     there are ``readers``.
     """
     ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
-    ended = False
-    while not ended or ahead:
-        while not ended and (len(ahead) <= _WINDOWS_AHEAD or sum(len(one.runs) for one, _ in ahead) <= readers):
-            window = next(windows, None)
-            if window is None:
-                ended = True
-            else:
-                blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
-                ahead.append((window, finding.submit(_found, decoder, window, blocks)))
-        if ahead:
+    for window in windows:
+        blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
+        ahead.append((window, finding.submit(_found, decoder, window, blocks)))
+        while len(ahead) > _WINDOWS_AHEAD and sum(len(one.runs) for one, _ in ahead) > readers:
             window, examples = ahead.popleft()
             yield examples.result(), window.order
+    while ahead:
+        window, examples = ahead.popleft()
+        yield examples.result(), window.order
 
 
 def _found(decoder: RecordDecoder, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]) -> Examples:

@@ -21,7 +21,7 @@ MAX_RECORD_BYTES = 1 << 30  # a length above this is damage; it must not be allo
 MASK_DELTA = 0xA282EAD8
 
 _HEADER = struct.Struct("<QI")
-_LENGTH = struct.Struct("<Q")
+LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 
 
@@ -50,7 +50,7 @@ def mask(crc: int) -> int:
 
 def frame(data: bytes) -> bytes:
     """One framed record."""
-    length = _LENGTH.pack(len(data))
+    length = LENGTH.pack(len(data))
     return b"".join((length, _CRC.pack(mask(crc32c(length))), data, _CRC.pack(mask(crc32c(data)))))
 
 

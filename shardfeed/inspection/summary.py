@@ -63,19 +63,15 @@ def _splits(manifest: Manifest) -> list[str]:
 def _classes(manifest: Manifest) -> list[str]:
     splits = list(manifest.splits.values())[:_SPLIT_COLUMNS]
     totals = [sum(split.class_counts[name] for split in manifest.splits.values()) for name in manifest.classes]
-    order: list[int | None] = list(range(len(totals)))
-    if len(order) > _CLASS_ROWS:
-        largest = sorted(range(len(totals)), key=lambda index: (-totals[index], index))
-        order = [*largest[: _CLASS_ROWS // 2], None, *largest[-_CLASS_ROWS // 2 :]]
-    rows: list[Sequence[str]] = [("class", "#", *list(manifest.splits)[:_SPLIT_COLUMNS], "all")]
-    for index in order:
-        if index is None:
-            between = f"… {len(totals) - _CLASS_ROWS:,} classes of sizes between …"
-            rows.append((between, "", *("" for _ in splits), ""))
-            continue
-        name = manifest.classes[index]
+    rows: list[Sequence[str]] = []
+    for index, name in enumerate(manifest.classes):
         counts = (f"{split.class_counts[name]:,}" for split in splits)
         rows.append((clip(name, _CLASS_WIDTH), str(index), *counts, f"{totals[index]:,}"))
+    if (between := len(rows) - _CLASS_ROWS) > 0:
+        largest = [rows[index] for index in sorted(range(len(rows)), key=lambda index: (-totals[index], index))]
+        rest = (f"… {between:,} classes of sizes between …", *("" for _ in rows[0][1:]))
+        rows = [*largest[: _CLASS_ROWS // 2], rest, *largest[-_CLASS_ROWS // 2 :]]
+    rows.insert(0, ("class", "#", *list(manifest.splits)[:_SPLIT_COLUMNS], "all"))
     sums = (f"{split.records:,}" for split in splits)
     rows.append((f"{len(totals):,} classes", "", *sums, f"{sum(totals):,}"))
     return _table(rows)

@@ -9,7 +9,6 @@ all were full, and no weights serve both them and the default.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,16 @@ import tensorflow as tf
 from shardfeed.tfdata.decode import Columns
 
 
-def filled(batch_size: int, weight: float) -> Callable[[Columns], Columns]:
-    """Function that fills batches with zeros (b"" for text) to ``batch_size`` and adds weights."""
+def weighed(columns: Columns, weight: float, rows: int | None) -> Columns:
+    """``columns`` with ``weight``, and filled up to ``rows`` with zeros (b"" for text) of weight 0.
 
-    def fill(columns: Columns) -> Columns:
-        real = tf.shape(columns["label"])[0]
-        weights = tf.where(tf.range(batch_size) < real, np.float32(weight), np.float32(0))
-        return {name: _fill(values, batch_size - real, batch_size) for name, values in columns.items()} | {
-            "weight": weights
-        }
-
-    return fill
-
-
-def weighed(columns: Columns) -> Columns:
-    """``columns`` with weights of 1, for batches without padding."""
-    return columns | {"weight": tf.ones(tf.shape(columns["label"])[:1])}
+    ``rows`` is None for batches without padding.
+    """
+    real = tf.shape(columns["label"])[0]
+    if rows is None:
+        return columns | {"weight": tf.fill([real], np.float32(weight))}
+    filled = {name: _fill(values, rows - real, rows) for name, values in columns.items()}
+    return filled | {"weight": tf.where(tf.range(rows) < real, np.float32(weight), np.float32(0))}
 
 
 def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:

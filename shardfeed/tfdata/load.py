@@ -19,7 +19,6 @@ from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, one_size, opened
-from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
@@ -123,10 +122,9 @@ def load(
     stream = SplitStream(
         found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
     )
-    watch = None if epochs is None else Repeats(split, epochs)
     if training:
         found.trained_with.setdefault(split, set()).add(batch_size)
-        return stream.train(epochs, seed, window_bytes, start_step, watch)
+        return stream.train(epochs, seed, window_bytes, start_step)
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
     return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)

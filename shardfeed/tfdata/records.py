@@ -63,9 +63,7 @@ def number_runs(blocks: Blocks) -> RunReader:
 
     def count(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
         first = tf.gather(firsts, block) + skip
-        return tf.data.Dataset.from_tensor_slices((first, take)).flat_map(
-            lambda first, take: tf.data.Dataset.range(first, first + take)
-        )
+        return tf.data.Dataset.from_tensor_slices((first, first + take)).flat_map(tf.data.Dataset.range)
 
     return count
 

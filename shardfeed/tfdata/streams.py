@@ -52,10 +52,8 @@ class SplitStream:
     as_dict: bool
     cache: str | None
 
-    def train(
-        self, epochs: int | None, seed: int, window_bytes: int, start_step: int, watch: Repeats | None
-    ) -> tf.data.Dataset:
-        """The stream from ``start_step`` on; ``watch`` notices that a finite one is read again."""
+    def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
+        """The stream from ``start_step`` on; a finite one that is read again warns."""
         split, share = self.split, self.share
         check_split(self.info, split)
         steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
@@ -75,6 +73,7 @@ class SplitStream:
         stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, self._form, share, image=image, start=start, drop_remainder=True)
+        watch = None if epochs is None else Repeats(split.name, epochs)
         return batching.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
 
     def evaluate(self, *, pad: bool, epochs: int | None, start_step: int) -> tf.data.Dataset:
@@ -98,8 +97,8 @@ class SplitStream:
             decode = self._decoder(self.options)
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
-        weigh = eval_padding.filled(share, plan.weight) if pad else eval_padding.weighed
-        batches = batches.map(lambda found: self._form(weigh(found)))
+        rows = share if pad else None
+        batches = batches.map(lambda found: self._form(eval_padding.weighed(found, plan.weight, rows)))
         # one record less than another host can be one batch less
         if missing := plan.steps - -(-len(mine) // share):
             batches = eval_padding.followed_by_padding(batches, missing)

@@ -112,8 +112,8 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
             if (index := naming.index_name(shard.file)) not in sizes:
                 expected = f"an entry for {index}"
                 findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
-    for name in sorted(listed):
-        if _looks_like_ours(name) and not _is_expected(name, sizes):
+    for name in sorted(listed.keys() - sizes.keys() - {naming.MANIFEST, naming.RUN}):
+        if _looks_like_ours(name) and not name.startswith(naming.PARTS + "/"):
             remedy = f"Readers that list *.tfrecord would read it too: move {name} out of {store.url}."
             findings.append(Finding(name, None, FOREIGN, "only files that the manifest names", "another", remedy))
     return findings
@@ -122,10 +122,6 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
 def _looks_like_ours(name: str) -> bool:
     """Whether shardfeed, or a reader that lists *.tfrecord, would read a file of this name."""
     return naming.is_ours(name) or name.endswith(".tfrecord")
-
-
-def _is_expected(name: str, sizes: Mapping[str, int]) -> bool:
-    return name in sizes or name in (naming.MANIFEST, naming.RUN) or name.startswith(naming.PARTS + "/")
 
 
 def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
