@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package", autouse=True)
 def one_look_at_each_step() -> Iterator[None]:
-    """Beam looks at each step of a graph once, not four times: that is a quarter of a submission."""
+    """Beam looks at each step of a graph once, not four times: a quarter of a submission."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))
         yield
