@@ -84,6 +84,7 @@ lint: $(VENV)/.test
 	@ln -s $(CURDIR)/shardfeed/* $(CURDIR)/pipeline $(CURDIR)/transforms .typecheck/shardfeed/
 	@ln -s $(CURDIR)/tests $(CURDIR)/tools $(CURDIR)/benchmarks .typecheck/
 	$(BIN)/mypy
+	$(BIN)/mypy tools/*.py
 	$(BIN)/shellcheck $(SHELL_FILES)
 
 $(VENV)/.docs: $(PINS) | $(BIN)/python

@@ -13,12 +13,12 @@ from shardfeed import storage
 from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
+from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import InputRoot, check_root
-from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
@@ -28,57 +28,49 @@ from shardfeed.transforms.stores.base import WritableStore
 _ROWS = 20  # differing classes shown
 
 
-def find_existing(
-    roots: tuple[InputRoot, ...],
-    options: BuildOptions,
-    output: str,
-    *,
-    discard: bool = False,
-    trust_manifest: bool = False,
-) -> Manifest | None:
+def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
     """The manifest of this very build, if the output holds it; None if there is work to do.
 
     ``discard``: a broken build's files are removed first. Before that the whole input is listed: an
-    input that cannot give a dataset discards nothing. ``trust_manifest``: a finished build's input
-    is not listed again.
+    input that cannot give a dataset discards nothing. With the config's ``trust_manifest``, a
+    finished build's input is not listed again.
 
     Raises:
         UsageError: output or input are not there, or cannot be used.
         ConflictError: the output holds another dataset, or this one's input has changed since.
     """
+    options, output = config.options, config.output
     check_folder(output)
     store = stores.open_output(output)
     complete = _has_manifest(store)
-    for root in roots:
+    for root in config.roots:
         check_root(root, open_source(root.url))
     if discard:
         if not complete:
-            make_plan(_relist(roots, options), options, {})
+            make_plan(_relist(config), options, {})
         discard_incomplete(store)
     if not complete:
         return None
-    manifest, config = read_manifest(store), options.config()
-    if manifest.config != config:
-        theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", config)
+    manifest = read_manifest(store)
+    if manifest.config != options.config():
+        theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
         raise ConflictError(describe_conflict(output, "holds a complete dataset", theirs, ours))
-    if not trust_manifest:
-        _compare_listing(listing_of(_relist(roots, options)), manifest.listing, output)
+    if not config.trust_manifest:
+        _compare_listing(listing_of(_relist(config)), manifest.listing, output)
     return manifest
 
 
 def _has_manifest(store: WritableStore) -> bool:
-    if storage.is_remote(
-        store.url
-    ):  # a bucket that is not there lists with an error; a look at a name in it finds nothing
+    # A bucket that is not there lists with an error; a look at a name in it finds nothing.
+    if storage.is_remote(store.url):
         return any(name == naming.MANIFEST for name, _ in store.list(naming.MANIFEST))
     return store.stat(naming.MANIFEST) is not None
 
 
-def _relist(roots: tuple[InputRoot, ...], options: BuildOptions) -> Totals:
+def _relist(config: BuildConfig) -> Totals:
     """The input's totals as they are now."""
-    return add_totals(
-        count_batch(labelled, options) for batch in list_all(roots) for labelled in label_batch(batch, options)
-    )
+    labelled = (piece for batch in list_all(config.roots) for piece in label_batch(batch, config.options))
+    return add_totals(count_batch(piece, config.options) for piece in labelled)
 
 
 def _compare_listing(now: Mapping[str, Any], then: Mapping[str, Any], output: str) -> None:
@@ -99,10 +91,7 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for split in sorted(then.keys() | now.keys()):
         before, after = then.get(split, {}), now.get(split, {})
         for name in sorted(before.keys() | after.keys()):
-            (images, size), (images2, size2) = before.get(name, (0, 0)), after.get(name, (0, 0))
-            if (images, size) != (images2, size2):
-                label = f"{split}/{clip(name, 40)}"
-                rows.append(
-                    f"  {label}: {images:,} images, {size:,} bytes then; {images2:,} images, {size2:,} bytes now"
-                )
+            old, new = ("{:,} images, {:,} bytes".format(*cells.get(name, (0, 0))) for cells in (before, after))
+            if old != new:
+                rows.append(f"  {split}/{clip(name, 40)}: {old} then; {new} now")
     return rows

@@ -8,7 +8,8 @@ image.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 from shardfeed import storage
@@ -18,7 +19,7 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, ShardPlan, ShardResult, Totals
+from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, Totals
 from shardfeed.transforms.encode.part_encoder import open_encoder
 from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
@@ -30,12 +31,11 @@ from shardfeed.transforms.output.claim import claim_output, require_unpublished
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
-from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
+from shardfeed.transforms.publish.composing import compose_shards
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
 from shardfeed.transforms.publish.packing import part_file, plan_shards
 from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejects
 from shardfeed.transforms.publish.verdict import counts_of, judge, require_good, sum_counts
-from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 
@@ -80,7 +80,8 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     with reported(run, sorted(file.file for file in rejects)):
         require_good(verdict)
     with reported(run):
-        shards = _composed(plan, files, options.shard_bytes, run)
+        planned = [plan_shards(split, parts, plan, options.shard_bytes) for split, parts in files.items()]
+        shards = compose_shards(run, plan.fingerprint, itertools.chain(*planned), on_disk=cores())
         run.check()
         commit(
             store,
@@ -184,14 +185,3 @@ def _encoded(
 def pool_size(threads: int, images: int) -> int:
     """Number of processes beside this one: one per further core, if threads and images suffice."""
     return min(threads, cores(), MOST_PROCESSES + 1, 1 + images // IMAGES_PER_PROCESS) - 1
-
-
-def _composed(plan: Plan, files: Mapping[str, list[PartFile]], shard_bytes: int, run: Run) -> list[ShardResult]:
-    store = stores.open_output(run.output)
-
-    def compose(shard: ShardPlan) -> ShardResult:
-        run.check()
-        return compose_shard(store, plan.fingerprint, shard)
-
-    shards = [shard for split, parts in files.items() for shard in plan_shards(split, parts, plan, shard_bytes)]
-    return side_by_side(run.output, compose, shards, AT_ONCE, on_disk=cores())

@@ -36,14 +36,14 @@ from shardfeed.pipeline.engines.flags import require_beam
 from shardfeed.pipeline.engines.quiet import Said
 from shardfeed.pipeline.local import build_here
 from shardfeed.pipeline.output.folder import no_empty_folders
-from shardfeed.pipeline.report.progress import ProgressLine
+from shardfeed.pipeline.report.progress import progress_line
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.pipeline.report.summary import Summary
 from shardfeed.transforms import stores
 from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
 from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
-from shardfeed.transforms.run.state import Outcome, Run
+from shardfeed.transforms.run.state import Run
 from shardfeed.verification.dataset import FOREIGN, verify
 
 _EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
@@ -60,7 +60,7 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     if not config.engine.is_local:
         require_beam()  # before the input is listed, which may take minutes
     began = time.monotonic()
-    manifest, record = _find_existing(config, discard=config.discard_incomplete), _record(config)
+    manifest, record = find_existing(config, discard=config.discard_incomplete), _record(config)
     if manifest is None and not config.engine.in_process:
         # A job elsewhere costs money before it claims the output. Here the claim comes at once.
         refuse_unclaimable(stores.open_output(config.output), config.options)
@@ -69,12 +69,6 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     _refuse_damaged(config.output)
     finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
-
-
-def _find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
-    return find_existing(
-        config.roots, config.options, config.output, discard=discard, trust_manifest=config.trust_manifest
-    )
 
 
 def _refuse_damaged(url: str) -> None:
@@ -94,7 +88,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     said = Said(logging.ERROR if config.engine.outlives_launcher else logging.WARNING)
     with no_empty_folders(config.output), _on_stop(config.engine, run):
         try:
-            with ProgressLine(progress if config.engine.encodes_here else None, run):
+            with progress_line(progress if config.engine.encodes_here else None, run):
                 if config.engine.is_local:
                     build_here(config, record, run)
                 else:
@@ -144,7 +138,7 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) 
             f"stopped. What is finished, if anything, is kept under {config.output}/{naming.PARTS}; rerun the same command "
             "to carry on."
         ) from None
-    outcome = _outcome_of(run)
+    outcome = run.outcome or read_outcome(run)  # said in this process, or left in the output by a worker
     if outcome is None:
         if not config.engine.in_process and _published_meanwhile(config):
             return
@@ -165,16 +159,8 @@ def _raise_outcome(config: BuildConfig, run: Run, error: Exception, said: Said) 
 def _published_meanwhile(config: BuildConfig) -> bool:
     """Whether another run of this build has published the dataset, and swept our outcome away."""
     with contextlib.suppress(ShardfeedError):
-        return _find_existing(config, discard=False) is not None
+        return find_existing(config, discard=False) is not None
     return False
-
-
-def _outcome_of(run: Run) -> Outcome | None:
-    """Why the run failed: what a step in this process said, or what a worker left in the output."""
-    if run.outcome is None:
-        with contextlib.suppress(ShardfeedError):
-            return read_outcome(run)
-    return run.outcome
 
 
 def _tidy(run: Run) -> None:

@@ -22,6 +22,11 @@ _SIDE_MOST = 65_535  # pixels: JPEG has no larger images
 _BYTES = re.compile(r"(\d{1,30}|\d{1,30}\.\d{1,30}(?=\s*[KMGT]))\s*([KMGT]I?B|B|)", re.IGNORECASE | re.ASCII)
 
 
+def unexpected(name: str, value: object, expected: str) -> UsageError:
+    """The error for an argument ``name`` of another ``value`` than ``expected``."""
+    return UsageError(f"{name}={clip(repr(value))}: expected {expected}.")
+
+
 def integer(name: str, value: object, *, least: int | None = None, most: int = COUNT) -> int:
     """``value`` as an int (NumPy's too, but not bool), with ``least`` from there up to ``most``.
 
@@ -33,7 +38,7 @@ def integer(name: str, value: object, *, least: int | None = None, most: int = C
     except TypeError:  # also for NumPy arrays, which have the method
         number = None
     if number is None or isinstance(value, bool):
-        raise UsageError(f"{name}={clip(repr(value))}: expected an integer, found {type(value).__name__}.")
+        raise unexpected(name, value, f"an integer, found {type(value).__name__}")
     if least is not None and number < least:
         raise UsageError(f"{name}={clip(number, 40)}: expected an integer of at least {least}.")
     if least is not None and number > most:
@@ -68,7 +73,7 @@ def distinct_names(name: str, value: object) -> tuple[str, ...]:
     names = tuple(value) if isinstance(value, (tuple, list)) else ()
     texts = all(isinstance(one, str) and one.encode(errors="ignore").decode() == one != "" for one in names)
     if not names or not texts or len(set(names)) < len(names):
-        raise UsageError(f"{name}={clip(repr(value))}: expected one text or more, each once.")
+        raise unexpected(name, value, "one text or more, each once")
     return names
 
 
@@ -79,7 +84,7 @@ def flag(name: str, value: object, allowed: str = "True or False") -> bool:
         UsageError: naming the argument ``name``.
     """
     if not isinstance(value, bool):
-        raise UsageError(f"{name}={clip(repr(value))}: expected {allowed}.")
+        raise unexpected(name, value, allowed)
     return value
 
 
@@ -106,9 +111,8 @@ def host_pair(value: object) -> tuple[int, int]:
         UsageError: not a pair of integers, or an index that is not below the count.
     """
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise UsageError(
-            f"host={clip(repr(value))}: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'."
-        )
+        expected = "a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'"
+        raise unexpected("host", value, expected)
     index, count = integer("host[0]", value[0]), positive("host[1]", value[1])
     if not 0 <= index < count:
         raise UsageError(f"host={clip((index, count), 60)}: expected an index from 0 to {count - 1} for {count} hosts.")
@@ -125,7 +129,7 @@ def height_width(name: str, value: object) -> tuple[int, int]:
         side = integer(name, value, least=1, most=_SIDE_MOST)
         return side, side
     if len(value) != 2:
-        raise UsageError(f"{name}={clip(repr(value))}: expected one integer or a pair (height, width).")
+        raise unexpected(name, value, "one integer or a pair (height, width)")
     height, width = (integer(f"{name}[{i}]", side, least=1, most=_SIDE_MOST) for i, side in enumerate(value))
     return height, width
 
@@ -141,9 +145,7 @@ def byte_count(name: str, value: object) -> int:
     match = _BYTES.fullmatch(value.strip())
     count = int(Fraction(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if not count:
-        raise UsageError(
-            f"{name}={clip(repr(value))}: expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'."
-        )
+        raise unexpected(name, value, "bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'")
     return integer(name, count, least=1, most=_BYTES_MOST)
 
 
@@ -154,7 +156,7 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
         UsageError: naming the argument ``name``.
     """
     if not isinstance(value, str) or value not in allowed:  # an array may equal a text
-        raise UsageError(f"{name}={clip(repr(value))}: expected {' or '.join(map(repr, allowed))}.")
+        raise unexpected(name, value, " or ".join(map(repr, allowed)))
     return str(value)
 
 

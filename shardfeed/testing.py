@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed._version import __version__
-from shardfeed.arguments import distinct_names, height_width, integer, positive
+from shardfeed.arguments import distinct_names, height_width, integer, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
@@ -133,7 +133,7 @@ def make_dataset(
     shards, seed = positive("shards", shards), integer("seed", seed)
     classes = distinct_names("classes", classes)
     if splits is not None and not isinstance(splits, Mapping):
-        raise UsageError(f"splits={clip(repr(splits))}: expected a dict of names and numbers of records.")
+        raise unexpected("splits", splits, "a dict of names and numbers of records")
     counts = {name: positive(f"splits[{name!r}]", count) for name, count in (splits or _SPLITS).items()}
     for name in counts:
         if not isinstance(name, str) or not naming.SPLIT_NAME.fullmatch(name):
@@ -141,7 +141,7 @@ def make_dataset(
                 f"splits[{clip(repr(name))}]: expected a name of a letter and up to 63 letters, digits and underscores."
             )
     if type(channels) is not int or channels not in (1, 3):  # True is 1, and no channel
-        raise UsageError(f"channels={clip(repr(channels))}: expected 1 or 3.")
+        raise unexpected("channels", channels, "1 or 3")
     path = Path(folder)
     if (path / naming.MANIFEST).exists():
         raise UsageError(f"{clip(path)} holds a dataset already. Name another folder.")

@@ -28,7 +28,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -219,12 +220,37 @@ class Chooser:
             function = test.partition("[")[0]
             ranked.append((turns[function], seconds, test))
             turns[function] += 1
-        left, out = sorted(ranked), []
+        left, out = sorted(ranked), list[list[str]]()
         for tests, most in BATCHES:
             total = list(itertools.accumulate(seconds for _, seconds, _ in left[:tests]))
             count = max(1, bisect.bisect(total, most))  # one slower test is run all the same
             out, left = [*out, [test for _, _, test in left[:count]]], left[count:]
         return [batch for batch in out if batch]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A mutant in this tree: its file, the content of that, and batches of tests to run."""
+
+    path: Path
+    content: bytes
+    batches: Sequence[Sequence[str]]
+
+
+def _made_by_hand(item: dict[str, Any]) -> Made | None:
+    """The text stands once, in ``file`` or, if that has moved, in another; None: it is gone."""
+    for path in [Path(item["file"]), *sources()]:
+        if path.exists() and (text := path.read_text()).count(item["old"]) == 1:
+            return Made(path, text.replace(item["old"], item["new"]).encode(), [item["tests"]])
+    return None
+
+
+def _drawn(find: Callable[[Mutant], Mutant | None], choose: Chooser) -> Callable[[dict[str, Any]], Made | None]:
+    def make(item: dict[str, Any]) -> Made | None:
+        here = find(item)
+        return Made(Path(here["file"]), applied(here), choose.batches(here)) if here else None
+
+    return make
 
 
 def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
@@ -235,23 +261,20 @@ def run(items: list[dict[str, Any]], out: Path, work: Path) -> None:
         import_module(name)
     gc.freeze()  # collections in a fork then leave alone what was imported here
     by_hand = all("old" in item for item in items)
-    find, choose = (None, None) if by_hand else (finder(), Chooser(work))
+    make = _made_by_hand if by_hand else _drawn(finder(), Chooser(work))
     sound = Sound()
     order = random.Random(SEED).sample(range(len(items)), len(items))  # those run so far are a sample of all files
     for number in range(len(items)) if by_hand else order:
         item = items[number]
         if "result" in item:
             continue
-        if by_hand:  # the text stands once, in ``file`` or, if that has moved, in another
-            files = [path for path in [Path(item["file"]), *sources()] if path.exists()]
-            path = next((path for path in files if path.read_text().count(item["old"]) == 1), None)
-            content, batches = path and path.read_text().replace(item["old"], item["new"]).encode(), [item["tests"]]
-        else:
-            here = find(item)
-            path, content, batches = here and Path(here["file"]), here and applied(here), here and choose.batches(here)
-        item["result"] = "gone" if not path else "unreached"
-        for tests in batches if path else ():
-            with written(path, content):
+        made = make(item)
+        if made is None:
+            item["result"] = "gone"
+            continue
+        item["result"] = "unreached"
+        for tests in made.batches:
+            with written(made.path, made.content):
                 pid = begun(tests, work / f"{number:03}.txt")
                 status = ended(pid, BREAK_CPU_SECONDS if by_hand else CPU_SECONDS)
             item["result"] = {0: "survived", None: "hang"}.get(status, "caught")

@@ -35,7 +35,7 @@ SEED, COUNT = 16, 600
 PURE = """accelerator/hosts accelerator/keras_args arguments arrays/blocks arrays/framing arrays/parsing dataset/info
 dataset/repeats format/checksums format/example format/hashing format/manifest format/naming format/tfrecord runtime
 sampling/blocks sampling/host_share sampling/order sampling/record_order sampling/steps storage/local
-storage/local_errors storage/seekable tfdata/records"""  # of the reader
+storage/local_errors storage/stored_file tfdata/records"""  # of the reader
 
 
 def population() -> list[Path]:
@@ -125,7 +125,7 @@ def mutants_of(path: Path, needed: Needed) -> list[Mutant]:
 def applied(mutant: Mutant) -> bytes:
     """Content of the mutant's file with its change."""
     data, (start, end) = Path(mutant["file"]).read_bytes(), mutant["at"]
-    return data[:start] + mutant["new"].encode() + data[end:]
+    return b"".join((data[:start], mutant["new"].encode(), data[end:]))
 
 
 def _changes(node: Any, needed: Needed) -> Iterator[tuple[str, Any, str]]:

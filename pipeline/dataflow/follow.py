@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
 from shardfeed.errors import IncompleteError, clip
 from shardfeed.pipeline.dataflow.remedies import explain_failure
 from shardfeed.pipeline.engines.counters import counted
-from shardfeed.pipeline.report.progress import progress_text
+from shardfeed.pipeline.report.progress import progress_text, show
 from shardfeed.storage.gcs_errors import FAILURES, is_transient
 from shardfeed.storage.retry import call_with_retries
 
@@ -44,11 +43,11 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
     while True:
         state = _asked(result, lambda: str(result.state))
         if (name := _name_of(state, result)) != shown:
-            _say(stream, f"job {result.job_id()}: {name}")
+            show(stream, f"job {result.job_id()}: {name}")
             shown = name
         found = _asked(result, lambda: _errors_of(client, result.job_id()))
         for text in (text for key, text in found.items() if key not in errors):
-            _say(stream, f"job error: {clip(text.splitlines()[0], 600)}")
+            show(stream, f"job error: {clip(text.splitlines()[0], 600)}")
         errors.update(found)
         if state == "DONE":
             return
@@ -63,13 +62,7 @@ def follow(result: Any, client: Any, stream: TextIO | None) -> None:
             # Whatever Beam's client makes of a busy service: only a line is missing.
             with contextlib.suppress(Exception):
                 if text := job_progress(result):
-                    _say(stream, text)
-
-
-def _say(stream: TextIO | None, text: str) -> None:
-    if stream is not None:
-        stream.write(text + "\n")
-        stream.flush()
+                    show(stream, text)
 
 
 def _name_of(state: str, result: Any) -> str:
@@ -118,7 +111,7 @@ def most_telling(texts: list[str]) -> str:
 
 def job_progress(result: Any) -> str:
     """How far the workers are, as they count; empty if nothing is counted yet."""
-    counts = Counter(counted(result))
+    counts = counted(result)
     listed, rejected = counts["images_listed"], counts["images_rejected"]
     done = counts["images_written"] + rejected
     if not done:

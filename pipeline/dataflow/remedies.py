@@ -81,10 +81,7 @@ _FAILURES = (  # of a job that was created, in the service's own words; the same
         r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources available|stockout",
         "The region is short of these machines. Rerun with another --worker_machine_type, or later.",
     ),
-    (
-        _QUOTA,
-        "A quota is used up. Give fewer workers (--max_num_workers), or ask for more.",
-    ),
+    (_QUOTA, "A quota is used up. Give fewer workers (--max_num_workers), or ask for more."),
     (
         r"lost contact with the service|Timed out waiting for an update from the worker|out of memory|OutOfMemory|\bOOM|"
         r"exit code:? 137",

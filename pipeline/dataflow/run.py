@@ -19,6 +19,7 @@ from shardfeed.pipeline.dataflow.submission import submit
 from shardfeed.pipeline.dataflow.workers import choose_workers, job_name_of
 from shardfeed.pipeline.engines.counters import note_counted
 from shardfeed.pipeline.engines.run import cancelled_or_left
+from shardfeed.pipeline.report.progress import show
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.transforms.run.state import Run
 
@@ -38,9 +39,8 @@ def prepare(options: Any, run: Run, stream: TextIO | None, *, threads: int) -> N
             "have no shardfeed. run_dataflow.sh gives one of the two; docs/how-to/dataflow.md says which when."
         )
     lines = choose_workers(options, threads=threads, job_name=job_name_of(run.output, run.run_id))
-    if stream is not None:
-        stream.write("".join(f"dataflow: {line}\n" for line in lines))
-        stream.flush()
+    for line in lines:
+        show(stream, f"dataflow: {line}")
 
 
 def run_on_dataflow(pipeline: Any, options: Any, engine: Engine, run: Run, stream: TextIO | None) -> Submitted | None:
@@ -57,9 +57,7 @@ def run_on_dataflow(pipeline: Any, options: Any, engine: Engine, run: Run, strea
     link = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}/{job}?project={cloud.project}"
     if not engine.waits_for_end:
         return Submitted(run.output, job, link)
-    if stream is not None:
-        stream.write(f"{link}\n")
-        stream.flush()
+    show(stream, link)
     with cancelled_or_left(result, engine, run.output, f"job {job} on Dataflow"):
         follow(result, pipeline.runner.dataflow_client, stream)
         note_counted(result, run)

@@ -85,12 +85,8 @@ def _not_staged(error: Exception) -> ShardfeedError:
     if isinstance(error, InvalidResponse):
         error = from_http_response(error.response)
     what = f"no job was submitted, for a file could not be staged: {clip(_words_of(error), 600)}"
-    if type(error) is OSError or getattr(error, "code", None) in (
-        400,
-        401,
-        403,
-        404,
-    ):  # the first is Beam's for 403 and 404
+    # OSError itself is Beam's for 403 and 404.
+    if type(error) is OSError or getattr(error, "code", None) in (400, 401, 403, 404):
         return UsageError(
             f"{what}\nIs the folder right (--temp_location, --staging_location, --template_location)? docs/how-to/dataflow.md "
             "has the roles that you need on its bucket."

@@ -72,10 +72,8 @@ def choose_workers(options: Any, *, threads: int, job_name: str) -> list[str]:
         said.append(f"machine type {MACHINE_TYPE}: 4 GB per vCPU (--worker_machine_type)")
     machine = parse_machine_type(workers.machine_type)
     if machine is None:
-        return [
-            *said,
-            f"machine type {workers.machine_type}: its size is not known here, so nothing is derived from it",
-        ]
+        unknown = f"machine type {workers.machine_type}: its size is not known here, so nothing is derived from it"
+        return [*said, unknown]
     if debug.number_of_worker_harness_threads is None:
         debug.number_of_worker_harness_threads = machine.vcpus
         said.append(

@@ -7,22 +7,21 @@ are used only if they hold as many images as the manifest.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections import Counter
 from typing import Any
 
 from shardfeed.format.manifest import Manifest
 from shardfeed.transforms.run.state import Run
 
 
-def counted(result: Any) -> dict[str, int]:
+def counted(result: Any) -> Counter[str]:
     """Our counters by name, each summed over its steps; ``result`` is Beam's."""
     from apache_beam.metrics.metric import MetricsFilter
 
     found = result.metrics().query(MetricsFilter().with_namespace("shardfeed"))["counters"]
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for counter in found:
-        name = counter.key.metric.name
-        counts[name] = counts.get(name, 0) + (counter.committed or counter.attempted or 0)
+        counts[counter.key.metric.name] += counter.committed or counter.attempted or 0
     return counts
 
 
@@ -40,10 +39,6 @@ def images_kept(manifest: Manifest, run: Run) -> int | None:
     total = manifest.written + sum(manifest.rejected.values())
     if total == run.done:
         return run.kept
-    if total == _images(run.counted):
-        return run.counted.get("images_kept", 0)
+    if total == run.counted["images_written"] + run.counted["images_rejected"]:
+        return run.counted["images_kept"]
     return None
-
-
-def _images(counts: Mapping[str, int]) -> int:
-    return counts.get("images_written", 0) + counts.get("images_rejected", 0)

@@ -35,8 +35,7 @@ def explain_engine_failure(error: Exception, engine: Engine, said: Said) -> Shar
     name, message = step_error(text)
     if ours := _class_of(name):  # it could not write its outcome, for the same reason
         return ours(message)
-    wrong = first_remedy(text, _NO_RERUN_MENDS)
-    if wrong:
+    if wrong := first_remedy(text, _NO_RERUN_MENDS):
         return UsageError(
             f"{wrong} ({telling_line(text)}). {_install(engine)} docs/how-to/engines.md has what workers need."
         )

@@ -15,6 +15,7 @@ from typing import TextIO
 from shardfeed.errors import ShardfeedError, clip
 from shardfeed.format import naming
 from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.report.progress import show
 from shardfeed.transforms import stores
 
 SECONDS = 60.0  # without a sign; workers of a pool begin within 5 s, containers on an idle cluster within 30 s
@@ -29,8 +30,7 @@ def awaited(engine: Engine, output: str, stream: TextIO | None) -> Iterator[None
 
     def look() -> None:
         if not has_begun(output):
-            stream.write(f"shardfeed: {_warning(engine)}\n")
-            stream.flush()
+            show(stream, f"shardfeed: {_warning(engine)}")
 
     timer = threading.Timer(SECONDS, look)
     timer.daemon = True

@@ -48,17 +48,6 @@ class _Prism(PrismJobServer):
     _process: "_Process | None" = None
 
     def start(self) -> Any:
-        command, endpoint = self._command()
-        port, logger = int(endpoint.rpartition(":")[2]), logging.getLogger(__name__)
-        self._process = _Process(beam_job_api_pb2_grpc.JobServiceStub, command, port=port, logger=logger)
-        return self._process.start()
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.stop()
-
-    def _command(self) -> tuple[list[Any], str]:
         try:
             command, endpoint = self.subprocess_cmd_and_endpoint()
         except (OSError, RuntimeError, ValueError) as error:  # Beam looks for it in its cache, then fetches it
@@ -67,8 +56,15 @@ class _Prism(PrismJobServer):
                 f".engines/prism-{beam_version}."
             ) from error
         _require_prism(command[0])
-        nice = shutil.which("nice")
-        return (command if nice is None else [nice, "-n", "19", *command]), endpoint
+        if nice := shutil.which("nice"):
+            command = [nice, "-n", "19", *command]
+        port, logger = int(endpoint.rpartition(":")[2]), logging.getLogger(__name__)
+        self._process = _Process(beam_job_api_pb2_grpc.JobServiceStub, command, port=port, logger=logger)
+        return self._process.start()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
 
 
 class _Process(SubprocessServer):
@@ -80,11 +76,12 @@ class _Process(SubprocessServer):
         self._popen, endpoint = super().start_process()
         return self._popen, endpoint
 
-    def kill(self) -> None:
+    def stop(self) -> None:
         """Ends the process at once. Beam would ask it to end, and wait for a second."""
         if self._popen is not None:
             self._popen.kill()
             self._popen.wait()
+        super().stop()
 
 
 def _require_prism(program: str) -> None:

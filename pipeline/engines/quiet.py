@@ -94,7 +94,7 @@ class _Hooks:
         import apache_beam
         from apache_beam.runners.worker import sdk_worker
 
-        undo, handler, self._folder = self._installed.callback, _Handler(self), apache_beam.__path__[0] + os.sep
+        undo, handler, self._folder = self._installed.callback, _Handler(), apache_beam.__path__[0] + os.sep
         for package in _PACKAGES:
             logger = logging.getLogger(package)
             undo(setattr, logger, "propagate", logger.propagate)
@@ -144,12 +144,8 @@ class _Hooks:
 
 
 class _Handler(logging.Handler):
-    def __init__(self, hooks: _Hooks) -> None:
-        super().__init__()
-        self._hooks = hooks
-
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._hooks.keep(record.levelno, _text_of(record)):
+        if not _HOOKS.keep(record.levelno, _text_of(record)):
             logging.getLogger().callHandlers(record)  # where it would have gone
 
 

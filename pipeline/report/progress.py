@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from types import TracebackType
+from collections.abc import Iterator
 from typing import TextIO
 
 from shardfeed.transforms.run.state import Run
@@ -14,47 +15,42 @@ _TERMINAL_SECONDS = 0.2
 _LOG_SECONDS = 10.0  # in a log a line must be worth keeping
 
 
-class ProgressLine:
+@contextlib.contextmanager
+def progress_line(stream: TextIO | None, run: Run) -> Iterator[None]:
     """Shows how far ``run`` is while the block runs. Silent if ``stream`` is None."""
+    if stream is None:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_keep_showing, args=(stream, run, ended), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
-    def __init__(self, stream: TextIO | None, run: Run) -> None:
-        self._run = run
-        self._stream = stream
-        self._terminal = stream is not None and stream.isatty()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="progress", daemon=True)
-        self._shown = False
 
-    def __enter__(self) -> ProgressLine:
-        if self._stream is not None:
-            self._thread.start()
-        return self
+def _keep_showing(stream: TextIO, run: Run, ended: threading.Event) -> None:
+    terminal, shown = stream.isatty(), False
+    began: float | None = None
+    start_done = 0
+    while not ended.wait(_TERMINAL_SECONDS if terminal else _LOG_SECONDS):
+        if began is None and run.done > run.kept:
+            began, start_done = time.monotonic(), run.done
+        rate = (run.done - start_done) / max(time.monotonic() - began, 1e-9) if began else 0.0
+        text = progress_text(run.step, run.done, run.total, run.rejected, run.out_bytes, rate)
+        show(stream, f"\r\x1b[K{text}" if terminal else text, end="" if terminal else "\n")
+        shown = True
+    if terminal and shown:
+        show(stream, "\r\x1b[K", end="")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        if self._stream is not None:
-            self._thread.join()
-            if self._terminal and self._shown:
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
 
-    def _loop(self) -> None:
-        began: float | None = None
-        start_done = 0
-        run = self._run
-        while not self._done.wait(_TERMINAL_SECONDS if self._terminal else _LOG_SECONDS):
-            if began is None and run.done > run.kept:
-                began, start_done = time.monotonic(), run.done
-            rate = (run.done - start_done) / max(time.monotonic() - began, 1e-9) if began else 0.0
-            self._write(progress_text(run.step, run.done, run.total, run.rejected, run.out_bytes, rate))
-
-    def _write(self, text: str) -> None:
-        assert self._stream is not None  # the thread only runs with a stream
-        self._stream.write(f"\r\x1b[K{text}" if self._terminal else text + "\n")
-        self._stream.flush()
-        self._shown = True
+def show(stream: TextIO | None, text: str, end: str = "\n") -> None:
+    """Writes ``text`` to ``stream``, if there is one, at once."""
+    if stream is not None:
+        stream.write(text + end)
+        stream.flush()
 
 
 def progress_text(step: str, done: int, total: int, rejected: int, size: int, rate: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,7 @@ class Submitted:
 
     def to_json(self) -> str:
         """One JSON object."""
-        raw = {"status": "submitted", "output": self.output, "job_id": self.job_id, "link": self.link}
-        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+        return json.dumps({"status": "submitted", **asdict(self)}, ensure_ascii=False, sort_keys=True)
 
     def to_text(self) -> str:
         """Lines for a person."""

@@ -43,10 +43,7 @@ class Accelerator:
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Where models are built and compiled: ``with accelerator.scope(): ...``."""
-        if self.strategy is None:
-            return contextlib.nullcontext()
-        scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
-        return scope
+        return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
 
     def __str__(self) -> str:
         return self.text

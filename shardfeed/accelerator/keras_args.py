@@ -15,9 +15,9 @@ import os
 
 from shardfeed.accelerator.detect import Accelerator
 from shardfeed.accelerator.hosts import running_host
-from shardfeed.arguments import positive
+from shardfeed.arguments import positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.errors import UsageError, clip
+from shardfeed.errors import UsageError
 from shardfeed.sampling.steps import host_batch
 from shardfeed.warning import warn
 
@@ -70,7 +70,7 @@ def fit_args(
 def _plan(info: DatasetInfo, batch_size: int, accelerator: Accelerator, split: str) -> tuple[int, int]:
     """Steps per execution, and whole steps in one pass over ``split``."""
     if not isinstance(accelerator, Accelerator):
-        raise UsageError(f"accelerator={clip(repr(accelerator))}: expected what detect_accelerator() gave.")
+        raise unexpected("accelerator", accelerator, "what detect_accelerator() gave")
     # 1: a strategy of several hosts need not be in scope
     if 1 < (hosts := running_host().count) != accelerator.hosts:
         raise UsageError(

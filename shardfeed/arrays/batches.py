@@ -27,11 +27,10 @@ from shardfeed.accelerator.hosts import check_same_worker, dataloader_worker, fi
 from shardfeed.arguments import byte_count, choice, integer, is_training, positive, thread_count
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.arrays.pipeline import RecordDecoder, batches
-from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.info import DatasetInfo, one_size, opened
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
-from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import cores
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
@@ -157,7 +156,8 @@ def array_batches(
         array_batches, found, split, size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
         start_step=start, shuffle_buffer=window_bytes, eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
-    shape = _image_shape(found)
+    remedy = ". Build the dataset with a fixed size, for example --resize crop --image_size 224."
+    shape = (*one_size(found, remedy), found.manifest.image.channels)
     check_split(found, chosen)
     decoder = RecordDecoder(
         BlockReader(found.url), image_decoder(found.manifest.image.format), shape, len(found.classes)
@@ -208,13 +208,3 @@ def _weighted(images: NDArray[np.uint8], labels: NDArray[np.int32], rows: int, w
         images = np.concatenate([images, np.zeros((rows - real, *images.shape[1:]), np.uint8)])
         labels = np.concatenate([labels, np.zeros(rows - real, np.int32)])
     return images, labels, (np.arange(len(labels)) < real) * np.float32(weight)
-
-
-def _image_shape(found: DatasetInfo) -> tuple[int, int, int]:
-    height, width, channels = found.image_shape
-    if height is None or width is None:
-        raise UsageError(
-            f"the images of the dataset at {clip(found.url)} vary in size, and a batch needs one. "
-            "Build the dataset with a fixed size, for example --resize crop --image_size 224."
-        )
-    return height, width, channels

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
 from shardfeed.arrays.framing import split
+from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.example import decode_example
 from shardfeed.format.manifest import Shard
@@ -89,7 +90,7 @@ class BlockReader:
             loaded = LoadedBlock(block, data, *split(data))
         except RecordError as error:
             record = LoadedRecord(memoryview(_body(data, error.offset)), block, error.index, error.offset)
-            raise self.damage(record, error.what, error.expected, error.found) from None
+            raise self.damage(record, error) from None
         if len(loaded) != block.records:  # cut between two records
             raise self._wrong(
                 block.shard,
@@ -98,13 +99,13 @@ class BlockReader:
             )
         return loaded
 
-    def damage(self, record: LoadedRecord, what: str, expected: str, found: str) -> DatasetError:
-        """The error for a record that is not as it should be."""
+    def damage(self, record: LoadedRecord, problem: RecordProblem | RecordError) -> DatasetError:
+        """The error for a record that has this ``problem``."""
         block = record.block
         return self._wrong(
             block.shard,
             f"record {block.first + record.number} at byte {block.offset + record.offset}, key {_key(bytes(record.data))}: "
-            f"{what}: expected {clip(expected)}, found {clip(found)}",
+            f"{problem.what}: expected {clip(problem.expected)}, found {clip(problem.found)}",
         )
 
     def _wrong(self, shard: Shard, what: str) -> DatasetError:
@@ -119,7 +120,6 @@ def _body(data: bytes, offset: int) -> bytes:
 
 def _key(data: bytes) -> str:
     try:
-        columns: dict[str, Any] = {**decode_example(data)}
-        return clip(columns["key"][0])
+        return clip(decode_example(data)["key"][0])
     except (ValueError, KeyError, IndexError):
         return "unreadable"

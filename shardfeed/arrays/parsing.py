@@ -9,13 +9,12 @@ the checksums it cost a tenth of the rate of ``array_batches``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.decoding import Bytes
+from shardfeed.decoding import Bytes, RecordProblem
 from shardfeed.errors import clip
 from shardfeed.format.example import decode_example
 
@@ -57,7 +56,8 @@ def images_and_classes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tu
             try:
                 images[mine.start + number], classes[mine.start + number] = image_and_class(bytes(record.data))
             except ValueError as error:
-                raise reader.damage(record, "record", "a tf.train.Example", str(error)) from None
+                problem = RecordProblem("record", "a tf.train.Example", str(error))
+                raise reader.damage(record, problem) from None
     return images, classes
 
 
@@ -67,7 +67,7 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
     Raises:
         ValueError: the bytes are not an Example with these two columns.
     """
-    columns: dict[str, Any] = {**decode_example(data)}
+    columns = decode_example(data)
     for name, kind in (("image", bytes), ("class", int)):
         values = columns.get(name, [])
         if len(values) != 1 or not isinstance(values[0], kind):

@@ -72,8 +72,8 @@ class RecordDecoder:
         images, classes = images_and_classes(blocks, self.reader)
         found = Examples(images, classes.astype(np.int32), blocks)
         for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
-            expected = f"0 to {self.classes - 1}"
-            raise self.reader.damage(found.record(number), "class", expected, str(classes[number]))
+            problem = RecordProblem("class", f"0 to {self.classes - 1}", str(classes[number]))
+            raise self.reader.damage(found.record(number), problem)
         return found
 
     def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels) -> None:
@@ -86,9 +86,7 @@ class RecordDecoder:
             try:
                 self.decode(examples.images[number], self.shape, images[row])
             except RecordProblem as problem:
-                raise self.reader.damage(
-                    examples.record(number), problem.what, problem.expected, problem.found
-                ) from None
+                raise self.reader.damage(examples.record(number), problem) from None
 
 
 def batches(

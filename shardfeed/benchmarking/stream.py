@@ -15,7 +15,7 @@ from numbers import Real
 from typing import Any
 
 from shardfeed import storage
-from shardfeed.arguments import height_width
+from shardfeed.arguments import height_width, unexpected
 from shardfeed.benchmarking.result import Arrivals, Benchmark, rate_of
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.repeats import not_counted
@@ -90,12 +90,10 @@ def benchmark(
 
 def check_times(seconds: object, step_ms: object) -> None:
     """Raise ``UsageError`` unless both are numbers above 0; ``step_ms`` may also be None."""
-    for name, value in (("seconds", seconds), ("step_ms", step_ms)):
-        if value is None and name == "step_ms":
-            continue
+    for name, value in (("seconds", seconds), ("step_ms", 1 if step_ms is None else step_ms)):
         # NumPy's numbers are Real too.
         if isinstance(value, bool) or not (isinstance(value, Real) and 0 < value < _MOST):  # type: ignore[operator]
-            raise UsageError(f"{name}={clip(repr(value))}: expected a number above 0 and below 1e12.")
+            raise unexpected(name, value, "a number above 0 and below 1e12")
 
 
 def _passes(batches: Iterable[Any], seconds: float) -> list[Arrivals]:

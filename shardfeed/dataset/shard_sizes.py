@@ -36,17 +36,12 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             f"split {split.name} of the dataset at {clip(info.url)} has no records. Choose another split "
             "or build the dataset again."
         )
-    remote = storage.is_remote(info.url)
-
-    def check(shard: Shard, found: Stat | None) -> str | None:
-        if found is None:
-            return "no such file"
-        return None if found.size == shard.bytes else f"{found.size:,} bytes"
-
-    stats = _stats(storage.open_store(info.url), split, shards, remote)
-    wrong = [(shard, what) for shard in shards if (what := check(shard, stats.get(shard.file))) is not None]
+    stats = _stats(storage.open_store(info.url), split, shards, storage.is_remote(info.url))
+    found = [(shard, stats.get(shard.file)) for shard in shards]
+    wrong = [(shard, stat) for shard, stat in found if stat is None or stat.size != shard.bytes]
     if wrong:
-        shard, what = wrong[0]
+        shard, stat = wrong[0]
+        what = "no such file" if stat is None else f"{stat.size:,} bytes"
         others = f" {len(wrong)} of {len(shards)} shards are wrong." if len(wrong) > 1 else ""
         raise DatasetError(
             f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes, found {what}."

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 Value = bytes | int | float | list[bytes] | list[int] | list[float]
 
@@ -56,13 +57,13 @@ def _name_field(name: str) -> bytes:
     return _field(1, name.encode())
 
 
-def decode_example(data: bytes) -> dict[str, list[bytes] | list[int] | list[float]]:
-    """The features of a serialised ``tf.train.Example``, by name.
+def decode_example(data: bytes) -> dict[str, list[Any]]:
+    """The features of a serialised ``tf.train.Example``, by name: lists of bytes, int or float.
 
     Raises:
         ValueError: the bytes are not an Example.
     """
-    out: dict[str, list[bytes] | list[int] | list[float]] = {}
+    out: dict[str, list[Any]] = {}
     for number, features in _fields(data):
         if number != 1:
             continue
@@ -132,7 +133,7 @@ def _fields(data: bytes) -> list[tuple[int, bytes]]:
     return out
 
 
-def _values(feature: bytes) -> list[bytes] | list[int] | list[float]:
+def _values(feature: bytes) -> list[Any]:
     for kind, body in _fields(feature):
         if kind == 1:
             return [item for _, item in _fields(body)]

@@ -128,17 +128,13 @@ def sealed_json(record: Mapping[str, Any]) -> bytes:
     return canonical_json({**record, "crc32c": to_hex(crc32c(canonical_json(record)))})
 
 
+@no_gc()
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """The manifest in ``data``; ``where`` names it in errors.
 
     Raises:
         DatasetError: not JSON, an unknown version, or an impossible field.
     """
-    with no_gc():
-        return _parse(data, where)
-
-
-def _parse(data: bytes, where: str) -> Manifest:
     remedy = "Restore the file from a copy, or build the dataset again."
     if len(data) > MAX_BYTES:
         raise DatasetError(f"{where} is damaged: {len(data)} bytes, at most {MAX_BYTES} are allowed. {remedy}")

@@ -7,6 +7,7 @@ holds sizes and counts, and whoever scans a file compares them.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -77,32 +78,20 @@ def read_record(file: BinaryIO, offset: int, index: int) -> bytes | None:
     header = file.read(_HEADER.size)
     if not header:
         return None
+    damaged = functools.partial(RecordError, offset=offset, index=index)
     if len(header) < _HEADER.size:
-        raise RecordError(
-            offset=offset, index=index, what="header is cut",
-            expected=f"{_HEADER.size} bytes", found=f"{len(header)} bytes",
-        )  # fmt: skip
-    length, length_crc = _HEADER.unpack(header)
-    _check(offset, index, "crc of the length", length_crc, header[:8], None)
+        raise damaged(what="header is cut", expected=f"{_HEADER.size} bytes", found=f"{len(header)} bytes")
+    length, stored = _HEADER.unpack(header)
+    if (found := mask(crc32c(header[:8]))) != stored:
+        raise damaged(what="crc of the length", expected=f"{stored:08x}", found=f"{found:08x}")
     if length > MAX_RECORD_BYTES:
-        raise RecordError(
-            offset=offset, index=index, what="length",
-            expected=f"at most {MAX_RECORD_BYTES} bytes", found=f"{length} bytes",
-        )  # fmt: skip
+        raise damaged(what="length", expected=f"at most {MAX_RECORD_BYTES} bytes", found=f"{length} bytes")
     body = file.read(length + _CRC.size)
     if len(body) < length + _CRC.size:
-        raise RecordError(
-            offset=offset, index=index, what="data is cut",
-            expected=f"{length + _CRC.size} bytes", found=f"{len(body)} bytes",
-        )  # fmt: skip
+        raise damaged(what="data is cut", expected=f"{length + _CRC.size} bytes", found=f"{len(body)} bytes")
     data = body[:length]
-    _check(offset, index, "crc of the data", _CRC.unpack_from(body, length)[0], data, offset + length + OVERHEAD)
+    (stored,) = _CRC.unpack_from(body, length)
+    if (found := mask(crc32c(data))) != stored:
+        end = offset + length + OVERHEAD
+        raise damaged(what="crc of the data", expected=f"{stored:08x}", found=f"{found:08x}", end=end)
     return data
-
-
-def _check(offset: int, index: int, what: str, stored: int, data: bytes, end: int | None) -> None:
-    found = mask(crc32c(data))
-    if found != stored:
-        raise RecordError(
-            offset=offset, index=index, what=what, expected=f"{stored:08x}", found=f"{found:08x}", end=end
-        )

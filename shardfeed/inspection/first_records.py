@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from shardfeed.arguments import positive
 from shardfeed.arrays.blocks import BlockReader, LoadedRecord
 from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.decoding import RecordProblem
 from shardfeed.format.example import decode_example
 from shardfeed.sampling.blocks import blocks_in
 
@@ -46,11 +46,12 @@ def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:
             try:
                 yield _stored(record)
             except (ValueError, KeyError) as error:
-                raise reader.damage(record, "record", "a tf.train.Example of a build", str(error)) from None
+                problem = RecordProblem("record", "a tf.train.Example of a build", str(error))
+                raise reader.damage(record, problem) from None
 
 
 def _stored(record: LoadedRecord) -> StoredRecord:
-    columns: dict[str, Any] = {**decode_example(bytes(record.data))}
+    columns = decode_example(bytes(record.data))
     height, width = columns["size"]
     return StoredRecord(
         key=columns["key"][0],

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import clip
 from shardfeed.format.manifest import Manifest
-from shardfeed.words import human_bytes
+from shardfeed.words import by_count, human_bytes
 
 _CLASS_ROWS = 20  # rows of classes that a screen has room for
 _CLASS_WIDTH = 32  # columns of a class name
@@ -47,7 +47,7 @@ def _head(dataset: DatasetInfo) -> list[str]:
         *_wrapped("totals", totals),
     ]
     if manifest.fixes:
-        lines += _wrapped("fixes", ", ".join(_pairs(manifest.fixes)))
+        lines += _wrapped("fixes", _reasons(manifest.fixes))
     return [*lines, f"  fingerprint  {clip(manifest.fingerprint)}"]
 
 
@@ -93,12 +93,11 @@ def _tail(manifest: Manifest) -> list[str]:
 
 def _named(counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    return f"{total:,} ({', '.join(_pairs(counts))})" if total else "0"
+    return f"{total:,} ({_reasons(counts)})" if total else "0"
 
 
-def _pairs(counts: Mapping[str, int]) -> list[str]:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [f"{clip(name, _CLASS_WIDTH)} {count:,}" for name, count in ordered if count]
+def _reasons(counts: Mapping[str, int]) -> str:
+    return by_count({clip(name, _CLASS_WIDTH): count for name, count in counts.items() if count})
 
 
 def _channels(values: Sequence[float]) -> str:

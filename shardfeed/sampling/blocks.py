@@ -55,14 +55,13 @@ def blocks_in(shards: Sequence[Shard], *, merged_bytes: int = 0) -> Blocks:
 
     Neighbours in a shard are merged into one block while it has at most ``merged_bytes``.
     """
-    rows: list[tuple[int, int, int, int, int]] = []
+    rows: list[list[int]] = []
     for index, shard in enumerate(shards):
-        first = offset = records = size = 0
-        for more_records, more_bytes in shard.blocks:
-            if records and size + more_bytes > merged_bytes:
-                rows.append((index, first, offset, records, size))
-                first, offset, records, size = first + records, offset + size, 0, 0
-            records, size = records + more_records, size + more_bytes
-        if records:
-            rows.append((index, first, offset, records, size))
+        first = offset = 0
+        for records, size in shard.blocks:
+            if first and rows[-1][-1] + size <= merged_bytes:
+                rows[-1][-2:] = rows[-1][-2] + records, rows[-1][-1] + size
+            else:
+                rows.append([index, first, offset, records, size])
+            first, offset = first + records, offset + size
     return Blocks(shards, *np.array(rows, np.int64).reshape(-1, 5).T)

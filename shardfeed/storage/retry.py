@@ -11,7 +11,6 @@ limited too, and a process that waits says so in its log.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import random
@@ -41,11 +40,7 @@ _LOG = logging.getLogger("shardfeed")
 _last_logged = -math.inf  # by ``clock``
 
 
-class _Thread(threading.local):
-    attempts = 0
-
-
-_THREAD = _Thread()
+_thread = threading.local()
 _counting = threading.Lock()
 _retries = 0
 
@@ -68,7 +63,7 @@ def take_retries() -> int:
 
 def attempts() -> int:
     """How many attempts this thread's last call made."""
-    return _THREAD.attempts
+    return int(getattr(_thread, "attempts", 0))
 
 
 def pause_after(attempt: int) -> float:
@@ -78,9 +73,9 @@ def pause_after(attempt: int) -> float:
 
 def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool]) -> T:
     """The result of ``action``, tried again after transient failures; raises the last failure."""
-    began = clock()
-    for attempt in itertools.count(1):
-        _THREAD.attempts = attempt
+    began, attempt = clock(), 0
+    while True:
+        _thread.attempts = attempt = attempt + 1
         try:
             return action()
         except Exception as error:
@@ -90,7 +85,6 @@ def call_with_retries(action: Callable[[], T], is_transient: Callable[[Exception
             if seconds > _LOGGED_AFTER:
                 _log(error, attempt, seconds)
         wait(pause_after(attempt))
-    raise AssertionError("counting has no end")
 
 
 def _log(error: Exception, attempt: int, seconds: float) -> None:

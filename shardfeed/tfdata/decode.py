@@ -112,28 +112,23 @@ def _raw_chunk(*shape: int) -> Callable[[Columns, Any], Any]:
 
 
 def _one_by_one(image: ImageInfo, options: ImageOptions) -> Callable[[Columns, Any], Any]:
-    decode = _image_decoder(image)
+    decode, jpeg = _image_decoder(image), image.format == "jpeg"
     output = options.output(image)
     box_size = _box_size(image, options)
 
-    def whole(data: Any, size: Any = None) -> Any:
-        return options.resized(decode(data, size), image)
-
-    def part(data: Any, size: Any, box: Any) -> Any:
-        if image.format == "jpeg":
-            pixels = _jpeg_part(data, size, box, image.channels)
-        else:
-            pixels = crops.cropped(decode(data, size), box)
-        return options.resized(tf.ensure_shape(pixels, [*box_size, image.channels]), image)
+    def shown(data: Any, size: Any = None, box: Any = None) -> Any:
+        if box is None:
+            return options.resized(decode(data, size), image)
+        part = _jpeg_part(data, size, box, image.channels) if jpeg else crops.cropped(decode(data, size), box)
+        return options.resized(tf.ensure_shape(part, [*box_size, image.channels]), image)
 
     def pixels(parsed: Columns, positions: Any) -> Any:
         inputs = [parsed["image"]]
         if options.crop is not None or image.format == "raw":
             inputs.append(parsed["size"])
-        if options.crop is None:
-            return tf.map_fn(lambda one: whole(*one), tuple(inputs), fn_output_signature=output)
-        inputs.append(options.boxes(parsed["size"], positions))
-        return tf.map_fn(lambda one: part(*one), tuple(inputs), fn_output_signature=output)
+        if options.crop is not None:
+            inputs.append(options.boxes(parsed["size"], positions))
+        return tf.map_fn(lambda one: shown(*one), tuple(inputs), fn_output_signature=output)
 
     return pixels
 

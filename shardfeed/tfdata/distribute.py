@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from shardfeed.accelerator.hosts import find_host
-from shardfeed.arguments import is_training, positive
+from shardfeed.arguments import is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling.steps import host_batch
@@ -100,9 +100,7 @@ def input_fn(
 
     def of_params(params: Mapping[str, Any]) -> tf.data.Dataset:
         if not isinstance(params, Mapping) or "batch_size" not in params:
-            raise UsageError(
-                f'params={clip(repr(params))}: expected params["batch_size"], the records of one batch on this host.'
-            )
+            raise unexpected("params", params, 'params["batch_size"], the records of one batch on this host')
         here = find_host(params.get("context"))
         size = positive('params["batch_size"]', params["batch_size"])
         return load(found, split, size * here.count, host=(here.index, here.count), **options)

@@ -44,7 +44,6 @@ def followed_by_padding(batches: tf.data.Dataset, count: int) -> tf.data.Dataset
 
 def _fill(values: Any, missing: Any, batch_size: int) -> Any:
     rest = values.shape[1:]
-    zeros = tf.zeros(tf.concat([[missing], tf.constant(rest.as_list(), tf.int32)], axis=0), values.dtype)
     # Only the last batch pays for a copy of its pixels.
-    whole = tf.cond(missing > 0, lambda: tf.concat([values, zeros], axis=0), lambda: values)
+    whole = tf.cond(missing > 0, lambda: tf.pad(values, [[0, missing], *[[0, 0]] * len(rest)]), lambda: values)
     return tf.ensure_shape(whole, [batch_size, *rest])

@@ -140,7 +140,7 @@ def _first_damage(
                         if check is not None:
                             check(bytes(record.data))
                     except RecordProblem as problem:
-                        return reader.damage(record, problem.what, problem.expected, problem.found)
+                        return reader.damage(record, problem)
         except DatasetError as error:
             return error
         return None

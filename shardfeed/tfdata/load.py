@@ -17,8 +17,8 @@ from shardfeed import storage
 from shardfeed.accelerator.detect import hide_gpus_from_tensorflow
 from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
-from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive
-from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
+from shardfeed.dataset.info import DatasetInfo, one_size, opened
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
@@ -136,9 +136,7 @@ def _cache(value: object) -> str | None:
     if value is None or value == "decoded":
         return value
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or storage.is_remote(os.fspath(value)):
-        raise UsageError(
-            f"cache={clip(repr(value))}: expected None, 'decoded' or a local folder for copies of the shards."
-        )
+        raise unexpected("cache", value, "None, 'decoded' or a local folder for copies of the shards")
     path = os.path.expanduser(os.fspath(value))
     if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
         raise UsageError(
@@ -151,10 +149,5 @@ def _cache(value: object) -> str | None:
 def _size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
     if image_size is not None:
         return height_width("image_size", image_size)
-    height, width, _ = found.image_shape
-    if height is None or width is None:
-        raise UsageError(
-            f"the images of the dataset at {clip(found.url)} vary in size, and a batch needs one: pass image_size=, for "
-            "example image_size=224 with crop='center', or build the dataset with a fixed size."
-        )
-    return height, width
+    remedy = "pass image_size=, for example image_size=224 with crop='center', or build the dataset with a fixed size."
+    return one_size(found, f": {remedy}")

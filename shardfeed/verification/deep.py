@@ -17,7 +17,7 @@ from shardfeed.format.example import decode_example
 from shardfeed.format.manifest import Manifest, SideFile
 from shardfeed.format.tfrecord import scan
 from shardfeed.storage.base import NotFoundError, Store
-from shardfeed.storage.seekable import open_file
+from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.record import RecordCheck
 from shardfeed.verification.report import Finding, no_file, rebuild, restore
 from shardfeed.verification.shard import ShardCheck, check_shard
@@ -100,10 +100,9 @@ def _duplicates(store: Store, present: Mapping[str, int], intact: Mapping[str, S
 
 
 def _key_at(store: Store, name: str, size: int, offset: int) -> bytes:
-    with open_file(store, name, size) as file:
-        file.seek(offset)
+    with open_file(store, name, size, offset) as file:
         _, data = next(scan(file))
-    return bytes(decode_example(data)["key"][0])  # type: ignore[arg-type]
+    return bytes(decode_example(data)["key"][0])
 
 
 def _side_file(store: Store, side: SideFile) -> list[Finding]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from shardfeed.decoding import RecordProblem, image_decoder
 from shardfeed.errors import clip
-from shardfeed.format.example import Value, decode_example, encode_example
+from shardfeed.format.example import decode_example, encode_example
 from shardfeed.format.manifest import ImageInfo, Manifest
 
 COLUMNS: dict[str, tuple[type, int]] = {
@@ -46,7 +46,7 @@ class RecordCheck:
         return key, index
 
 
-def _columns(data: bytes) -> dict[str, Any]:
+def _columns(data: bytes) -> dict[str, list[Any]]:
     try:
         columns = decode_example(data)
     except ValueError as error:
@@ -59,7 +59,7 @@ def _columns(data: bytes) -> dict[str, Any]:
             found = f"{len(values)} of {type(values[0]).__name__}" if values else "none"
             raise RecordProblem(f"column {name}", f"{count} of {kind.__name__}", found)
     # Of a column without values the type is not known, and so not its encoding.
-    if all(columns.values()) and encode_example(cast(dict[str, Value], columns)) != data:
+    if all(columns.values()) and encode_example(columns) != data:
         raise RecordProblem("record", "the canonical encoding of its columns", "another encoding")
     return columns
 

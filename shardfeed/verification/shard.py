@@ -22,7 +22,7 @@ from shardfeed.format.hashing import key_hash
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import OVERHEAD, RecordError, read_record
 from shardfeed.storage.base import NotFoundError, Store
-from shardfeed.storage.seekable import open_file
+from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.record import RecordCheck
 from shardfeed.verification.report import Finding, no_file, restore
 

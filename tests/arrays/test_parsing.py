@@ -124,6 +124,12 @@ def test_a_column_that_comes_again_wins_as_in_every_parser(again: bytes) -> None
     assert found_in(data) != (b"pixels", 5)
 
 
+def test_a_column_that_comes_again_without_a_value_is_refused() -> None:
+    key = b"\n\x05class"
+    with pytest.raises(DatasetError, match="a feature without name or value"):
+        found_in(join_features((*ONE, b"\n" + bytes([len(key)]) + key)))
+
+
 BOUNDS_NEITHER = (28, 30)  # the lengths of the image's feature and of the list in it
 
 

@@ -153,11 +153,9 @@ def kill_self() -> None:
 
 def kill_at_publishing() -> None:
     """SIGKILL when all parts are finished and the first shard is about to be composed."""
-    from shardfeed.pipeline import local
-    from shardfeed.transforms.steps import compose_shards
+    from shardfeed.transforms.publish import composing
 
-    for driver in (local, compose_shards):
-        put(driver, "compose_shard", lambda *_: kill_self())
+    put(composing, "compose_shard", lambda *_: kill_self())
 
 
 def before_manifest(act: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from shardfeed.pipeline.report import progress
-from shardfeed.pipeline.report.progress import ProgressLine, progress_text
+from shardfeed.pipeline.report.progress import progress_line, progress_text
 from shardfeed.transforms.run.state import Run
 from shardfeed.words import duration, human_bytes
 
@@ -92,7 +92,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_a_log_gets_plain_lines(run: Run) -> None:
     stream = _Stream(terminal=False)
-    with ProgressLine(stream, run):
+    with progress_line(stream, run):
         for _ in range(2):
             assert stream.written.acquire(timeout=30)
 
@@ -104,7 +104,7 @@ def test_a_log_gets_plain_lines(run: Run) -> None:
 
 def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: Run) -> None:
     stream = _Stream(terminal=True)
-    with ProgressLine(stream, run):
+    with progress_line(stream, run):
         for _ in range(2):
             assert stream.written.acquire(timeout=30)
 
@@ -116,20 +116,20 @@ def test_a_terminal_gets_one_line_that_is_rewritten_and_removed_at_the_end(run: 
 
 def test_no_stream_gets_nothing(run: Run) -> None:
     before = threading.active_count()
-    with ProgressLine(None, run):
+    with progress_line(None, run):
         assert threading.active_count() == before
 
 
 def test_a_log_that_is_closed_before_the_first_line_is_left_alone(run: Run) -> None:
     stream = _Stream(terminal=False)
-    with ProgressLine(stream, run):
+    with progress_line(stream, run):
         pass
     assert stream.getvalue() == ""
 
 
 def test_a_line_goes_to_a_real_terminal(run: Run) -> None:
     ours, theirs = os.openpty()
-    with open(theirs, "w") as stream, ProgressLine(stream, run):
+    with open(theirs, "w") as stream, progress_line(stream, run):
         shown = b""
         while b"encoding 5 of 10 images (50 %), 0 B" not in shown:
             shown += os.read(ours, 1_000)

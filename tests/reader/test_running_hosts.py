@@ -169,6 +169,11 @@ def test_reading_for_keras_on_jax_before_the_processes_find_each_other_is_no_sil
     assert "RuntimeError: jax.distributed.initialize() must be called before any JAX calls" in done.stderr
 
 
+def test_a_strategy_in_one_process_is_fed_by_one_host() -> None:
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        assert find_host() == Host(0, 1, 1)
+
+
 def test_the_process_group_of_pytorch_is_asked(torch: Callable[..., None]) -> None:
     torch(1, 4)
 

@@ -95,8 +95,8 @@ def test_one_step_at_a_time_where_mirrored_strategy_has_several_replicas(dataset
 
 @pytest.mark.parametrize(
     ("size", "batch_size", "execution"),
-    [(8, 128, 64), (224, 128, 12), (224, 1024, 1), (512, 1024, 1), (None, 128, 12)],
-    ids=["tiny", "224 x 128", "224 x 1024", "more than the limit alone", "varying size"],
+    [(8, 128, 64), (224, 128, 12), (224, 1024, 1), (512, 1024, 1), (None, 592, 3)],
+    ids=["tiny", "224 x 128", "224 x 1024", "more than the limit alone", "varying size, as 224"],
 )
 def test_the_batches_of_an_execution_on_jax_are_at_most_256_mib(
     dataset: Path, size: int | None, batch_size: int, execution: int

@@ -339,7 +339,7 @@ def test_own_files_are_all_of_our_names_the_claim_last(store: WritableStore) -> 
     for name in [*names, "foreign.txt"]:
         store.create(name, b"")
 
-    found = list(own_files(store))
+    found = own_files(store)
     assert sorted(found) == names
     assert found[-1] == "_parts/CLAIM"
 

@@ -15,8 +15,7 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
-from shardfeed.transforms.publish.composing import blocks_of, compose_shard
-from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
+from shardfeed.transforms.publish.composing import blocks_of, compose_shard, crc32c_of_concatenation
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 

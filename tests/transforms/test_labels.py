@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from shardfeed.errors import UsageError
 from shardfeed.format.hashing import hash64
 from shardfeed.transforms.inputs.labels import (
-    UnlabelledError,
     choose_classes,
-    label_key,
     parse_splits,
+    split_or_fault,
 )
 
 TRAIN = parse_splits("train")
@@ -38,7 +37,7 @@ BY_FOLDERS = parse_splits("folders")
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
 def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -> None:
-    assert label_key(key, TRAIN) == ("train", name)
+    assert split_or_fault(key, TRAIN) == ("train", "")
     assert TRAIN.class_of(key) == name
 
 
@@ -54,7 +53,7 @@ def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -
     ids=repr,
 )
 def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -> None:
-    assert label_key(folder + b"/cat/a/1.jpg", BY_FOLDERS) == (split, "cat")
+    assert split_or_fault(folder + b"/cat/a/1.jpg", BY_FOLDERS) == (split, "")
     assert BY_FOLDERS.class_of(folder + b"/cat/a/1.jpg") == "cat"
 
 
@@ -74,9 +73,7 @@ def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -
     ids=repr,
 )
 def test_a_key_without_a_class_is_a_fault_not_a_guess(key: bytes, by_folders: bool, what: str) -> None:
-    with pytest.raises(UnlabelledError) as found:
-        label_key(key, BY_FOLDERS if by_folders else TRAIN)
-    assert found.value.what == what
+    assert split_or_fault(key, BY_FOLDERS if by_folders else TRAIN) == ("", what)
 
 
 def test_bounds_of_shares_are_exact_fractions_of_the_hash_range() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,9 @@ def test_what_was_listed_must_come_out(
     )
 
 
-@pytest.mark.parametrize("limit", [RejectLimit(count=9), RejectLimit(count=0), RejectLimit(share=(1, 101), floor=0)])
+@pytest.mark.parametrize(
+    "limit", [RejectLimit(count=9), RejectLimit(count=0), RejectLimit(share=Fraction(1, 101), floor=0)]
+)
 def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> None:
     verdict = judge(GOOD, TOTALS, PLAN, limit)
 
@@ -85,7 +88,7 @@ def test_where_the_input_changed_while_it_was_read_a_higher_limit_is_not_the_rem
     )
 
 
-@pytest.mark.parametrize("limit", [RejectLimit(count=10), RejectLimit(), RejectLimit(share=(1, 100), floor=0)])
+@pytest.mark.parametrize("limit", [RejectLimit(count=10), RejectLimit(), RejectLimit(share=Fraction(1, 100), floor=0)])
 def test_as_many_rejects_as_allowed_are_allowed(limit: RejectLimit) -> None:
     assert judge(GOOD, TOTALS, PLAN, limit).code == 0
 
@@ -121,14 +124,14 @@ def test_a_lost_image_is_reported_before_too_many_rejects() -> None:
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        (None, RejectLimit(count=None, share=(1, 100), floor=10)),
+        (None, RejectLimit(count=None, share=Fraction(1, 100), floor=10)),
         ("0", RejectLimit(count=0)),
         ("25", RejectLimit(count=25)),
-        ("1%", RejectLimit(share=(1, 100), floor=0)),
-        ("0%", RejectLimit(share=(0, 1), floor=0)),
-        ("100%", RejectLimit(share=(1, 1), floor=0)),
-        ("0.5%", RejectLimit(share=(1, 200), floor=0)),
-        (".5%", RejectLimit(share=(1, 200), floor=0)),
+        ("1%", RejectLimit(share=Fraction(1, 100), floor=0)),
+        ("0%", RejectLimit(share=Fraction(0, 1), floor=0)),
+        ("100%", RejectLimit(share=Fraction(1, 1), floor=0)),
+        ("0.5%", RejectLimit(share=Fraction(1, 200), floor=0)),
+        (".5%", RejectLimit(share=Fraction(1, 200), floor=0)),
     ],
 )
 def test_a_limit_is_a_count_or_a_share(text: str | None, limit: RejectLimit) -> None:

@@ -29,9 +29,9 @@ def to_plain(
     """``image`` as opaque 8-bit ``L`` or ``RGB``, and the profile that is still to be applied."""
     profile = image.info.get("icc_profile")
     transparency = image.info.get("transparency")
+    if ";16" in raw_mode:
+        fixes.add("sixteen_bit_scaled")
     if transparency is None and image.mode in ("RGB", "L"):
-        if ";16" in raw_mode:
-            fixes.add("sixteen_bit_scaled")
         return image, profile
     if image.mode == "CMYK":
         fixes.add("cmyk_to_rgb")
@@ -86,13 +86,11 @@ def _split(
 ) -> tuple[Image.Image, Image.Image | None]:
     """Opaque pixels, and the alpha mask if there is one."""
     mode = image.mode
-    if ";16" in raw_mode:
-        fixes.add("sixteen_bit_scaled")
     if mode.startswith("I"):
         return _from_16_bit(image), _where_not(image, transparency)
     if mode in ("LA", "La"):
         return image.getchannel(0), image.getchannel(1)
-    if mode == "P" or mode == "PA":
+    if mode in ("P", "PA"):
         fixes.add("palette_expanded")
     if transparency is not None and mode != "RGBA":
         image.info["transparency"] = _usable_transparency(mode, raw_mode, transparency)
@@ -152,14 +150,8 @@ def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | str:
     if len(profile) > _MAX_PROFILE:
         return _BROKEN
     try:
-        transform = ImageCms.buildTransform(
-            ImageCms.ImageCmsProfile(io.BytesIO(profile)),
-            ImageCms.createProfile("sRGB"),
-            mode,
-            "RGB",
-            _INTENT,
-            _FLAGS,
-        )
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        transform = ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB", _INTENT, _FLAGS)
         assert isinstance(transform, ImageCms.ImageCmsTransform)
         if mode != "CMYK" and _is_identity(transform, mode):
             return _IDENTITY

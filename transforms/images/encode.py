@@ -99,13 +99,8 @@ _END_OF_JPEG = b"\xff\xd9"  # the marker EOI; inside the coded data FF is always
 _thread = threading.local()
 
 
-def _forget_scratch() -> None:
-    global _thread
-    _thread = threading.local()  # a forked process shares the file and its position with its parent
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_scratch)
+if hasattr(os, "register_at_fork"):  # a forked process shares the file and its position with its parent
+    os.register_at_fork(after_in_child=lambda: vars(_thread).clear())
 
 
 _LEVELS = np.arange(256)

@@ -26,15 +26,13 @@ def resize(
     left, top, width, height = box
     if (width, height) == size:  # only a crop: keep the pixels, at whole positions
         result = image.crop((int(left), int(top), int(left) + size[0], int(top) + size[1]))
-        result.info = {}
-        return result
-    if resizer == "pillow":
+    elif resizer == "pillow":
         result = image.resize(size, Image.Resampling.BICUBIC, box=(left, top, left + width, top + height))
-        result.info = {}
-        return result
-    result = Image.new(image.mode, size)
-    engine = getattr(_thread, "resizer", None)
-    if engine is None:
-        engine = _thread.resizer = Resizer()
-    engine.resize_pil(image, result, ResizeOptions(_FILTER, crop_box=CropBox(left, top, width, height)))
+    else:
+        result = Image.new(image.mode, size)
+        engine = getattr(_thread, "resizer", None)
+        if engine is None:
+            engine = _thread.resizer = Resizer()
+        engine.resize_pil(image, result, ResizeOptions(_FILTER, crop_box=CropBox(left, top, width, height)))
+    result.info = {}
     return result

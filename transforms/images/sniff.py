@@ -91,8 +91,7 @@ def read_header(data: bytes, kind: Kind) -> Header:
 
 
 def _png(data: bytes) -> Header:
-    width = height = position = 0
-    position = 8
+    width, height, position = 0, 0, 8
     while True:
         length, name = struct.unpack_from(">I4s", data, position)
         if name == b"IHDR":
@@ -158,8 +157,5 @@ def _gif_skip(data: bytes, position: int) -> int:
 
 def _bmp(data: bytes) -> Header:
     (header_size,) = struct.unpack_from("<I", data, 14)
-    if header_size == 12:
-        width, height = struct.unpack_from("<HH", data, 18)
-    else:
-        width, height = struct.unpack_from("<Ii", data, 18)
+    width, height = struct.unpack_from("<HH" if header_size == 12 else "<Ii", data, 18)
     return Header("BMP", width, abs(height))

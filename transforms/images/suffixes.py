@@ -7,17 +7,11 @@ content decides what a candidate is; the name only decides whether it is read.
 
 from __future__ import annotations
 
-SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
-    {".apng", ".bmp", ".dib", ".gif", ".jfif", ".jfi", ".jif", ".jpe", ".jpeg", ".jpg", ".mpo", ".png", ".webp"}
+JPEG_SUFFIXES = tuple(b".jfif .jfi .jif .jpe .jpeg .jpg .mpo".split())
+_OTHERS_READ = b".apng .bmp .dib .gif .png .webp".split()
+_REFUSED = (
+    b".avif .avifs .heic .heics .heif .heifs .hif .j2c .j2k .jp2 .jpc .jpf .jpx .jxl .tif .tiff .ico .svg .eps .psd .tga "
+    b".ppm .pgm .pbm .pnm .arw .cr2 .cr3 .dng .nef .orf .raf .rw2".split()
 )
-JPEG_SUFFIXES: frozenset[str] = frozenset({".jfif", ".jfi", ".jif", ".jpe", ".jpeg", ".jpg", ".mpo"})
-REFUSED_SUFFIXES: frozenset[str] = frozenset(
-    {
-        *(".avif", ".avifs", ".heic", ".heics", ".heif", ".heifs", ".hif"),
-        *(".j2c", ".j2k", ".jp2", ".jpc", ".jpf", ".jpx", ".jxl"),
-        *(".tif", ".tiff", ".ico", ".svg", ".eps", ".psd", ".tga", ".ppm", ".pgm", ".pbm", ".pnm"),
-        *(".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
-    }
-)
-IMAGE_SUFFIXES: frozenset[str] = SUPPORTED_SUFFIXES | REFUSED_SUFFIXES
+IMAGE_SUFFIXES = frozenset({*JPEG_SUFFIXES, *_OTHERS_READ, *_REFUSED})
 """Lower-case suffixes, dot included."""

@@ -9,6 +9,7 @@ part an image lands in.
 from __future__ import annotations
 
 import functools
+import itertools
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -82,23 +83,12 @@ def parse_splits(text: str) -> SplitRule:
             f"--splits {clip(text)}: the shares add up to {_as_text(sum(share for _, share in shares))}; each must be above 0 "
             "and together they must be exactly 1. Example: --splits train=0.8,validation=0.1,test=0.1"
         )
-    bounds, upto = [], Fraction(0)
-    for name, part in shares:
-        upto += part
-        bounds.append((name, int(upto * (1 << 64))))
-    return SplitRule(tuple(bounds))
+    upto = itertools.accumulate(share for _, share in shares)
+    return SplitRule(tuple((name, int(bound * (1 << 64))) for name, bound in zip(names, upto, strict=True)))
 
 
 def _as_text(number: Fraction | int) -> str:
     return f"{float(number):g}" if -(10**15) < number < 10**15 else "far from 1"
-
-
-class UnlabelledError(Exception):
-    """A key that no class can be derived from; ``what`` is one of the keys of ``FAULTS``."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
 
 
 FAULTS = {
@@ -129,32 +119,27 @@ FOLDER_FAULTS = {
 }
 
 
-def label_key(key: bytes, rule: SplitRule) -> tuple[str, str]:
-    """(split, class) of a key.
-
-    Raises:
-        UnlabelledError: the key has no such folder.
-    """
-    first, slash, rest = key.partition(b"/")
+def split_or_fault(key: bytes, rule: SplitRule) -> tuple[str, str]:
+    """(split, "") of a key, or ("", fault) if it has no label; ``fault``: a key of ``FAULTS``."""
+    split, (first, slash, rest) = "", key.partition(b"/")
     if rule.by_folders:
-        split = _SPLIT_FOLDERS.get(first.decode("utf-8", "replace"))
+        split = _SPLIT_FOLDERS.get(first.decode("utf-8", "replace"), "")
         first, slash, rest = rest.partition(b"/")
-        if split is None or not slash or not first:
-            raise UnlabelledError("no_split")
-    else:
-        if not slash or not first:
-            raise UnlabelledError("no_class")
-        split = rule.split_of(key)
-    return split, class_name(first)
+        if not split or not slash or not first:
+            return "", "no_split"
+    elif not slash or not first:
+        return "", "no_class"
+    try:
+        class_name(first)
+    except UnicodeDecodeError:
+        return "", "class_not_utf8"
+    return split or rule.split_of(key), ""
 
 
 @functools.lru_cache(maxsize=100_000)
 def class_name(folder: bytes) -> str:
-    """A folder's name as a label. Raises UnlabelledError when it is not UTF-8."""
-    try:
-        return folder.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UnlabelledError("class_not_utf8") from None
+    """A folder's name as a label. Raises UnicodeDecodeError if it is not UTF-8."""
+    return folder.decode("utf-8")
 
 
 def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, rule: SplitRule) -> tuple[str, ...]:

@@ -33,7 +33,6 @@ BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then
 
 _LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
-_SUFFIXES = frozenset(suffix.encode() for suffix in IMAGE_SUFFIXES)
 _DOCUMENTS = frozenset(
     {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
     | {b"manifest", b"md5sums", b"sha1sums", b"sha256sums", b"checksums", b"_success"}
@@ -48,7 +47,7 @@ def skip_reason(listed: Listed) -> str | None:
     if _is_hidden(listed.key):
         return "hidden"
     stem, dot, suffix = name.rpartition(b".")
-    if dot and stem and b"." + suffix.lower() not in _SUFFIXES:
+    if dot and stem and b"." + suffix.lower() not in IMAGE_SUFFIXES:
         return "suffix"
     if name.lower() in _DOCUMENTS:
         return "document"
@@ -68,14 +67,14 @@ def list_section(
     called before each full batch and raises to end the listing.
     """
     globs = [glob_regex(glob) for glob in root.globs]
-    folders = None if globs else _ClassFolders(root)
+    folders = _ClassFolders(root)
     packed: list[bytes] = []
     skipped: dict[str, int] = {}
     for listed in open_source(root.url).list(section):
         if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
         reason = skip_reason(listed)
-        if folders is not None:
+        if not globs:
             folders.add(listed.key, reason)
         if reason is not None:
             add_into(skipped, {reason: 1})
@@ -89,8 +88,7 @@ def list_section(
             check()
             yield RefBatch("", b"".join(packed))
             packed = []
-    if folders is not None:
-        yield from folders.faults(index)
+    yield from folders.faults(index)
     yield RefBatch("", b"".join(packed), skipped)
 
 

@@ -8,8 +8,9 @@ the last thing swept.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -202,10 +203,8 @@ def _as_given(value: Any) -> str:
         return "not given"
     if isinstance(value, Mapping):
         value = ",".join(f"{name}={count}" for name, count in value.items())
-    elif isinstance(value, list) and all(isinstance(side, int) for side in value):
-        value = "x".join(map(str, value))
     elif isinstance(value, list):
-        value = ", ".join(map(str, value))
+        value = ("x" if all(isinstance(side, int) for side in value) else ", ").join(map(str, value))
     return clip(value, 60)
 
 
@@ -234,12 +233,9 @@ def _shown(names: list[str]) -> str:
     return ", ".join(clip(name, 80) for name in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def own_files(store: WritableStore) -> Iterator[str]:
+def own_files(store: WritableStore) -> list[str]:
     """Every file below the output that our format makes, the claim last."""
-    for name, _ in store.list():
-        if naming.is_ours(name) and name != naming.CLAIM:
-            yield name
-    yield naming.CLAIM
+    return [*(name for name, _ in store.list() if naming.is_ours(name) and name != naming.CLAIM), naming.CLAIM]
 
 
 def hold_claim(store: WritableStore, fingerprint: str) -> None:
@@ -250,11 +246,9 @@ def hold_claim(store: WritableStore, fingerprint: str) -> None:
     Raises:
         IncompleteError: another command has discarded the build while it ran.
     """
-    try:
+    with contextlib.suppress(NotFoundError):
         if read_claim(store).fingerprint == fingerprint:
             return
-    except NotFoundError:
-        pass
     if store.stat(naming.MANIFEST) is None:
         raise discarded(store.url)
 
@@ -295,13 +289,14 @@ def discard_incomplete(store: WritableStore) -> int:
     """
     _refuse_complete(store)
     if store.stat(naming.CLAIM) is None:
-        unclaimed = [name for name in own_files(store) if naming.is_published_name(name)]
+        names = own_files(store)
+        unclaimed = [name for name in names if naming.is_published_name(name)]
         if unclaimed:
             raise ConflictError(
                 f"--discard_incomplete: {store.url} holds {_shown(unclaimed)}, but no build claims them; they may be somebody's. "
                 "Remove them yourself, or give another --output."
             )
-        if next(own_files(store)) == naming.CLAIM:
+        if names == [naming.CLAIM]:
             return 0
     for _ in range(_TRIES):
         store.delete(naming.CLAIM)
@@ -312,7 +307,7 @@ def discard_incomplete(store: WritableStore) -> int:
             f"--discard_incomplete: another command claims {store.url} again each time its claim is removed. No finished work "
             "was deleted. Stop the builds that run there, then rerun the same command."
         )
-    names = list(own_files(store))  # before the look for the manifest: one that is published meanwhile is seen
+    names = own_files(store)  # before the look for the manifest: one that is published meanwhile is seen
     try:
         _refuse_complete(store)
     except ConflictError:

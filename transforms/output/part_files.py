@@ -12,7 +12,6 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
@@ -40,8 +39,7 @@ class Sidecar:
 
     def to_bytes(self) -> bytes:
         """Bytes of the sidecar file."""
-        raw: dict[str, Any] = json.loads(self.result.to_bytes())
-        body = canonical_json({"result": raw, "sizes": self.sizes, "rejects": self.rejects, "versions": self.versions})
+        body = canonical_json(self)
         return body + to_hex(crc32c(body)).encode() + b"\n"
 
 
@@ -72,14 +70,7 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
         return sidecar
-    result, name = sidecar.result, file_of(fingerprint, split, sidecar.result)
-    try:
-        if store.checksum(name) == (result.bytes, result.crc32c):
-            return sidecar
-        _heal(store, name)
-    except NotFoundError:
-        pass
-    return None
+    return sidecar if _is_whole(store, file_of(fingerprint, split, sidecar.result), sidecar.result) else None
 
 
 def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
@@ -114,13 +105,18 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
 
 def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
     for _ in range(_TRIES):
-        if store.create(name, records):
+        if store.create(name, records) or _is_whole(store, name, result):
             return
-        with contextlib.suppress(NotFoundError):
-            if store.checksum(name) == (result.bytes, result.crc32c):
-                return
-            _heal(store, name)
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
+
+
+def _is_whole(store: WritableStore, name: str, result: PartResult) -> bool:
+    """Whether the file of a part's records is there. A torn one is deleted."""
+    with contextlib.suppress(NotFoundError):
+        if store.checksum(name) == (result.bytes, result.crc32c):
+            return True
+        _heal(store, name)
+    return False
 
 
 def _heal(store: WritableStore, name: str) -> None:

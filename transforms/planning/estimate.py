@@ -21,7 +21,6 @@ _JPEG_MILLI = ((1, 30), (50, 115), (75, 181), (90, 297), (95, 417), (98, 574), (
 _WEBP_PERCENT_OF_JPEG = 75
 _PNG_MILLI = 1_430  # RGB photos at 224x224
 _JPEG_HEADER = 620  # bytes
-_JPEG_SUFFIXES = tuple(sorted(suffix.encode() for suffix in JPEG_SUFFIXES))
 _LARGE_PHOTO = 5_000_000  # bytes of a JPEG of 12 megapixels
 _MOST_COMPRESSED = 200  # bytes of a photo that cost as much as one of a page or a drawing
 
@@ -49,7 +48,7 @@ def estimate_work(key: bytes, source_bytes: int) -> int:
     """
     if source_bytes > MAX_FILE_BYTES:  # not read
         return 0
-    if key.lower().endswith(_JPEG_SUFFIXES) or b"." not in key.rpartition(b"/")[2]:
+    if key.lower().endswith(JPEG_SUFFIXES) or b"." not in key.rpartition(b"/")[2]:
         return source_bytes
     return max(source_bytes, min(_MOST_COMPRESSED * source_bytes, _LARGE_PHOTO))
 

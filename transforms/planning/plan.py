@@ -34,10 +34,8 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     if not totals.candidates:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(totals.skipped.items()))
         raise UsageError(
-            "no images found in the input"
-            + (f" (skipped: {skipped})" if skipped else "")
-            + ". Expected ROOT/class/image.jpg "
-            "with suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
+            f"no images found in the input{f' (skipped: {skipped})' * bool(skipped)}. Expected ROOT/class/image.jpg with "
+            "suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
         )
     _refuse_faults(totals, FOLDER_FAULTS)
     _refuse_empty_splits(totals, options)
@@ -45,10 +43,9 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
     classes = choose_classes(found, options.class_list, parse_splits(options.splits))
     fixed = _fixed_shards(totals, options)
     splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
+    parts = {name: split.parts for name, split in splits.items()}
     return Plan(
-        fingerprint=fingerprint(
-            totals.digest, options, versions, {name: split.parts for name, split in splits.items()}
-        ),
+        fingerprint=fingerprint(totals.digest, options, versions, parts),
         classes=classes,
         versions=dict(versions),
         candidates=totals.candidates,
@@ -78,14 +75,11 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
 
     From 1,600 images on it is at least 16.
     """
-    low = max(1, total_bytes // shard_bytes)
-    # |total/N - target| without division: low is at or above the target, low + 1 below it.
-    nearer = (
-        low
-        if (total_bytes - shard_bytes * low) * (low + 1) <= (shard_bytes * (low + 1) - total_bytes) * low
-        else low + 1
-    )
-    return min(max(nearer, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
+    count = max(1, total_bytes // shard_bytes)
+    # |total/N - target| without division: count is at or above the target, count + 1 below it.
+    if (total_bytes - shard_bytes * count) * (count + 1) > (shard_bytes * (count + 1) - total_bytes) * count:
+        count += 1
+    return min(max(count, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
 
 
 def _refuse_faults(totals: Totals, messages: Mapping[str, str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from shardfeed.errors import clip
 from shardfeed.format.hashing import MASK128, hash128, key_hash
-from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, add_into, unpack_keys, unpack_refs
-from shardfeed.transforms.inputs.labels import UnlabelledError, label_key, parse_splits
+from shardfeed.transforms.elements import RefBatch, SplitTotals, Totals, add_into, unpack_keys, unpack_refs
+from shardfeed.transforms.inputs.labels import parse_splits, split_or_fault
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
 
@@ -31,11 +31,7 @@ def label_batch(batch: RefBatch, options: BuildOptions) -> list[RefBatch]:
     rule = parse_splits(options.splits)
     pieces: dict[tuple[str, str], list[bytes]] = {}
     for key, packed in unpack_keys(batch.refs):
-        try:
-            where = label_key(key, rule)[0], ""
-        except UnlabelledError as error:
-            where = "", error.what
-        pieces.setdefault(where, []).append(packed)
+        pieces.setdefault(split_or_fault(key, rule), []).append(packed)
     labelled = [RefBatch(split, b"".join(refs), fault=fault) for (split, fault), refs in sorted(pieces.items())]
     return [*labelled, RefBatch("", b"", batch.skipped)]
 
@@ -56,17 +52,13 @@ def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:
         estimate += estimate_record_bytes(ref.stat.size, options.image)
         work += estimate_work(ref.key, ref.stat.size)
         keys_sum += key_hash(ref.key)
-        digest += _listing_hash(ref)
+        digest += hash128("list", 0, _VERSION.pack(ref.stat.size, ref.stat.version) + ref.key)
         cell = by_class.setdefault(rule.class_of(ref.key), [0, 0])
         cell[0] += 1
         cell[1] += ref.stat.size
     cells = {name: (n, b) for name, (n, b) in by_class.items()}
     split = SplitTotals(images, size, estimate, keys_sum & MASK128, cells, work)
     return Totals({batch.split: split}, digest & MASK128, batch.skipped)
-
-
-def _listing_hash(ref: ImageRef) -> int:
-    return hash128("list", 0, _VERSION.pack(ref.stat.size, ref.stat.version) + ref.key)
 
 
 def add_totals(many: Iterable[Totals]) -> Totals:

@@ -14,13 +14,30 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.storage import NotFoundError
+from shardfeed.transforms import stores
 from shardfeed.transforms.elements import PartFile, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, file_of, read_sidecar
-from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
 from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.stores.base import WritableStore
 
-AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
+_ZEROS = bytes(1 << 20)
+_AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
+
+
+def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan], *, on_disk: int = 1) -> list[ShardResult]:
+    """Publishes shards: a few at a time in a bucket, ``on_disk`` at a time in a folder.
+
+    Raises:
+        ConflictError, IncompleteError: as ``compose_shard``; or the run shall stop.
+    """
+    store = stores.open_output(run.output)
+
+    def compose(shard: ShardPlan) -> ShardResult:
+        run.check()
+        return compose_shard(store, fingerprint, shard)
+
+    return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk)
 
 
 def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
@@ -73,6 +90,22 @@ def blocks_of(parts: Iterable[PartFile]) -> tuple[tuple[int, int], ...]:
             records, size = records + last[0], size + last[1]
         blocks.append((records, size))
     return tuple(blocks)
+
+
+def crc32c_of_concatenation(pieces: Iterable[tuple[int, int]]) -> int:
+    """CRC-32C of a concatenation from its pieces' (crc32c, size in bytes), in order."""
+    crc = 0
+    for piece, size in pieces:
+        # A CRC is linear: data that follows changes an earlier CRC as zeros of its length would.
+        crc = _over_zeros(crc, size) ^ _over_zeros(0, size) ^ piece
+    return crc
+
+
+def _over_zeros(crc: int, size: int) -> int:
+    """CRC-32C of bytes whose CRC-32C is ``crc``, followed by ``size`` zeros; 35 us per MiB."""
+    for _ in range(size // len(_ZEROS)):
+        crc = crc32c(_ZEROS, crc)
+    return crc32c(_ZEROS[: size % len(_ZEROS)], crc)
 
 
 def _is_there(store: WritableStore, name: str, size: int, crc: int) -> bool:

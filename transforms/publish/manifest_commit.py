@@ -15,7 +15,7 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 
 from shardfeed.errors import ConflictError, ShardfeedError
@@ -47,15 +47,7 @@ class RunRecord:
         """Bytes of ``run.json``, with its own checksum and the manifest's."""
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
-        return sealed_json(
-            {
-                "run_id": self.run_id,
-                "started": self.started,
-                "inputs": inputs,
-                "runner": self.runner,
-                "manifest_crc32c": to_hex(crc32c(manifest)),
-            }
-        )
+        return sealed_json({**asdict(self), "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest))})
 
 
 def commit(
@@ -139,16 +131,14 @@ def _image_info(counts: Counts, options: BuildOptions) -> ImageInfo:
     nothing = (0,) * channels  # if the sample of a mostly rejected dataset hit no good image
     pixels, sums, squares = counts.stats or (1, nothing, nothing)
     means = [value / pixels for value in sums]
+    variances = [square / pixels - mean * mean for square, mean in zip(squares, means, strict=True)]
     return ImageInfo(
         height=None if varies else image.height,
         width=None if varies else image.width,
         channels=channels,
         format=image.format,
         mean=tuple(round(mean, 3) for mean in means),
-        std=tuple(
-            round(math.sqrt(max(0.0, square / pixels - mean * mean)), 3)
-            for square, mean in zip(squares, means, strict=True)
-        ),
+        std=tuple(round(math.sqrt(max(0.0, variance)), 3) for variance in variances),
     )
 
 

@@ -61,8 +61,7 @@ def write_rejects(store: WritableStore, fingerprint: str, plan: RejectsPlan, ver
                 return FileResult(name, size, crc)
             raise IncompleteError(f"part {part} of {split} is gone. Rerun the same command.")
         for key, reason, detail in sidecar.rejects[skip : skip + take]:
-            line = json.dumps({"key": key, "reason": reason, "detail": detail}, ensure_ascii=False)
-            lines.append(line + "\n")
+            lines.append(json.dumps({"key": key, "reason": reason, "detail": detail}, ensure_ascii=False) + "\n")
     data = "".join(lines).encode()
     store.publish(name, data, durable=not verdict.code)
     return FileResult(name, len(data), crc32c(data))

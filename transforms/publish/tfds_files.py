@@ -49,17 +49,13 @@ def tfds_files(*, name: str, classes: Sequence[str], splits: Mapping[str, Split]
     features = {
         "image": _image(image),
         "class": _feature("class_label_feature.ClassLabel", classLabel={"numClasses": str(len(classes))}),
-        "label": _text(),
+        "label": _TEXT,
         "size": _tensor("int64", "none", [2]),
-        "key": _text(),
+        "key": _TEXT,
     }
     config = _feature("features_dict.FeaturesDict", featuresDict={"features": features})
     labels = "".join(_label_line(label) + "\n" for label in classes)
-    return {
-        naming.DATASET_INFO: _json(info),
-        naming.FEATURES: _json(config),
-        naming.CLASS_LABELS: labels.encode(),
-    }
+    return {naming.DATASET_INFO: _json(info), naming.FEATURES: _json(config), naming.CLASS_LABELS: labels.encode()}
 
 
 def _image(image: ImageInfo) -> dict[str, Any]:
@@ -68,11 +64,7 @@ def _image(image: ImageInfo) -> dict[str, Any]:
         return _feature("image_feature.Image", image={"dtype": "uint8", "encodingFormat": image.format, "shape": shape})
     if image.format == "raw" and image.height is not None and image.width is not None:
         return _tensor("uint8", "bytes", [image.height, image.width, image.channels])
-    return _text()
-
-
-def _text() -> dict[str, Any]:
-    return _feature("text_feature.Text", text={})  # TFDS' name for a scalar of bytes
+    return _TEXT
 
 
 def _tensor(dtype: str, encoding: str, dimensions: list[int | None]) -> dict[str, Any]:
@@ -82,6 +74,9 @@ def _tensor(dtype: str, encoding: str, dimensions: list[int | None]) -> dict[str
 
 def _feature(kind: str, **content: Any) -> dict[str, Any]:
     return {"pythonClassName": _MODULE + kind, **content}
+
+
+_TEXT = _feature("text_feature.Text", text={})  # TFDS' name for a scalar of bytes
 
 
 def _shape(dimensions: Sequence[int | None]) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ limit only composes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ class RejectLimit:
     """``--max_rejected``: a count, or a share of the candidates with a floor in images."""
 
     count: int | None = None
-    share: tuple[int, int] = (DEFAULT_SHARE.numerator, DEFAULT_SHARE.denominator)
+    share: Fraction = DEFAULT_SHARE
     floor: int = DEFAULT_FLOOR
 
     def images(self, candidates: int) -> int:
         """The limit in images."""
         if self.count is not None:
             return self.count
-        return max(self.floor, candidates * self.share[0] // self.share[1])
+        return max(self.floor, math.floor(candidates * self.share))
 
 
 def parse_limit(text: str | None) -> RejectLimit:
@@ -47,7 +48,7 @@ def parse_limit(text: str | None) -> RejectLimit:
     if text is None:
         return RejectLimit()
     if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
-        return RejectLimit(share=(share.numerator, share.denominator), floor=0)
+        return RejectLimit(share=share, floor=0)
     if re.fullmatch(r"[0-9]{1,18}", text):
         return RejectLimit(count=int(text))
     raise UsageError(f"--max_rejected {clip(text)}: give a number of images (25) or a share of them (1%), 0% to 100%.")
@@ -91,14 +92,10 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
 
 def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
     """The verdict on all parts: complete, within the limit, and no class or split empty."""
-    for problem, code in (
-        (_lost(counts, totals), IncompleteError.code),
-        (_too_many(counts, plan, limit), TooManyRejectsError.code),
-        (_emptied(counts, plan), TooManyRejectsError.code),
-    ):
-        if problem:
-            return Verdict(code, problem, counts)
-    return Verdict(0, "", counts)
+    if lost := _lost(counts, totals):
+        return Verdict(IncompleteError.code, lost, counts)
+    unusable = _too_many(counts, plan, limit) or _emptied(counts, plan)
+    return Verdict(TooManyRejectsError.code if unusable else 0, unusable, counts)
 
 
 def require_good(verdict: Verdict) -> None:
@@ -152,9 +149,8 @@ def _emptied(counts: Counts, plan: Plan) -> str:
         )
     for split in plan.splits:
         if not sum(counts.class_counts.get(split, {}).values()):
-            reasons = by_count(counts.rejected)
             return (
-                f"no image of split {split} can be used ({reasons}). Nothing was published. Mend them, then rerun with "
-                "--discard_incomplete."
+                f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Mend them, then "
+                "rerun with --discard_incomplete."
             )
     return ""

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 from shardfeed.errors import ShardfeedError
 from shardfeed.format import naming
-from shardfeed.storage.base import NotFoundError
 from shardfeed.transforms import stores
 from shardfeed.transforms.run.state import Outcome, Run
 
@@ -43,11 +42,10 @@ def reported(run: Run, files: Sequence[str] = ()) -> Iterator[None]:
 
 
 def read_outcome(run: Run) -> Outcome | None:
-    """The reason that a step of the run left in the output, if there is one."""
-    try:
+    """The reason that a step of the run left in the output; None if there is none to be read."""
+    with contextlib.suppress(ShardfeedError):
         return Outcome.from_bytes(stores.open_output(run.output).read(naming.outcome_name(run.run_id)))
-    except NotFoundError:
-        return None
+    return None
 
 
 ENGINE_FAULT = (

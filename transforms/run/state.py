@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
@@ -44,7 +44,7 @@ class Run:
         self.step = STEPS[0]
         self.total = self.done = self.kept = self.rejected = self.out_bytes = 0
         self.outcome: Outcome | None = None
-        self.counted: Mapping[str, int] = {}
+        self.counted = Counter[str]()
         self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
         self._lock = threading.Lock()

@@ -28,11 +28,9 @@ def versions_here(image: ImageOptions | None = None) -> Versions:
     Of Python only major and minor version, which decide whether code can be exchanged. Of codecs,
     those that can change a byte under ``image`` (None: under any).
     """
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    beam = importlib.metadata.version("apache-beam")
     return (
-        ("Python", python),
-        ("apache-beam", beam),
+        ("Python", f"{sys.version_info.major}.{sys.version_info.minor}"),
+        ("apache-beam", importlib.metadata.version("apache-beam")),
         ("shardfeed", __version__),
         *sorted(codec_versions(image).items()),
     )

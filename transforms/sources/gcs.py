@@ -46,9 +46,8 @@ class GcsSource(Source):
         for page in self._store.pages(section.decode(), delimiter=None if section else "/"):
             for name, stat in page.objects:
                 if name:  # the root's own marker is the root, not something below it
-                    yield Listed(
-                        name.encode(), stat, "folder_marker" if name.endswith("/") and not stat.size else "file"
-                    )
+                    is_marker = name.endswith("/") and not stat.size
+                    yield Listed(name.encode(), stat, "folder_marker" if is_marker else "file")
 
     def read(self, key: bytes, stat: Stat) -> bytes:
         for attempt in range(_CHECKSUM_ATTEMPTS):

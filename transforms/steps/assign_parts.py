@@ -9,7 +9,6 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from shardfeed.transforms.elements import Plan, RefBatch
 from shardfeed.transforms.planning.assign import split_by_part
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -14,7 +14,6 @@ from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -38,8 +38,7 @@ class ElementCoder(beam.coders.Coder):
         return cls(typehint)
 
     def encode(self, value: Any) -> bytes:
-        data: bytes = value.to_bytes()
-        return data
+        return value.to_bytes()
 
     def decode(self, encoded: bytes) -> Any:
         return self.element.from_bytes(encoded)
@@ -49,12 +48,6 @@ class ElementCoder(beam.coders.Coder):
 
     def to_type_hint(self) -> Any:
         return self.element
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ElementCoder) and self.element is other.element
-
-    def __hash__(self) -> int:
-        return hash(self.element)
 
 
 for _element in ELEMENTS:

@@ -14,7 +14,6 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

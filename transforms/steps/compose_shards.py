@@ -9,13 +9,11 @@ from apache_beam.pvalue import AsSingleton, PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, ShardPlan, ShardResult
-from shardfeed.transforms.publish.composing import AT_ONCE, compose_shard
-from shardfeed.transforms.run.concurrent_requests import side_by_side
+from shardfeed.transforms.publish.composing import compose_shards
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,11 +32,9 @@ class _Compose(beam.DoFn):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._bundle: list[ShardPlan] = []
-        self._fingerprint = ""
 
     def start_bundle(self) -> None:
-        self._bundle = []
+        self._fingerprint, self._bundle = "", list[ShardPlan]()
 
     def process(self, shard: ShardPlan, plan: Plan) -> None:
         self._bundle.append(shard)
@@ -46,10 +42,6 @@ class _Compose(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         with reported(self._run):
-            composed = side_by_side(self._run.output, self._compose, self._bundle, AT_ONCE)
+            composed = compose_shards(self._run, self._fingerprint, self._bundle)
         metrics.count(shards_composed=len(composed))
         yield from map(GlobalWindows.windowed_value, composed)
-
-    def _compose(self, shard: ShardPlan) -> ShardResult:
-        self._run.check()
-        return compose_shard(stores.open_output(self._run.output), self._fingerprint, shard)

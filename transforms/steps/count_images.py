@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 from shardfeed.transforms.elements import RefBatch, Totals
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.totals import add_totals, count_batch
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 from shardfeed.transforms.steps.combine import add_up
 
 

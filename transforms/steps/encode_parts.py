@@ -17,7 +17,7 @@ from shardfeed.transforms.encode.part_encoder import PartEncoder
 from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.versions import require_same
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 _LOG = logging.getLogger("shardfeed")
 
@@ -51,12 +51,7 @@ class _Encode(beam.DoFn):
     def display_data(self) -> dict[str, Any]:  # of this step alone: engines show a leaf's, and one is enough
         settings = self._settings
         shown = {name: str(value) for name, value in settings.options.config().items() if value is not None}
-        return {
-            **shown,
-            "input": ", ".join(settings.sources),
-            "output": self._run.output,
-            "threads": settings.threads,
-        }
+        return {**shown, "input": ", ".join(settings.sources), "output": self._run.output, "threads": settings.threads}
 
     def process(self, element: tuple[tuple[str, int], Iterable[bytes]], plan: Plan) -> Iterator[PartResult]:
         (split, part), packed = element
@@ -95,17 +90,15 @@ class _Encode(beam.DoFn):
 def _show(part: PartResult, kept: bool) -> None:
     """Counts a part and logs its line."""
     rejected = sum(part.rejected.values())
+    parts = {"parts_kept": 1, "images_kept": part.records + rejected} if kept else {"parts_made": 1}
     metrics.count(
         images_written=part.records,
         images_rejected=rejected,
         bytes_out=part.bytes,
+        **parts,
         **{f"rejected_{reason.lower()}": number for reason, number in part.rejected.items()},
         **{f"fix_{name}": number for name, number in part.fixes.items()},
     )
-    if kept:
-        metrics.count(parts_kept=1, images_kept=part.records + rejected)
-    else:
-        metrics.count(parts_made=1)
     by = "an earlier run" if kept else "this run"
     name = f"{part.split}/{part.part:05}"
     _LOG.info("part %s: %d written, %d rejected, %d bytes, by %s", name, part.records, rejected, part.bytes, by)

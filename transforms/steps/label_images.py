@@ -9,7 +9,6 @@ from apache_beam.pvalue import PCollection
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.totals import label_batch
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -18,7 +18,7 @@ from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
 from shardfeed.transforms.sources import open_source
-from shardfeed.transforms.steps import coders, metrics  # noqa: F401 (registers the coders)
+from shardfeed.transforms.steps import metrics
 
 
 @dataclass(eq=False, kw_only=True)
@@ -58,10 +58,9 @@ class _ListFolders(beam.DoFn):
 
     def __init__(self, roots: tuple[InputRoot, ...], run: Run) -> None:
         self._roots, self._run = roots, run
-        self._bundle: list[tuple[int, bytes]] = []
 
     def start_bundle(self) -> None:
-        self._bundle = []
+        self._bundle: list[tuple[int, bytes]] = []
 
     def process(self, section: tuple[int, bytes]) -> None:
         self._bundle.append(section)

@@ -9,7 +9,6 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan, Verdict
 from shardfeed.transforms.publish.packing import part_file, plan_shards
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -9,7 +9,6 @@ from apache_beam.pvalue import AsSingleton, PCollection
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict
 from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, sum_counts
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 from shardfeed.transforms.steps.combine import add_up
 
 

@@ -16,7 +16,6 @@ from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejec
 from shardfeed.transforms.publish.verdict import require_good
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.steps import coders  # noqa: F401 (registers the coders)
 
 
 @dataclass(eq=False, kw_only=True)

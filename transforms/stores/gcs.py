@@ -59,11 +59,10 @@ class WritableGcsStore(GcsStore, WritableStore):
         attempt = os.urandom(8).hex()  # two workers may compose the same shard at the same time
         try:
             while len(level) > _MOST_SOURCES:
-                groups = [level[start : start + _MOST_SOURCES] for start in range(0, len(level), _MOST_SOURCES)]
-                level = []
-                for group in groups:
+                below, level = level, []
+                for start in range(0, len(below), _MOST_SOURCES):
                     made.append(f"{scratch.rstrip('/')}/compose-{attempt}-{len(made):05d}")
-                    self._compose_once(made[-1], group)
+                    self._compose_once(made[-1], below[start : start + _MOST_SOURCES])
                     level.append(made[-1])
             return self._compose_once(name, level)
         finally:
