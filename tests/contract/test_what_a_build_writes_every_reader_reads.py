@@ -26,7 +26,6 @@ from PIL import Image
 import shardfeed
 from shardfeed.cli.main import main
 from shardfeed.testing import assert_dataset_intact
-from tests.tfds.environment import run_with_tfds
 
 CLASSES = ("a b", "daisy", "größe")
 SPLITS = ("train", "validation")
@@ -72,14 +71,6 @@ def all_built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
 @pytest.fixture(params=FORMATS)
 def built(request: pytest.FixtureRequest, all_built: dict[str, Built]) -> Built:
     return all_built[request.param]
-
-
-@pytest.fixture(scope="module")
-def seen_by_tfds(all_built: dict[str, Built]) -> dict[str, Any]:
-    """What one process with TFDS sees of each dataset."""
-    script = Path(__file__).parents[1] / "tfds" / "read_datasets.py"
-    seen = json.loads(run_with_tfds(script, *(str(built.out) for built in all_built.values())))
-    return dict(zip(all_built, seen, strict=True))
 
 
 def _build(image_format: str, folder: Path) -> Built:
@@ -131,13 +122,6 @@ def test_array_batches_gives_what_load_gives_in_the_same_order(built: Built) -> 
 
 def test_deep_verification(built: Built) -> None:
     assert_dataset_intact(built.out)
-
-
-def test_tfds(built: Built, seen_by_tfds: dict[str, Any]) -> None:
-    seen = seen_by_tfds[built.image_format]
-    found = {name: [row["class"] for row in rows] for name, rows in seen["examples"].items()}
-    theirs = {split: [label for _, label, _ in in_order(built, split)] for split in SPLITS}
-    assert seen["classes"] == list(CLASSES) and found == theirs
 
 
 def in_order(built: Built, split: str) -> Seen:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from apache_beam.transforms import userstate
 
 from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
@@ -22,6 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_look_at_each_step() -> Iterator[None]:
+    """Beam looks at each step of a graph once, not four times: a quarter of a submission."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import shardfeed
+from shardfeed.cli.main import main
 from shardfeed.transforms.publish.tfds_files import tfds_files
+from tests.kit.commands import write_photos
 from tests.kit.datasets import Written, write_dataset
 from tests.tfds.environment import run_with_tfds
 
@@ -28,6 +31,8 @@ CASES: dict[str, dict[str, Any]] = {
     "raw-varying": {"image_format": "raw", "size": None},
     "awkward-classes": {"image_format": "png", "classes": (" left", "right ", "two\nlines", "länge", "ö b", "7")},
 }
+FORMATS = ("jpeg", "png", "webp", "raw")
+BUILT_CLASSES = ("a b", "daisy", "größe")
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +48,22 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
 
 
 @pytest.fixture(scope="module")
-def seen(datasets: dict[str, Written]) -> dict[str, Any]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What ``shardfeed build`` writes of the same photos in each format."""
+    folder = tmp_path_factory.mktemp("built")
+    photos = write_photos(folder / "photos", **dict.fromkeys(BUILT_CLASSES, 7))
+    flags = ["--input", str(photos), "--image_size", "16", "--splits", "train=0.7,validation=0.3", "--num_shards", "2"]
+    for name in FORMATS:
+        assert main(["build", *flags, "--image_format", name, "--output", str(folder / name)]) == 0
+    return {f"built-{name}": folder / name for name in FORMATS}
+
+
+@pytest.fixture(scope="module")
+def seen(datasets: dict[str, Written], built: dict[str, Path]) -> dict[str, Any]:
     """What TFDS sees, one interpreter for all of them: starting TensorFlow is what costs."""
-    folders = [str(written.path) for written in datasets.values()]
-    output = run_with_tfds(Path(__file__).with_name("read_datasets.py"), *folders)
-    return dict(zip(datasets, json.loads(output), strict=True))
+    folders = {name: written.path for name, written in datasets.items()} | built
+    output = run_with_tfds(Path(__file__).with_name("read_datasets.py"), *map(str, folders.values()))
+    return dict(zip(folders, json.loads(output), strict=True))
 
 
 def digest(data: bytes) -> str:
@@ -144,3 +160,19 @@ def test_a_slice_of_a_split_skips_by_our_shard_lengths(datasets: dict[str, Writt
 
 def test_class_names_that_lines_of_text_cannot_hold_are_quoted(seen: dict[str, Any]) -> None:
     assert seen["awkward-classes"]["classes"] == ['" left"', '"right "', '"two\\nlines"', "länge", "ö b", "7"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tfds_reads_what_a_build_wrote_as_load_does(name: str, built: dict[str, Path], seen: dict[str, Any]) -> None:
+    found = seen[f"built-{name}"]
+    assert found["classes"] == list(BUILT_CLASSES)
+    assert {split: [(row["key"], row["class"]) for row in rows] for split, rows in found["examples"].items()} == {
+        split: [
+            (plain(key), BUILT_CLASSES.index(key.decode().partition("/")[0]))
+            for batch in shardfeed.load(
+                built[f"built-{name}"], split, 8, training=False, as_dict=True, eval_remainder="partial"
+            ).as_numpy_iterator()
+            for key in batch["key"]
+        ]
+        for split in ("train", "validation")
+    }

@@ -21,7 +21,7 @@ from tests.training.exactness import BATCH, evaluate, load_quietly, tiny_model, 
 
 
 def main(dataset: str) -> dict[str, Any]:
-    # With a thread per core, the iterators of eight devices wait for each other when they are freed.
+    # With a thread per core, iterators of eight devices wait for each other when they are freed.
     tf.config.threading.set_inter_op_parallelism_threads(32)
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)

@@ -24,6 +24,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import read_sidecar
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=8))
@@ -103,6 +104,11 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     folder = Folder(tmp_path)
     yield folder
     folder.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> WritableStore:
+    return WritableLocalStore(str(tmp_path / "out"))
 
 
 def _image(seed: int, size: tuple[int, int] = (12, 9)) -> bytes:

@@ -65,11 +65,6 @@ RUN = RunRecord("run-1", "2026-01-02T03:04:05+00:00", ("/photos",), "DirectRunne
 SIDE_FILES = ["class.labels.txt", "classes.txt", "dataset_info.json", "features.json"]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> WritableStore:
-    return WritableLocalStore(str(tmp_path / "out"))
-
-
 def _shard(store: WritableStore, split: str, records: int) -> ShardResult:
     data = b"r" * 10 * records
     result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)

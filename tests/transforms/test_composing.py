@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,14 +16,8 @@ from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, Shard
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import blocks_of, compose_shard, crc32c_of_concatenation
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.transforms.stores.local import WritableLocalStore
 
 NAME = "train-00000-of-00001.tfrecord"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> WritableStore:
-    return WritableLocalStore(str(tmp_path / "out"))
 
 
 def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:

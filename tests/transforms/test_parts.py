@@ -31,11 +31,6 @@ SIDECAR = Sidecar(RESULT, (10, 11), (("cät/\\xff.jpg", "EMPTY", "zero bytes"),)
 PART = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> WritableStore:
-    return WritableLocalStore(str(tmp_path / "out"))
-
-
 def _names(store: WritableStore) -> list[str]:
     return sorted(name for name, _ in store.list())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,16 +14,10 @@ from shardfeed.transforms.elements import Counts, FileResult, PartResult, Reject
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.transforms.stores.local import WritableLocalStore
 
 
 def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:
     return Verdict(code, "", Counts(rejects_by_part=tuple(by_part)))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> WritableStore:
-    return WritableLocalStore(str(tmp_path / "out"))
 
 
 def _part(store: WritableStore, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:

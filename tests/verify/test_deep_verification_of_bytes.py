@@ -32,12 +32,6 @@ from tests.verify.damage import (
 )  # fmt: skip
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    dataset(tmp_path / "out")
-    return tmp_path / "out"
-
-
 def brief(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str]]:
     return [(finding.file, finding.offset, finding.what) for finding in findings]
 

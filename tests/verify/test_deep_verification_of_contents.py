@@ -33,12 +33,6 @@ from tests.verify.damage import (
 )  # fmt: skip
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    dataset(tmp_path / "out")
-    return tmp_path / "out"
-
-
 def picture(height: int = 8, width: int = 12, channels: int = 3, image_format: str = "jpeg") -> bytes:
     return encode(np.full((height, width, channels), 99, np.uint8), image_format)
 

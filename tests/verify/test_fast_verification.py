@@ -21,13 +21,7 @@ from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import Finding
 from tests.kit import builder, builds, hooks
-from tests.verify.damage import INDEX, REJECTS, SHARD, append, change_manifest, cut, dataset, records
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    dataset(tmp_path / "out")
-    return tmp_path / "out"
+from tests.verify.damage import INDEX, REJECTS, SHARD, append, change_manifest, cut, records
 
 
 def restore(file: str, out: Path) -> str:
