@@ -55,9 +55,8 @@ def check_flags(engine: Engine, *, roots: tuple[InputRoot, ...], output: str) ->
     _require_bucket("output", output, "Give gs://BUCKET/FOLDER.")
     if "--streaming" in engine.args:
         raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")
-    if (
-        dry := engine.arg("dry_run")
-    ) is not None:  # any value is true to Beam, which then runs nothing and reports success
+    dry = engine.arg("dry_run")
+    if dry is not None:  # any value is true to Beam, which then runs nothing and reports success
         raise UsageError(f"--dry_run {clip(dry)}: nothing would be built. Leave it out; for a forecast: shardfeed plan")
     image = engine.arg("sdk_container_image")
     if image and not re.fullmatch(_IMAGE, image):  # workers would start, and try to fetch it for an hour
