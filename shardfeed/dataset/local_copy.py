@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import re
@@ -22,6 +23,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import BinaryIO
 
 from shardfeed import storage
@@ -47,9 +49,7 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
         StorageError: ``folder`` cannot be written, has too little space, or the store kept failing.
     """
     top = os.path.abspath(os.path.expanduser(folder))
-    if not storage.is_remote(info.url) and os.path.commonpath([os.path.realpath(info.url), os.path.realpath(top)]) == (
-        os.path.realpath(info.url)
-    ):
+    if not storage.is_remote(info.url) and Path(os.path.realpath(top)).is_relative_to(os.path.realpath(info.url)):
         raise UsageError(
             f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
         )
@@ -120,7 +120,7 @@ def _temporary(path: str) -> Iterator[BinaryIO]:
         with open(name, "xb") as file:
             try:
                 with contextlib.suppress(OSError):  # a file system without locks: nothing is swept there
-                    _lock(file, wait=True)
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 if not os.fstat(file.fileno()).st_nlink:  # swept in the moment before it was locked
                     continue
                 yield file
@@ -140,17 +140,8 @@ def _sweep(top: str) -> None:
         # An OSError: the file is gone, another process writes it, it is another user's, or there
         # are no locks here. Then it is not ours to delete.
         with contextlib.suppress(OSError), open(os.path.join(top, name), "rb+") as file:
-            _lock(file, wait=False)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(file.name)
-
-
-def _lock(file: BinaryIO, *, wait: bool) -> None:
-    """Raises OSError: another process holds the lock, or there are no locks here."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:
-        raise OSError("this system has no flock") from None
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextlib.contextmanager
