@@ -24,7 +24,7 @@ def encode_example(features: Mapping[str, Value]) -> bytes:
 
     A value: bytes, int (int64), float (float32) or a non-empty list of one.
     """
-    return join_features([encode_feature(name, features[name]) for name in sorted(features, key=str.encode)])
+    return join_features([encode_feature(name, features[name]) for name in sorted(features)])
 
 
 def encode_feature(name: str, value: Value) -> bytes:

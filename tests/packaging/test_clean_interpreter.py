@@ -44,7 +44,7 @@ def test_importing_the_reader_loads_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_importing_the_plain_files_of_the_transforms_does_not_load_beam(tmp_path: Path) -> None:
-    plain = [sources.module_name(p) for p in sources.files("transforms") if not sources.imports_beam(p)]
+    plain = [sources.module_name(p) for p in sources.files("transforms") if not sources.needs_beam(p)]
     code = (
         "import importlib, sys\n"
         f"for name in {plain!r}:\n"

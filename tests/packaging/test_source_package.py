@@ -79,8 +79,8 @@ def worker_with_beam(worker: Path) -> Iterator[Path]:
 
 
 def modules(*, beam: bool) -> list[str]:
-    """Modules of the transforms that import Beam, or that do not."""
-    return [sources.module_name(p) for p in sources.files("transforms") if sources.imports_beam(p) == beam]
+    """Modules of the transforms that need Beam, or that do not."""
+    return [sources.module_name(p) for p in sources.files("transforms") if sources.needs_beam(p) == beam]
 
 
 def homes(python: Path, names: list[str]) -> set[str]:

@@ -223,9 +223,18 @@ def test_composing_copies_by_hand_where_the_kernel_will_not(
     assert store.read("whole") == b"a" * 3_000_000 + b"b" + b"a" * 3_000_000
 
 
-def test_composing_goes_on_after_the_kernel_copied_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = os.copy_file_range
-    monkeypatch.setattr(os, "copy_file_range", lambda source, target, count: whole(source, target, min(count, 7)))
+@pytest.mark.parametrize("then", ["copies more", "refuses"])
+def test_composing_goes_on_after_the_kernel_copied_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    copy, calls = os.copy_file_range, iter(range(1000))
+
+    def piece(source: int, target: int, count: int) -> int:
+        if next(calls) % 2 and then == "refuses":
+            raise OSError(errno.EINVAL, "no more")
+        return copy(source, target, min(count, 7))
+
+    monkeypatch.setattr(os, "copy_file_range", piece)
     store = WritableLocalStore(str(tmp_path))
     store.create("_parts/f/a", bytes(range(256)))
     assert store.compose("whole", ["_parts/f/a", "_parts/f/a"], scratch="_parts/f/s")

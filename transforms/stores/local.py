@@ -203,8 +203,7 @@ def _append(file: BinaryIO, data: BinaryIO) -> None:
             if error.errno not in _NO_COPY_RANGE:
                 raise
     file.seek(0, os.SEEK_END)
-    data.seek(os.lseek(data.fileno(), 0, os.SEEK_CUR))
-    shutil.copyfileobj(data, file, _BUFFER_BYTES)
+    shutil.copyfileobj(data, file, _BUFFER_BYTES)  # reads on where the kernel's copy ended
 
 
 def _flush(file: BinaryIO, durable: bool) -> None:
