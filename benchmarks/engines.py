@@ -1,4 +1,4 @@
-"""The same build on engines against the one in this process: seconds, and their ratio.
+"""The same build on engines against the local build: seconds, and their ratio.
 
 Prism with a worker thread in the launcher, Prism with a worker process, and Beam's own job service
 with two worker processes. All run in turn, several rounds; a ratio is the median of the rounds'
@@ -24,7 +24,7 @@ from shardfeed.processes import descendants
 from tests.engines.worker import Worker, make_worker
 from tests.kit.servers import engines as servers
 
-GOALS = {"Prism, thread": 1.5, "Prism, worker": 1.5, "two workers": 1.3}
+GOALS = {"Prism, thread": 1.8, "Prism, worker": 1.8, "two workers": 1.3}  # 1.35 of Beam's in-process engine for Prism
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
         for turn in range(args.rounds + 1):
             with Watched(_largest_mb) as largest:
                 here = build(photos, Path(work) / "out").seconds
-            line = [f"in process {here:.1f} s, {largest.peak_mb:.0f} MB"]
+            line = [f"local {here:.1f} s, {largest.peak_mb:.0f} MB"]
             for name in GOALS:
                 with Watched(_largest_mb) as largest:
                     seconds = _on(name, programs[-1], worker, photos, Path(work))
@@ -54,9 +54,7 @@ def main() -> None:
             print(f"{turn or 'warm-up'}: {'; '.join(line)}", flush=True)
         images = sum(1 for _ in photos.rglob("*.jpg"))
     for name, goal in GOALS.items():
-        print(
-            f"{images:,} photos: {name} {median(ratios[name]):.2f} of the in-process build's time (goal: at most {goal})"
-        )
+        print(f"{images:,} photos: {name} {median(ratios[name]):.2f} of the local build's time (goal: at most {goal})")
 
 
 def _on(name: str, program: Path, worker: Worker, photos: Path, work: Path) -> float:
