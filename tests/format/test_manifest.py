@@ -171,6 +171,7 @@ SHARD = ("splits", "train", "shards", 0)
         ((*SHARD, "bytes"), 301, "blocks of train-00000-of-00002.tfrecord do not add up to 3 records, 301 bytes"),
         ((*SHARD, "blocks"), [[3, 200]], "do not add up to 3 records, 300 bytes"),
         ((*SHARD, "blocks"), [[4, 400], [-1, -100]], "number -1"),
+        ((*SHARD, "blocks"), [[3, 300], [0, 0]], "number 0"),
         ((*SHARD, "blocks"), [[3, 300, 1]], "a block is not a pair of records and bytes"),
         ((*SHARD, "blocks"), [], "do not add up"),
         ((*SHARD, "crc32c"), "0A", "crc32c 0A is not 8 lower-case hex digits"),
