@@ -25,8 +25,8 @@ _ZEROS = bytes(1 << 20)
 _AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
 
 
-def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan], *, on_disk: int = 1) -> list[ShardResult]:
-    """Publishes shards: a few at a time in a bucket, ``on_disk`` at a time in a folder.
+def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan]) -> list[ShardResult]:
+    """Publishes shards, four at a time: one is copied while others wait for the disk or the bucket.
 
     Raises:
         ConflictError, IncompleteError: as ``compose_shard``; or the run shall stop.
@@ -37,7 +37,7 @@ def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan], *, o
         run.check()
         return compose_shard(store, fingerprint, shard)
 
-    return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk)
+    return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk=_AT_ONCE)
 
 
 def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
