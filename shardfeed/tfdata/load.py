@@ -19,6 +19,7 @@ from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, one_size, opened
+from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
@@ -123,8 +124,9 @@ def load(
         found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
     )
     if training:
-        found.trained_with.setdefault(split, set()).add(batch_size)
-        return stream.train(epochs, seed, window_bytes, start_step)
+        batches = stream.train(epochs, seed, window_bytes, start_step)
+        remember(batches, StreamSource(found, split, batch_size))
+        return batches
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
     return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)
