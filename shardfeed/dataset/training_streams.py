@@ -1,11 +1,12 @@
-"""Which streams were made to train with: ``fit_args(train)`` asks for the split and the batch size.
+"""Which streams were made to train with: ``fit_args`` and ``fit`` ask what they read.
 
 A stream that is transformed afterwards is another object, and nothing is known of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,11 +15,19 @@ from shardfeed.dataset.info import DatasetInfo
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """What a training stream reads; ``batch_size`` is the global one."""
+    """What a training stream reads.
+
+    ``batch_size``: the global one. ``epochs``: None if it has no end. ``order``: the arguments that
+    order and pixels depend on. ``reopen``: gives the same stream from so many steps on; None if it
+    cannot.
+    """
 
     info: DatasetInfo
     split: str
     batch_size: int
+    epochs: int | None = None
+    order: Mapping[str, Any] = field(default_factory=dict)
+    reopen: Callable[[int], Any] | None = None
 
 
 _sources: WeakKeyDictionary[Any, StreamSource] = WeakKeyDictionary()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -76,7 +77,7 @@ def distribute(
         # on 8 replicas. This one has the right length.
         shared = strategy.experimental_distribute_dataset(hosts[0])
     if source is not None:
-        remember(shared, source)
+        remember(shared, replace(source, reopen=None))
     return shared
 
 

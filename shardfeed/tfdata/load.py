@@ -10,6 +10,7 @@ it: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import tensorflow as tf
 
@@ -125,7 +126,19 @@ def load(
     )
     if training:
         batches = stream.train(epochs, seed, window_bytes, start_step)
-        remember(batches, StreamSource(found, split, batch_size))
+        order_of = {
+            "seed": seed, "shuffle_buffer": window_bytes, "start_step": start_step, "image_size": options.size, "crop": crop,
+            "label": label,
+        }  # fmt: skip
+        again = partial(
+            load, found, split, batch_size, training=True, epochs=epochs, seed=seed, shuffle_buffer=window_bytes, host=host,
+            image_size=image_size, crop=crop, label=label, as_dict=as_dict, cache=cache,
+        )  # fmt: skip
+
+        def reopen(steps: int) -> tf.data.Dataset:
+            return again(start_step=start_step + steps)
+
+        remember(batches, StreamSource(found, split, batch_size, epochs, order_of, reopen))
         return batches
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
