@@ -17,21 +17,22 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from shardfeed import storage
 from shardfeed.accelerator.hosts import check_same_worker, dataloader_worker, find_host
-from shardfeed.arguments import byte_count, choice, integer, is_training, positive, thread_count
+from shardfeed.arguments import byte_count, choice, crop_kind, flag, integer, is_training, positive, thread_count
 from shardfeed.arrays.blocks import BlockReader
-from shardfeed.arrays.pipeline import RecordDecoder, batches
-from shardfeed.dataset.info import DatasetInfo, one_size, opened
+from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
+from shardfeed.arrays.forms import Batch, BatchForm
+from shardfeed.arrays.pipeline import batches
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.reader_arguments import shown_size
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
 from shardfeed.runtime import cores
+from shardfeed.sampling import order
+from shardfeed.sampling.host_share import host_range
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
 from shardfeed.warning import warn
@@ -40,8 +41,7 @@ _LOCAL_READERS = 1
 # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
 _REMOTE_READERS = 16
 _MAX_THREADS = 64
-
-Batch = tuple[NDArray[Any], ...]
+_FOREVER = 1 << 62  # records of a stream
 
 
 class ArrayBatches:
@@ -99,6 +99,10 @@ def array_batches(
     host: tuple[int, int] | str | None = None,
     start_step: int = 0,
     shuffle_buffer: int | str = "128MB",
+    image_size: int | tuple[int, int] | None = None,
+    crop: str | None = None,
+    label: str = "int",
+    as_dict: bool = False,
     eval_remainder: str = "pad",
     threads: int | None = None,
 ) -> ArrayBatches:
@@ -114,8 +118,9 @@ def array_batches(
     rows / records on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
     over the records.
 
-    The pixels are those of ``load``, bit for bit. The order inside a window of ``shuffle_buffer``
-    bytes is another one.
+    Images that are not resized have the pixels of ``load``, bit for bit. The boxes of crops are the
+    same, too; a resized value may differ by 1 level. The order inside a window of
+    ``shuffle_buffer`` bytes is another one.
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
@@ -126,12 +131,22 @@ def array_batches(
             argument.
         epochs: Training: end after this many passes; None = never. Read such a stream once: each
             reading is the same, and a second one warns.
-        seed: Training: seed of the order.
+        seed: Training: seed of the order and of random crops.
         host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
         start_step: Training: begin with this batch, as if those before had been read. Needs the
             same hosts and batch size.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
             is read ahead.
+        image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images
+            of one size. Images are resized bilinearly with antialiasing and without keeping their
+            ratio; choose a ``crop`` to keep it.
+        crop: None; "center": the central square of 0.875 × the short side; "random_resized"
+            (training): 8 to 100 % of the area at a ratio of 3/4 to 4/3, another box in each pass.
+            Crops are resized to ``image_size`` or the stored size.
+        label: "int", or "onehot" for ``y`` float32[b, classes].
+        as_dict: Batches are dicts: ``image``, ``label`` (the same ``x`` and ``y``), ``key``
+            object[b] of bytes (the path below the input root), ``size`` int64[b, 2] (stored height
+            and width), and ``weight`` in evaluation. Rows of padding have the key b"".
         eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1
             (one host only).
         threads: Decoding threads; by default one per core.
@@ -139,29 +154,38 @@ def array_batches(
     Raises:
         DatasetError: no dataset, or a shard of another size. While reading: names file, record,
             key, what was expected and what was found.
-        UsageError: a wrong argument; no such split; images of varying size; one process of
-            several, without ``host`` and without a framework that says which.
+        UsageError: a wrong argument; no such split; images of varying size without image_size; one
+            process of several, without ``host`` and without a framework that says which.
     """
     found = opened(dataset)
     chosen = found.splits[split]
     training = is_training(split, training)
-    here, size = find_host(host), positive("batch_size", batch_size)
+    here, batch_size = find_host(host), positive("batch_size", batch_size)
     index, hosts = here.index, here.count
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
-    share = host_batch(size, hosts, here.replicas)
+    share = host_batch(batch_size, hosts, here.replicas)
     threads = min(cores(), _MAX_THREADS) if threads is None else thread_count(threads)
     start = integer("start_step", start_step, least=0)
+    image = found.manifest.image
+    size = shown_size(found, image_size)
+    stored = None if image.height is None or image.width is None else (image.height, image.width)
+    crop = crop_kind(crop, training=training)
+    options = ImageOptions.needed(stored, size, crop, order.crop_seed(seed, index))
+    classes = len(found.classes)
+    form = BatchForm(
+        classes if choice("label", label, ("int", "onehot")) == "onehot" else None, flag("as_dict", as_dict)
+    )
     again = partial(
-        array_batches, found, split, size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
-        start_step=start, shuffle_buffer=window_bytes, eval_remainder=eval_remainder, threads=threads,
+        array_batches, found, split, batch_size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
+        start_step=start, shuffle_buffer=window_bytes, image_size=size, crop=crop, label=label, as_dict=as_dict,
+        eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
-    remedy = ". Build the dataset with a fixed size, for example --resize crop --image_size 224."
-    shape = (*one_size(found, remedy), found.manifest.image.channels)
     check_split(found, chosen)
     decoder = RecordDecoder(
-        BlockReader(found.url), image_decoder(found.manifest.image.format), shape, len(found.classes)
-    )
+        BlockReader(found.url), image_decoder(image.format), (*size, image.channels), classes, options,
+        columns=as_dict or (options is not None and stored is None),
+    )  # fmt: skip
     readers = _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS
     decoded = partial(batches, decoder=decoder, batch_size=share, readers=readers, threads=threads)
 
@@ -174,11 +198,11 @@ def array_batches(
                 chosen.shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * share,
                 count=None if steps is None else steps * share,
             )  # fmt: skip
-            with closing(decoded(windows)) as stream:
-                for step, batch in enumerate(stream, 1):
+            with closing(decoded(windows, range(start * share, _FOREVER))) as stream:
+                for step, columns in enumerate(stream, 1):
                     if watch is not None:
                         watch(step == 1, step == steps)
-                    yield batch
+                    yield form(columns)
     else:
         # Every host has its own devices, so one host may have a smaller last batch.
         plan = evaluation_plan(
@@ -190,21 +214,14 @@ def array_batches(
                 f"{plan.padding} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of "
                 "loss is not."
             )
-        none = np.empty((0, *shape), np.uint8), np.empty(0, np.int32)
+        none = decoder.no_rows()
+        mine = host_range(chosen.num_records, index, hosts)
 
         def read() -> Iterator[Batch]:
-            with closing(decoded(evaluation_windows(chosen.shards, host=index, hosts=hosts))) as stream:
+            windows = evaluation_windows(chosen.shards, host=index, hosts=hosts)
+            with closing(decoded(windows, mine)) as stream:
                 for _ in range(plan.steps):
                     # This host's records can be used up before those of another one.
-                    yield _weighted(*next(stream, none), share if pad else 0, plan.weight)
+                    yield form(next(stream, none), weight=plan.weight, rows=share if pad else 0)
 
-    return ArrayBatches(again, read, steps=steps, batch_size=share, image_shape=shape)
-
-
-def _weighted(images: NDArray[np.uint8], labels: NDArray[np.int32], rows: int, weight: float) -> Batch:
-    """A batch with weights, filled up to ``rows`` with rows of weight 0."""
-    real = len(labels)
-    if real < rows:  # only the last batch pays for a copy of its pixels
-        images = np.concatenate([images, np.zeros((rows - real, *images.shape[1:]), np.uint8)])
-        labels = np.concatenate([labels, np.zeros(rows - real, np.int32)])
-    return images, labels, (np.arange(len(labels)) < real) * np.float32(weight)
+    return ArrayBatches(again, read, steps=steps, batch_size=share, image_shape=decoder.shape)

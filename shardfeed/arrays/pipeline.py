@@ -13,15 +13,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
-from shardfeed.arrays.parsing import images_and_classes
-from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
+from shardfeed.arrays.blocks import LoadedBlock
+from shardfeed.arrays.decoder import Columns, Examples, RecordDecoder
 from shardfeed.runtime import DECODED_AHEAD
 from shardfeed.sampling.record_order import ReadWindow
 
@@ -30,69 +26,23 @@ _TASKS_AHEAD = 2  # per thread
 _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
-Labels = NDArray[np.int32]
-Decoded = tuple[Pixels, Labels]
-
-
-class Examples(NamedTuple):
-    """Images and class indices of a window's records, in the order of its runs."""
-
-    images: list[Bytes]
-    labels: Labels
-    blocks: list[LoadedBlock]
-
-    def record(self, number: int) -> LoadedRecord:
-        """Record number ``number``."""
-        for block in self.blocks:
-            if number < len(block):
-                return block[number]
-            number -= len(block)
-        raise IndexError(number)
-
-
 Picked = tuple[Examples, Sequence[int]]
 """Numbers of examples that go into a batch one after the other."""
 
 
-@dataclass(frozen=True)
-class RecordDecoder:
-    """Finds image and class (one of ``classes``) in records, and decodes images into batches."""
-
-    reader: BlockReader
-    decode: ImageDecoder
-    shape: tuple[int, int, int]
-    classes: int
-
-    def examples(self, blocks: list[LoadedBlock]) -> Examples:
-        """Image and class of each record.
-
-        Raises:
-            DatasetError: names the record that is not as it should be.
-        """
-        images, classes = images_and_classes(blocks, self.reader)
-        found = Examples(images, classes.astype(np.int32), blocks)
-        for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
-            problem = RecordProblem("class", f"0 to {self.classes - 1}", str(classes[number]))
-            raise self.reader.damage(found.record(number), problem)
-        return found
-
-    def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels) -> None:
-        """Decode the ``examples`` of ``numbers`` into the rows of ``images``.
-
-        Raises:
-            DatasetError: names the record that is not as it should be.
-        """
-        for row, number in enumerate(numbers):
-            try:
-                self.decode(examples.images[number], self.shape, images[row])
-            except RecordProblem as problem:
-                raise self.reader.damage(examples.record(number), problem) from None
-
-
 def batches(
-    windows: Iterator[ReadWindow], decoder: RecordDecoder, batch_size: int, *, readers: int, threads: int
-) -> Generator[Decoded, None, None]:
-    """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
+    windows: Iterator[ReadWindow],
+    positions: range,
+    *,
+    decoder: RecordDecoder,
+    batch_size: int,
+    readers: int,
+    threads: int,
+) -> Generator[Columns, None, None]:
+    """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller.
+
+    ``positions`` are those of the records in the whole stream, of all hosts.
+    """
     with (
         _pool(1, "shardfeed-find") as finding,  # ends after the readers: it waits for them
         _pool(readers, "shardfeed-read") as reading,
@@ -100,9 +50,10 @@ def batches(
     ):
         most = records_per_task(decoder.shape, threads)
         ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
-        pending: deque[Callable[[], Decoded]] = deque()
+        pending: deque[Callable[[], Columns]] = deque()
         for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
-            pending.append(_started(picked, decoder, decoding, most))
+            pending.append(_started(picked, decoder, decoding, most, positions))
+            positions = positions[batch_size:]
             if len(pending) > ahead:
                 yield pending.popleft()()
         while pending:
@@ -114,21 +65,27 @@ def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
     return max(1, min(RECORDS_PER_TASK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
-def _started(batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> Callable[[], Decoded]:
+def _started(
+    batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int, positions: range
+) -> Callable[[], Columns]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
     images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
-    labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
+    columns = {"image": images} | {
+        name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
+        for name in batch[0][0].columns
+    }
     tasks, row = [], 0
     for examples, numbers in batch:
         for at in range(0, len(numbers), most):
             part = numbers[at : at + most]
-            tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
+            rows = slice(row, row + len(part))
+            tasks.append(pool.submit(decoder.pixels, examples, part, images[rows], positions[rows]))
             row += len(part)
 
-    def finished() -> Decoded:
+    def finished() -> Columns:
         for task in tasks:
             task.result()
-        return images, labels
+        return columns
 
     return finished
 

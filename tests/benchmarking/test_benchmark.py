@@ -164,7 +164,6 @@ def test_the_command_gives_json_of_another_split(tmp_path: Path, capsys: pytest.
         ("--batch_size=0", "batch_size=0: expected an integer of at least 1."),
         ("--image_size=0", "image_size"),
         ("split", "split 'split' is not in the dataset"),
-        ("--reader=arrays --image_size=6", "--image_size: array_batches neither crops nor resizes. Use --reader tens"),
         (
             "--seconds=1",
             "shardfeed.load needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'. "
