@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
+from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord, key_of
 from shardfeed.arrays.parsing import images_and_classes, keys_and_sizes
+from shardfeed.arrays.user_map import Empty, MappedRows, UserMap
 from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
+from shardfeed.errors import clip
 from shardfeed.resizing import cut_and_resize
 from shardfeed.sampling.blocks import Ints
-from shardfeed.sampling.boxes import center_boxes, random_boxes
+from shardfeed.sampling.boxes import center_boxes, map_seeds, random_boxes
 
 Columns = dict[str, NDArray[Any]]
 """Of a batch: image, label and, if they are found, key and size."""
+Rows = Pixels | MappedRows
 
 
 class Examples(NamedTuple):
-    """A window's records in the order of its runs: stored ``images``, and the other ``columns``.
+    """A window's records in the order of its runs: ``images``, and the other ``columns``.
 
-    Those are ``label``, int32[n], and where something needs them ``key``, object[n] of bytes, and
-    ``size``, int64[n, 2], stored height and width.
+    Images are bytes as stored, or pixels of ``kept``. The columns are ``label``, int32[n], and
+    where something needs them ``key``, object[n] of bytes, and ``size``, int64[n, 2], stored
+    height and width. ``numbers``: those of the records in the split, for ``kept``.
     """
 
-    images: list[Bytes]
+    images: Sequence[Bytes | Pixels | None]
     columns: Columns
     blocks: list[LoadedBlock]
+    numbers: Ints | None = None
+
+    def where(self, number: int) -> str:
+        """Record number ``number`` for an error, by its key."""
+        key = self.columns["key"][number] if "key" in self.columns else key_of(self.record(number))
+        return f"the record with the key {clip(key)}"
 
     def record(self, number: int) -> LoadedRecord:
         """Record number ``number``."""
@@ -40,6 +51,12 @@ class Examples(NamedTuple):
         raise IndexError(number)
 
 
+class KeptImages(Protocol):
+    """``DecodedImages``, as far as a decoder is concerned."""
+
+    def keep(self, number: int, image: Pixels) -> None: ...
+
+
 @dataclass(frozen=True)
 class ImageOptions:
     """What becomes of a stored image.
@@ -47,28 +64,22 @@ class ImageOptions:
     Attributes:
         stored: Height and width of every stored image; None = they vary.
         crop: None, "center" or "random_resized".
-        crop_seed: ``order.crop_seed``, for "random_resized".
+        seed: ``order.crop_seed``, for random crops and ``map``.
+        map: The user's function for each image.
+        kept: Where decoded images are kept; before they are cropped if crops are random.
     """
 
     stored: tuple[int, int] | None
     crop: str | None = None
-    crop_seed: int = 0
+    seed: int = 0
+    map: UserMap | None = None
+    kept: KeptImages | None = None
 
-    @classmethod
-    def needed(
-        cls, stored: tuple[int, int] | None, shown: tuple[int, int], crop: str | None, crop_seed: int = 0
-    ) -> ImageOptions | None:
-        """None if images of the size ``stored`` are to be ``shown`` as they are."""
-        return None if crop is None and shown == stored else cls(stored, crop, crop_seed)
-
-    def boxes(self, sizes: Ints, positions: range) -> Sequence[Any]:
+    def boxes(self, sizes: Ints, positions: Ints) -> Sequence[Any]:
         """The part to show of each image of ``sizes`` int64[n, 2]; None = all of it."""
         if self.crop is None:
             return [None] * len(sizes)
-        if self.crop == "center":
-            boxes = center_boxes(sizes)
-        else:
-            boxes = random_boxes(sizes, np.array(positions, np.int64), self.crop_seed)
+        boxes = center_boxes(sizes) if self.crop == "center" else random_boxes(sizes, positions, self.seed)
         return boxes.tolist()  # type: ignore[no-any-return]
 
 
@@ -77,8 +88,8 @@ class RecordDecoder:
     """Finds image and class (one of ``classes``) in records, and decodes images into batches.
 
     Attributes:
-        shape: Height, width and channels of each row of a batch.
-        options: None = images are stored in this shape and shown whole.
+        shape: Height, width and channels of an image, before ``map``.
+        options: None = images are stored in this shape and shown as they are.
         columns: Keys and sizes are found too.
     """
 
@@ -91,10 +102,20 @@ class RecordDecoder:
 
     def no_rows(self) -> Columns:
         """The columns of a batch without rows."""
-        columns: Columns = {"image": np.empty((0, *self.shape), np.uint8), "label": np.empty(0, np.int32)}
+        images: NDArray[Any] = np.empty((0, *self.shape), np.uint8)
+        if self.options is not None and self.options.map is not None:
+            mapped = self.options.map(np.zeros(self.shape, np.uint8), 0, lambda: "an image of zeros")
+            images = np.asarray(mapped)[None][:0]
+        columns: Columns = {"image": images, "label": np.empty(0, np.int32)}
         if self.columns:
             columns |= {"key": np.empty(0, object), "size": np.empty((0, 2), np.int64)}
         return columns
+
+    def rows(self, count: int, empty: Empty) -> Rows:
+        """Place for the images of a batch."""
+        if self.options is not None and self.options.map is not None:
+            return MappedRows(count, empty)
+        return empty((count, *self.shape), np.uint8)
 
     def examples(self, blocks: list[LoadedBlock]) -> Examples:
         """The columns of each record.
@@ -112,35 +133,70 @@ class RecordDecoder:
             found.columns.update(key=np.array(keys, object), size=sizes)
         return found
 
-    def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels, positions: range) -> None:
-        """Decode the ``examples`` of ``numbers`` into the rows of ``images``.
+    def pixels(
+        self, examples: Examples, numbers: Sequence[int], rows: Rows, positions: range, first_row: int = 0
+    ) -> None:
+        """Decode the ``examples`` of ``numbers`` into the ``rows`` from ``first_row`` on.
 
-        ``positions`` are those of the rows in the whole stream.
+        ``positions`` are those of the examples in the whole stream.
 
         Raises:
             DatasetError: names the record that is not as it should be.
+            UsageError: ``map`` failed; names the record.
         """
         if self.options is not None:
-            self._shown(examples, numbers, images, positions, self.options)
+            self._shown(examples, numbers, rows, np.array(positions, np.int64), first_row, self.options)
             return
-        for row, number in enumerate(numbers):
+        for row, number in enumerate(numbers, first_row):
             try:
-                self.decode(examples.images[number], self.shape, images[row])
+                self.decode(examples.images[number], self.shape, rows[row])  # type: ignore[arg-type,index]
             except RecordProblem as problem:
                 raise self.reader.damage(examples.record(number), problem) from None
 
     def _shown(
-        self, examples: Examples, numbers: Sequence[int], images: Pixels, positions: range, options: ImageOptions
+        self,
+        examples: Examples,
+        numbers: Sequence[int],
+        rows: Rows,
+        positions: Ints,
+        first_row: int,
+        options: ImageOptions,
     ) -> None:
-        """``pixels`` for images that are cut or resized."""
+        """``pixels`` for images that are not only decoded."""
         if options.stored is not None:
             sizes = np.tile(np.array(options.stored, np.int64), (len(numbers), 1))
         else:
             sizes = examples.columns["size"][numbers]
         boxes = options.boxes(sizes, positions)
-        for row, (number, size, box) in enumerate(zip(numbers, sizes.tolist(), boxes, strict=True)):
-            try:
-                whole = self.decode(examples.images[number], (*size, self.shape[2]), None)
-            except RecordProblem as problem:
-                raise self.reader.damage(examples.record(number), problem) from None
-            cut_and_resize(whole, box, images[row])
+        seeds = map_seeds(positions, options.seed)[:, 0].tolist() if options.map is not None else boxes
+        for row, (number, size, box, seed) in enumerate(
+            zip(numbers, sizes.tolist(), boxes, seeds, strict=True), first_row
+        ):
+            image = examples.images[number]
+            whole = options.crop == "random_resized"  # of kept images
+            if isinstance(image, np.ndarray):
+                box = box if whole else None
+            else:
+                try:
+                    image = self.decode(image, (*size, self.shape[2]), None)  # type: ignore[arg-type]
+                except RecordProblem as problem:
+                    raise self.reader.damage(examples.record(number), problem) from None
+                if options.kept is not None:
+                    if not whole:
+                        image, box = self._cut(image, box), None
+                    elif image.base is not None:  # raw pixels, a view of their block
+                        image = image.copy()
+                    assert examples.numbers is not None
+                    options.kept.keep(int(examples.numbers[number]), image)
+            if options.map is None:
+                cut_and_resize(image, box, rows[row])  # type: ignore[index]
+                continue
+            where = partial(examples.where, number)
+            assert isinstance(rows, MappedRows)
+            rows.put(row, options.map(self._cut(image, box), seed, where), where)
+
+    def _cut(self, image: Pixels, box: Any) -> Pixels:
+        """A new image of ``shape``."""
+        out = np.empty(self.shape, np.uint8)
+        cut_and_resize(image, box, out)
+        return out

@@ -17,7 +17,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from shardfeed.arrays.blocks import LoadedBlock
-from shardfeed.arrays.decoder import Columns, Examples, RecordDecoder
+from shardfeed.arrays.decoded_cache import DecodedImages
+from shardfeed.arrays.decoder import Examples, RecordDecoder
+from shardfeed.arrays.forms import Batch, BatchForm
+from shardfeed.arrays.user_map import Empty, MappedRows
 from shardfeed.runtime import DECODED_AHEAD
 from shardfeed.sampling.record_order import ReadWindow
 
@@ -35,24 +38,31 @@ def batches(
     positions: range,
     *,
     decoder: RecordDecoder,
+    form: BatchForm,
+    kept: DecodedImages | None,
     batch_size: int,
     readers: int,
     threads: int,
-) -> Generator[Columns, None, None]:
+    empty: Empty,
+) -> Generator[Batch, None, None]:
     """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller.
 
-    ``positions`` are those of the records in the whole stream, of all hosts.
+    ``positions`` are those of the records in the whole stream, of all hosts. ``kept``: decoded
+    images, which are not read again. ``empty`` makes the arrays of images.
     """
     with (
         _pool(1, "shardfeed-find") as finding,  # ends after the readers: it waits for them
         _pool(readers, "shardfeed-read") as reading,
+        _pool(threads, "shardfeed-map") as mapping,  # waits for the decoders
         _pool(threads, "shardfeed-decode") as decoding,
     ):
         most = records_per_task(decoder.shape, threads)
         ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
-        pending: deque[Callable[[], Columns]] = deque()
-        for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
-            pending.append(_started(picked, decoder, decoding, most, positions))
+        pending: deque[Callable[[], Batch]] = deque()
+        read = _read(windows, decoder, kept, readers, reading, finding)
+        for picked in _batched(read, batch_size):
+            finished = _started(picked, decoder, form, decoding, most, positions, empty)
+            pending.append(finished if form.map is None else mapping.submit(finished).result)
             positions = positions[batch_size:]
             if len(pending) > ahead:
                 yield pending.popleft()()
@@ -66,26 +76,32 @@ def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
 
 
 def _started(
-    batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int, positions: range
-) -> Callable[[], Columns]:
+    batch: list[Picked],
+    decoder: RecordDecoder,
+    form: BatchForm,
+    pool: Executor,
+    most: int,
+    positions: range,
+    empty: Empty,
+) -> Callable[[], Batch]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
-    images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
-    columns = {"image": images} | {
-        name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
-        for name in batch[0][0].columns
-    }
+    rows = decoder.rows(sum(len(numbers) for _, numbers in batch), empty)
     tasks, row = [], 0
     for examples, numbers in batch:
         for at in range(0, len(numbers), most):
             part = numbers[at : at + most]
-            rows = slice(row, row + len(part))
-            tasks.append(pool.submit(decoder.pixels, examples, part, images[rows], positions[rows]))
+            tasks.append(pool.submit(decoder.pixels, examples, part, rows, positions[row : row + len(part)], row))
             row += len(part)
+    columns = {
+        name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
+        for name in batch[0][0].columns
+    }
 
-    def finished() -> Columns:
+    def finished() -> Batch:
         for task in tasks:
             task.result()
-        return columns
+        images = rows.array() if isinstance(rows, MappedRows) else rows
+        return form({"image": images} | columns, positions[0], lambda: batch[0][0].where(batch[0][1][0]))
 
     return finished
 
@@ -108,7 +124,12 @@ def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked
 
 
 def _read(
-    windows: Iterator[ReadWindow], decoder: RecordDecoder, readers: int, reading: Executor, finding: Executor
+    windows: Iterator[ReadWindow],
+    decoder: RecordDecoder,
+    kept: DecodedImages | None,
+    readers: int,
+    reading: Executor,
+    finding: Executor,
 ) -> Iterator[Picked]:
     """Examples of ``windows`` and their order.
 
@@ -117,8 +138,11 @@ def _read(
     """
     ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
     for window in windows:
-        blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
-        ahead.append((window, finding.submit(_found, decoder, window, blocks)))
+        if kept is not None and kept.has(window):
+            ahead.append((window, finding.submit(kept.examples, window)))
+        else:
+            blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
+            ahead.append((window, finding.submit(_found, decoder, kept, window, blocks)))
         while len(ahead) > _WINDOWS_AHEAD and sum(len(one.runs) for one, _ in ahead) > readers:
             window, examples = ahead.popleft()
             yield examples.result(), window.order
@@ -127,9 +151,12 @@ def _read(
         yield examples.result(), window.order
 
 
-def _found(decoder: RecordDecoder, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]) -> Examples:
+def _found(
+    decoder: RecordDecoder, kept: DecodedImages | None, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]
+) -> Examples:
     pairs = zip(window.runs, blocks, strict=True)
-    return decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
+    examples = decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
+    return examples if kept is None else kept.noted(window, examples)
 
 
 @contextmanager

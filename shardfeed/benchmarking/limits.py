@@ -52,7 +52,7 @@ def measured(
         return read, None
     if tensorflow:
         return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
-    options = ImageOptions.needed(stored, size, crop)
+    options = None if crop is None and size == stored else ImageOptions(stored, crop)
     shape = (*size, image.channels)
     decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes), options, stored is None)
     return read, _rate(_array_decoding(decoder, sample), seconds)

@@ -8,6 +8,7 @@ from shardfeed import storage
 from shardfeed.arguments import height_width, unexpected
 from shardfeed.dataset.info import DatasetInfo, one_size
 from shardfeed.errors import UsageError, clip
+from shardfeed.runtime import memory
 
 
 def shown_size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
@@ -39,3 +40,17 @@ def cache_place(value: object) -> str | None:
             f"write './{clip(value)}'."
         )
     return os.fspath(value)
+
+
+def check_decoded_fits(size: int | None, records: int) -> None:
+    """Check ``cache="decoded"`` for images of ``size`` bytes; None = they vary, which is not checked.
+
+    Raises:
+        UsageError: they need more memory than this process may use.
+    """
+    most = memory()
+    if size is not None and most is not None and size * records > most:
+        raise UsageError(
+            f"cache='decoded': {records:,} images of {size:,} bytes are {size * records:,} bytes, this process may "
+            f"use {most:,}. Leave cache out, or pass a folder, for a local copy of the shards."
+        )
