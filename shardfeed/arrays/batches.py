@@ -103,7 +103,7 @@ class ArrayBatches:
     def __iter__(self) -> Iterator[Batch]:
         return self.reading(np.empty)
 
-    def reading(self, empty: Empty) -> Iterator[Batch]:
+    def reading(self, empty: Empty) -> Generator[Batch, None, None]:
         """``iter`` of this, with arrays of images that ``empty(shape, dtype)`` makes."""
         check_same_worker(self._made_in)
         begin, self._next = self._next, self._start
@@ -132,7 +132,7 @@ class ArrayBatches:
             )
         self._next = self._step = step
 
-    def _counted(self, begin: int, empty: Empty) -> Iterator[Batch]:
+    def _counted(self, begin: int, empty: Empty) -> Generator[Batch, None, None]:
         if begin == self._end:
             return
         with closing(self._read(begin, empty)) as stream:
