@@ -21,7 +21,7 @@ from shardfeed.sampling.boxes import center_boxes, map_seeds, random_boxes
 
 Columns = dict[str, NDArray[Any]]
 """Of a batch: image, label and, if they are found, key and size."""
-Rows = Pixels | MappedRows
+Images = Pixels | MappedRows
 
 
 class Examples(NamedTuple):
@@ -111,7 +111,7 @@ class RecordDecoder:
             columns |= {"key": np.empty(0, object), "size": np.empty((0, 2), np.int64)}
         return columns
 
-    def rows(self, count: int, empty: Empty) -> Rows:
+    def images(self, count: int, empty: Empty) -> Images:
         """Place for the images of a batch."""
         if self.options is not None and self.options.map is not None:
             return MappedRows(count, empty)
@@ -133,10 +133,8 @@ class RecordDecoder:
             found.columns.update(key=np.array(keys, object), size=sizes)
         return found
 
-    def pixels(
-        self, examples: Examples, numbers: Sequence[int], rows: Rows, positions: range, first_row: int = 0
-    ) -> None:
-        """Decode the ``examples`` of ``numbers`` into the ``rows`` from ``first_row`` on.
+    def pixels(self, examples: Examples, numbers: Sequence[int], images: Images, rows: range, positions: range) -> None:
+        """Decode the ``examples`` of ``numbers`` into ``rows`` of ``images``.
 
         ``positions`` are those of the examples in the whole stream.
 
@@ -145,11 +143,11 @@ class RecordDecoder:
             UsageError: ``map`` failed; names the record.
         """
         if self.options is not None:
-            self._shown(examples, numbers, rows, np.array(positions, np.int64), first_row, self.options)
+            self._shown(examples, numbers, images, rows, np.array(positions, np.int64), self.options)
             return
-        for row, number in enumerate(numbers, first_row):
+        for row, number in zip(rows, numbers, strict=True):
             try:
-                self.decode(examples.images[number], self.shape, rows[row])  # type: ignore[arg-type,index]
+                self.decode(examples.images[number], self.shape, images[row])  # type: ignore[arg-type,index]
             except RecordProblem as problem:
                 raise self.reader.damage(examples.record(number), problem) from None
 
@@ -157,9 +155,9 @@ class RecordDecoder:
         self,
         examples: Examples,
         numbers: Sequence[int],
-        rows: Rows,
+        images: Images,
+        rows: range,
         positions: Ints,
-        first_row: int,
         options: ImageOptions,
     ) -> None:
         """``pixels`` for images that are not only decoded."""
@@ -169,9 +167,7 @@ class RecordDecoder:
             sizes = examples.columns["size"][numbers]
         boxes = options.boxes(sizes, positions)
         seeds = map_seeds(positions, options.seed)[:, 0].tolist() if options.map is not None else boxes
-        for row, (number, size, box, seed) in enumerate(
-            zip(numbers, sizes.tolist(), boxes, seeds, strict=True), first_row
-        ):
+        for row, number, size, box, seed in zip(rows, numbers, sizes.tolist(), boxes, seeds, strict=True):
             image = examples.images[number]
             whole = options.crop == "random_resized"  # of kept images
             if isinstance(image, np.ndarray):
@@ -189,11 +185,11 @@ class RecordDecoder:
                     assert examples.numbers is not None
                     options.kept.keep(int(examples.numbers[number]), image)
             if options.map is None:
-                cut_and_resize(image, box, rows[row])  # type: ignore[index]
+                cut_and_resize(image, box, images[row])  # type: ignore[index]
                 continue
             where = partial(examples.where, number)
-            assert isinstance(rows, MappedRows)
-            rows.put(row, options.map(self._cut(image, box), seed, where), where)
+            assert isinstance(images, MappedRows)
+            images.put(row, options.map(self._cut(image, box), seed, where), where)
 
     def _cut(self, image: Pixels, box: Any) -> Pixels:
         """A new image of ``shape``."""

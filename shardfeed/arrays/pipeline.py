@@ -85,13 +85,14 @@ def _started(
     empty: Empty,
 ) -> Callable[[], Batch]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
-    rows = decoder.rows(sum(len(numbers) for _, numbers in batch), empty)
+    images = decoder.images(sum(len(numbers) for _, numbers in batch), empty)
     tasks, row = [], 0
     for examples, numbers in batch:
         for at in range(0, len(numbers), most):
             part = numbers[at : at + most]
-            tasks.append(pool.submit(decoder.pixels, examples, part, rows, positions[row : row + len(part)], row))
-            row += len(part)
+            rows = range(row, row + len(part))
+            tasks.append(pool.submit(decoder.pixels, examples, part, images, rows, positions[rows.start : rows.stop]))
+            row = rows.stop
     columns = {
         name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
         for name in batch[0][0].columns
@@ -100,8 +101,8 @@ def _started(
     def finished() -> Batch:
         for task in tasks:
             task.result()
-        images = rows.array() if isinstance(rows, MappedRows) else rows
-        return form({"image": images} | columns, positions[0], lambda: batch[0][0].where(batch[0][1][0]))
+        made = images.array() if isinstance(images, MappedRows) else images
+        return form({"image": made} | columns, positions[0], lambda: batch[0][0].where(batch[0][1][0]))
 
     return finished
 

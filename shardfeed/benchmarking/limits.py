@@ -98,7 +98,8 @@ def _array_decoding(decoder: RecordDecoder, sample: list[LoadedBlock]) -> Genera
 
     def decode(numbers: Sequence[int]) -> int:
         images = np.empty((len(numbers), *decoder.shape), np.uint8)
-        decoder.pixels(examples, numbers, images, range(len(numbers)))
+        rows = range(len(numbers))
+        decoder.pixels(examples, numbers, images, rows, rows)
         return len(numbers)
 
     with ThreadPoolExecutor(threads) as pool:
