@@ -14,7 +14,7 @@ from tests.kit import sources
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
-    {"decoding", "storage"},
+    {"decoding", "resizing", "storage"},
     {"dataset", "sampling"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
