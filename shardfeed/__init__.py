@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from shardfeed.errors import IncompleteError as IncompleteError
     from shardfeed.errors import ShardfeedError as ShardfeedError
     from shardfeed.errors import UsageError as UsageError
+    from shardfeed.random_access.records import Records as Records
+    from shardfeed.random_access.records import records as records
     from shardfeed.storage.base import StorageError as StorageError
     from shardfeed.tfdata.distribute import distribute as distribute
     from shardfeed.tfdata.distribute import input_fn as input_fn
@@ -48,6 +50,7 @@ _NAMES = {
     "benchmarking.stream": ("benchmark",),
     "dataset.info": ("DatasetInfo", "SplitInfo", "info"),
     "errors": ("DatasetError", "IncompleteError", "ShardfeedError", "UsageError"),
+    "random_access.records": ("Records", "records"),
     "storage.base": ("StorageError",),
     "tfdata.distribute": ("distribute", "input_fn"),
     "tfdata.explain_errors": ("explain_errors",),

@@ -19,6 +19,7 @@ CLAIM = "_parts/CLAIM"
 FINGERPRINT = re.compile("[0-9a-f]{32}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
+_INDEX = re.compile(rf"{SPLIT_NAME.pattern}\.(index|classes)")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
 # The claim, outcomes, temporary files and the folder of a fingerprint. Nothing else below _parts/
 # is ever touched.
@@ -36,6 +37,16 @@ def index_name(shard: str) -> str:
     return shard + ".idx"
 
 
+def split_index_name(split: str) -> str:
+    """Offset of each record of a split inside its shard, to be mapped."""
+    return f"{split}.index"
+
+
+def split_classes_name(split: str) -> str:
+    """Class of each record of a split, to be mapped."""
+    return f"{split}.classes"
+
+
 def rejects_name(index: int, count: int) -> str:
     """``rejects-00000-of-00002.jsonl``."""
     return f"rejects-{index:05d}-of-{count:05d}.jsonl"
@@ -51,7 +62,7 @@ def is_published_name(name: str) -> bool:
 
     Whether the file is ours, only a claim or a manifest in the same folder can tell.
     """
-    return name in _FIXED or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
+    return name in _FIXED or bool(_SHARD.fullmatch(name) or _INDEX.fullmatch(name) or _REJECTS.fullmatch(name))
 
 
 def is_shard(name: str) -> bool:

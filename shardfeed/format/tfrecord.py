@@ -54,6 +54,17 @@ def frame(data: bytes) -> bytes:
     return b"".join((length, _CRC.pack(mask(crc32c(length))), data, _CRC.pack(mask(crc32c(data)))))
 
 
+def unframe(framed: bytes) -> bytes | None:
+    """The data of exactly one framed record; None if its length or a crc is not right."""
+    if len(framed) < OVERHEAD:
+        return None
+    length, length_crc = _HEADER.unpack_from(framed)
+    data = framed[HEADER_BYTES:-CRC_BYTES]
+    (data_crc,) = _CRC.unpack_from(framed, len(framed) - CRC_BYTES)
+    whole = length == len(data) and mask(crc32c(framed[: LENGTH.size])) == length_crc and mask(crc32c(data)) == data_crc
+    return data if whole else None
+
+
 def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yields (offset, data) of each record; every crc is checked.
 

@@ -12,13 +12,13 @@ from tests.kit import sources
 # A room is a folder of files, or a file beside the folders. It imports from itself and from the
 # levels before its own.
 LEVELS = (
-    {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
+    {"_version", "errors", "no_gc", "processes", "resizing", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
     {"decoding", "storage"},
     {"dataset", "sampling"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"inspection", "tfdata"},
+    {"inspection", "random_access", "tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
     {"cli"},
