@@ -43,6 +43,9 @@ class FieldParser:
         self._by_size: dict[bytes, tuple[int, int]] = {}  # entry "size": height and width
         self._key_heads: dict[int, bytes] = {}  # length of the entry "key": what comes before the key
 
+    def __reduce__(self) -> tuple[type[FieldParser], tuple[tuple[str, ...]]]:
+        return FieldParser, (self.classes,)
+
     def __call__(self, data: bytes) -> Fields:
         """The fields of a record.
 
