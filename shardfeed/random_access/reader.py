@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from io import BytesIO
 from itertools import accumulate
@@ -26,7 +26,7 @@ from shardfeed.errors import DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Shard
 from shardfeed.format.record_index import ITEM_BYTES
-from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, RecordError, read_record, unframe
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, RecordError, read_record
 from shardfeed.random_access.index import REMEDY, IndexFile, Numbers, TextIndexes, Values, has_index
 from shardfeed.random_access.shard_files import LocalShards, Range, RemoteShards, ShardFiles
 from shardfeed.sampling.blocks import Block, blocks_in
@@ -79,23 +79,19 @@ class SplitReader:
         return found
 
     def read(self, number: int) -> bytes:
-        """The data of one record, its checksums compared.
+        """The frame of one record as it is stored; it may be damaged.
 
         Raises:
-            DatasetError: names file, record, byte and key, or says that the dataset is another one.
+            DatasetError: its place cannot be right, or its shard is absent.
             StorageError: the store kept failing.
         """
-        place = self._checked_place(number)
         try:
-            data = unframe(self.opened.shards.read(*place))
+            return self.opened.shards.read(*self._checked_place(number))
         except NotFoundError:
-            data = None
-        if data is None:
-            raise self._explained(number)
-        return data
+            raise self.explained(number) from None
 
-    def read_all(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The data of several records by number; neighbours are read at once.
+    def read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Several records, each number once, with their frames; neighbours are read at once.
 
         Raises:
             DatasetError, StorageError: as ``read``.
@@ -105,30 +101,26 @@ class SplitReader:
         joined: list[list[int]] = []  # the records in each range
         for number in sorted(set(numbers)):
             shard, start, size = places[number] = self._checked_place(number)
-            if ranges:
-                last = ranges[-1]
-                gap, together = start - last.start - last.size, start + size - last.start
-                if shard == last.shard and 0 <= gap <= _GAP and together <= _JOINED:
-                    ranges[-1] = Range(shard, last.start, together)
-                    joined[-1].append(number)
-                    continue
-            ranges.append(places[number])
-            joined.append([number])
-        found: dict[int, bytes] = {}
-        try:
-            for range_, members, data in zip(ranges, joined, self.opened.shards.read_all(ranges), strict=True):
-                for number in members:
-                    start = places[number].start - range_.start
-                    record = unframe(data[start : start + places[number].size])
-                    if record is None:
-                        raise self._explained(number)
-                    found[number] = record
-        except NotFoundError:
-            raise self._explained(next(number for number in places if number not in found)) from None
-        return found
+            before, first, length = ranges[-1] if ranges else (-1, 0, 0)
+            gap, together = start - first - length, start + size - first
+            if shard == before and 0 <= gap <= _GAP and together <= _JOINED:
+                ranges[-1] = shard, first, together
+                joined[-1].append(number)
+            else:
+                ranges.append(places[number])
+                joined.append([number])
+        frames = iter(self.opened.shards.read_all(ranges))
+        for (_, first, _), members in zip(ranges, joined, strict=True):
+            try:
+                data = next(frames)
+            except NotFoundError:
+                raise self.explained(members[0]) from None
+            for number in members:
+                _, start, size = places[number]
+                yield number, data[start - first : start - first + size]
 
     def damage(self, number: int, data: bytes, problem: RecordProblem | RecordError) -> DatasetError:
-        """The error for a record of these bytes that has a ``problem``."""
+        """The error for a record of this ``data`` that has a ``problem``."""
         shard, start, _ = self._place(number)
         file = Shard(self.names[shard], self.firsts[shard + 1] - self.firsts[shard], self.sizes[shard], "", ())
         whole = Block(file, 0, 0, file.records, file.bytes)
@@ -137,19 +129,23 @@ class SplitReader:
 
     def _place(self, number: int) -> Range:
         """Where a record lies by the index, which may be wrong."""
-        shard = bisect_right(self.firsts, number) - 1
-        offsets, last = self.opened.offsets, number + 1 == self.firsts[shard + 1]
-        start = offsets[number]
-        return Range(shard, start, (self.sizes[shard] if last else offsets[number + 1]) - start)
+        firsts, offsets = self.firsts, self.opened.offsets
+        shard = bisect_right(firsts, number) - 1
+        start, after = offsets[number], number + 1
+        return shard, start, (offsets[after] if after < firsts[shard + 1] else self.sizes[shard]) - start
 
     def _checked_place(self, number: int) -> Range:
         place = shard, start, size = self._place(number)
         if size < OVERHEAD or start + size > self.sizes[shard]:
-            raise self._explained(number)
+            raise self.explained(number)
         return place
 
-    def _explained(self, number: int) -> DatasetError:
-        """Why there is no whole record where the index says that record ``number`` lies."""
+    def explained(self, number: int) -> DatasetError:
+        """The error for a record of which there is no whole frame where the index says.
+
+        Raises:
+            DatasetError: there is no dataset any more, or the shard is absent or of another size.
+        """
         found = info(self.url)
         if found.fingerprint != self.fingerprint:
             return DatasetError(

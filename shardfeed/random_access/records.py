@@ -23,6 +23,7 @@ from shardfeed.arguments import choice, flag, height_width, integer, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.decoding import ImageDecoder, RecordProblem, image_decoder
 from shardfeed.errors import UsageError, clip
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES
 from shardfeed.random_access.fields import FieldParser
 from shardfeed.random_access.pixels import PixelOptions
 from shardfeed.random_access.reader import SplitReader
@@ -80,16 +81,18 @@ class Records:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Item]:
         """Several records in the order of ``indices``; neighbours are read at once."""
-        numbers = [self._number(index) for index in indices]
-        found = self._reader.read_all(numbers)
-        return [self._item(number, found[number]) for number in numbers]
+        places: dict[int, list[int]] = {}
+        for place, index in enumerate(indices):
+            places.setdefault(self._number(index), []).append(place)
+        found: list[Item] = [{}] * len(indices)
+        for number, framed in self._reader.read_all(list(places)):
+            for place in places[number]:  # whoever changes an item changes no other
+                found[place] = self._item(number, framed)
+        return found
 
     def __iter__(self) -> Iterator[Item]:
         for first in range(0, len(self), _READ_AHEAD):
-            numbers = self._numbers[first : first + _READ_AHEAD]
-            found = self._reader.read_all(numbers)
-            for number in numbers:
-                yield self._item(number, found[number])
+            yield from self.__getitems__(range(first, min(first + _READ_AHEAD, len(self))))
 
     def __repr__(self) -> str:
         many = f"{len(self):,} of {len(self._reader):,}" if len(self) < len(self._reader) else f"{len(self):,}"
@@ -131,9 +134,11 @@ class Records:
                 f"record {clip(index, 40)} of {n:,} of {self._reader.split}: allowed are {allowed}"
             ) from None
 
-    def _item(self, number: int, data: bytes) -> Item:
+    def _item(self, number: int, framed: bytes) -> Item:
         try:
-            fields = self._parse(data)
+            fields = self._parse(framed)
+            if fields is None:
+                raise self._reader.explained(number)
             classes = self._reader.opened.classes
             if classes is not None and classes[number] != fields.label:
                 raise RecordProblem("class", f"{classes[number]} as in {self._reader.split}.classes", str(fields.label))
@@ -145,7 +150,7 @@ class Records:
                 else:
                     item[column] = fields.label if column == "label" else fields.key
         except RecordProblem as problem:
-            raise self._reader.damage(number, data, problem) from None
+            raise self._reader.damage(number, framed[HEADER_BYTES:-CRC_BYTES], problem) from None
         return item
 
     def _classes(self) -> Labels:

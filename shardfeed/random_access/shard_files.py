@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from shardfeed.storage.base import Store
 from shardfeed.storage.local import LocalStore, open_at_once
@@ -20,12 +20,8 @@ _MOST_OPEN = 256  # files per process and split; a quarter of the usual limit
 _REMOTE_READERS = 32  # requests in flight; one waits about 50 ms
 
 
-class Range(NamedTuple):
-    """``size`` bytes of shard number ``shard``, from ``start`` on."""
-
-    shard: int
-    start: int
-    size: int
+Range = tuple[int, int, int]
+"""Number of a shard, first byte, number of bytes."""
 
 
 class ShardFiles(Protocol):
@@ -86,9 +82,10 @@ class _OpenFile:
     """Closed with the last reference to it."""
 
     __slots__ = ("number",)
+    _close = staticmethod(os.close)  # at the end of the process this module has lost its names
 
     def __init__(self, number: int) -> None:
         self.number = number
 
     def __del__(self) -> None:
-        os.close(self.number)
+        self._close(self.number)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shardfeed.decoding import RecordProblem
 from shardfeed.format.example import Value, encode_example, encode_feature, join_features
+from shardfeed.format.tfrecord import frame
 from shardfeed.random_access.fields import FieldParser, Fields
 
 CLASSES = ("daisy", "größe", *map(str, range(300)))
@@ -32,13 +33,9 @@ def test_a_record_of_our_encoder_is_known(image: bytes, label: int, key: str, he
     row: dict[str, Value] = {
         "image": image, "class": label, "label": CLASSES[label].encode(), "size": [height, width], "key": key.encode(),
     }  # fmt: skip
-    parse = FieldParser(CLASSES)
+    parse, data = FieldParser(CLASSES), encode_example(row)
     for _ in range(2):  # then all but the image has been seen before
-        assert (
-            parse._known(encode_example(row))
-            == parse._parsed(encode_example(row))
-            == Fields(image, label, key, (height, width))
-        )
+        assert parse.known(frame(data)) == parse.parsed(data) == Fields(image, label, key, (height, width))
 
 
 @given(at=st.integers(0, 200), bit=st.integers(0, 7), cut=st.integers(0, 3))
@@ -48,10 +45,10 @@ def test_what_is_known_of_a_changed_record_is_what_the_careful_way_finds(at: int
     parse = FieldParser(CLASSES)
     changed = bytes(data[: len(data) - cut])
     try:
-        known = parse._known(changed)
+        known = parse.known(frame(changed))
     except UnicodeDecodeError:
         return  # of the key
-    assert known is None or known == parse._parsed(changed)
+    assert known is None or known == parse.parsed(changed)
 
 
 def features(**columns: Any) -> list[bytes]:
@@ -78,14 +75,14 @@ TWICE = {
 def test_a_record_of_another_encoder_is_parsed_in_full(data: bytes) -> None:
     parse = FieldParser(CLASSES)
 
-    assert parse._known(data) is None
-    assert parse(data) == FIELDS
+    assert parse.known(frame(data)) is None
+    assert parse(frame(data)) == FIELDS
 
 
 def test_a_record_may_leave_its_size_out() -> None:
     row = {name: value for name, value in ROW.items() if name != "size"}
 
-    assert FieldParser(CLASSES)(encode_example(row)) == FIELDS._replace(size=None)
+    assert FieldParser(CLASSES)(frame(encode_example(row))) == FIELDS._replace(size=None)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +105,15 @@ def test_a_record_may_leave_its_size_out() -> None:
 )
 def test_what_is_wrong_is_said(row: dict[str, Value], said: str) -> None:
     with pytest.raises(RecordProblem) as found:
-        FieldParser(CLASSES)(encode_example(row))
+        FieldParser(CLASSES)(frame(encode_example(row)))
     assert str(found.value).startswith(said)
+
+
+@pytest.mark.parametrize("data", [encode_example(ROW), OTHERS["one more column"]], ids=["ours", "another"])
+def test_no_record_is_read_from_a_changed_frame(data: bytes) -> None:
+    framed = frame(data)
+
+    for at in range(len(framed)):
+        assert FieldParser(CLASSES)(framed[:at] + bytes((framed[at] ^ 1,)) + framed[at + 1 :]) is None
+        assert FieldParser(CLASSES)(framed[:at]) is None
+    assert FieldParser(CLASSES)(framed + b"x") is None
