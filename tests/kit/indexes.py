@@ -1,4 +1,4 @@
-"""Index files of a dataset that was written without them, as a build writes them."""
+"""Index files of a dataset as a build writes them, and a dataset without them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,20 @@ from shardfeed.format.record_index import DTYPE, Column, IndexHeader
 from shardfeed.format.tfrecord import scan
 
 
-def write_indexes(folder: Path) -> Manifest:
-    """Add ``SPLIT.index`` and ``SPLIT.classes`` of all splits, and name them in the manifest."""
+def without_indexes(folder: Path) -> Manifest:
+    """Remove ``SPLIT.index`` and ``SPLIT.classes`` of all splits, as before there were any."""
     manifest = parse_manifest((folder / naming.MANIFEST).read_bytes(), "manifest")
+    names = {
+        name for split in manifest.splits for name in (naming.split_index_name(split), naming.split_classes_name(split))
+    }
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    return _written(folder, manifest, [file for file in manifest.files if file.file not in names])
+
+
+def write_indexes(folder: Path) -> Manifest:
+    """Write ``SPLIT.index`` and ``SPLIT.classes`` of all splits, and name them in the manifest."""
+    manifest = without_indexes(folder)
     files = list(manifest.files)
     for name, split in manifest.splits.items():
         offsets, classes = [], []
@@ -36,6 +47,10 @@ def write_indexes(folder: Path) -> Manifest:
             data = header.to_bytes() + body
             (folder / file_name).write_bytes(data)
             files.append(SideFile(file_name, len(data), to_hex(crc32c(data))))
+    return _written(folder, manifest, files)
+
+
+def _written(folder: Path, manifest: Manifest, files: list[SideFile]) -> Manifest:
     manifest = dataclasses.replace(manifest, files=tuple(sorted(files, key=lambda file: file.file)))
     (folder / naming.MANIFEST).write_bytes(manifest.to_json())
     return manifest

@@ -17,7 +17,7 @@ from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from tests.docs.pages import run_python
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import write_indexes
+from tests.kit.indexes import without_indexes, write_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.damage import SHARD, flip, offset_of, place
 
@@ -78,6 +78,7 @@ def test_a_bucket_holds_what_the_folder_holds_that_was_copied(gcs_bucket: str, p
 
 def test_a_bucket_without_index_files_is_read_by_its_text_indexes(gcs_bucket: str, tmp_path: Path) -> None:
     write_dataset(tmp_path)
+    without_indexes(tmp_path)
     url = upload(tmp_path, f"{gcs_bucket}/flowers")
     with pytest.warns(UserWarning, match="has no index to map"):
         remote, local = (shardfeed.records(where, "train") for where in (url, tmp_path))

@@ -10,7 +10,7 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import write_indexes
+from tests.kit.indexes import without_indexes, write_indexes
 from tests.kit.sources import ROOT
 
 INDEX = "train-00001-of-00003.tfrecord.idx"
@@ -22,6 +22,7 @@ COPY = "Copy the file from where the dataset is whole, or build the dataset agai
 
 
 def without_index(path: Path) -> shardfeed.Records:
+    without_indexes(path)
     with pytest.warns(UserWarning, match=WARNING) as warned:
         found = shardfeed.records(path, "train")
     assert [each.filename for each in warned] == [__file__]
