@@ -72,10 +72,14 @@ class SplitReader:
 
     @property
     def opened(self) -> OpenSplit:
-        """What this process has open."""
+        """What this process has open. It is opened here if need be, which raises as ``SplitReader``."""
         found = self._opened
         if found is None or found.process != os.getpid():
-            found = self._opened = OpenSplit(self)
+            try:
+                found = self._opened = OpenSplit(self)
+            except DatasetError:
+                self._same_dataset()
+                raise
         return found
 
     def read(self, number: int) -> bytes:
@@ -127,6 +131,16 @@ class SplitReader:
         record = LoadedRecord(memoryview(data), whole, number - self.firsts[shard], start)
         return BlockReader(self.url).damage(record, problem)
 
+    def _same_dataset(self) -> DatasetInfo:
+        """The dataset as it is now. Raises DatasetError if it is not the one that was opened."""
+        found = info(self.url)
+        if found.fingerprint != self.fingerprint:
+            raise DatasetError(
+                f"the dataset at {clip(self.url)} is another one since shardfeed.records opened it: expected fingerprint "
+                f"{self.fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
+            ) from None
+        return found
+
     def _place(self, number: int) -> Range:
         """Where a record lies by the index, which may be wrong."""
         firsts, offsets = self.firsts, self.opened.offsets
@@ -144,14 +158,10 @@ class SplitReader:
         """The error for a record of which there is no whole frame where the index says.
 
         Raises:
-            DatasetError: there is no dataset any more, or the shard is absent or of another size.
+            DatasetError: the dataset is another one or gone, or the shard is absent or of another
+                size.
         """
-        found = info(self.url)
-        if found.fingerprint != self.fingerprint:
-            return DatasetError(
-                f"the dataset at {clip(self.url)} is another one since shardfeed.records opened it: expected fingerprint "
-                f"{self.fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
-            )
+        found = self._same_dataset()
         split = found.splits[self.split]
         shard, start, size = self._place(number)
         file, inside = split.shards[shard], number - self.firsts[shard]

@@ -92,7 +92,10 @@ class Records:
 
     def __iter__(self) -> Iterator[Item]:
         for first in range(0, len(self), _READ_AHEAD):
-            yield from self.__getitems__(range(first, min(first + _READ_AHEAD, len(self))))
+            numbers = self._numbers[first : first + _READ_AHEAD]
+            frames = dict(self._reader.read_all(numbers))
+            for number in numbers:
+                yield self._item(number, frames[number])
 
     def __repr__(self) -> str:
         many = f"{len(self):,} of {len(self._reader):,}" if len(self) < len(self._reader) else f"{len(self):,}"

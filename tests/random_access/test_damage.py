@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -146,17 +147,32 @@ def test_a_shard_of_another_size_is_named_before_the_first_read(path: Path) -> N
 
 
 def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    ds, other = shardfeed.records(path, "train"), tmp_path_factory.mktemp("other")
+    ds, stale, other = shardfeed.records(path, "train"), shardfeed.info(path), tmp_path_factory.mktemp("other")
+    elsewhere: shardfeed.Records = pickle.loads(pickle.dumps(ds))  # as a worker process has it before its first read
     write_dataset(other, seed=1)
     manifest = write_indexes(other)
-    text = (other / "manifest.json").read_text().replace(manifest.fingerprint, "f" * 32)
-    (other / "manifest.json").write_text(text)
+    (other / "manifest.json").write_text((other / "manifest.json").read_text().replace(manifest.fingerprint, "f" * 32))
     for file in other.iterdir():
         shutil.copy(file, path)
-
-    assert refusal(lambda: [ds[number] for number in range(len(ds))]) == (
+    rewritten_header(path, fingerprint="f" * 32)
+    expected = (
         f"the dataset at {path} is another one since shardfeed.records opened it: expected fingerprint "
         f"{manifest.fingerprint}, found {'f' * 32}. Call shardfeed.records again."
+    )
+
+    assert refusal(lambda: [ds[number] for number in range(len(ds))]) == expected
+    assert refusal(lambda: elsewhere[0]) == expected
+    assert refusal(lambda: shardfeed.records(stale, "train")).startswith(
+        f"{path}/train-00000-of-00003.tfrecord is damaged"
+    )
+
+
+def test_a_dataset_that_went_away(path: Path) -> None:
+    ds = shardfeed.records(path, "train")
+    shutil.rmtree(path)
+
+    assert refusal(lambda: ds[0]) == (
+        f"no dataset at {path}: manifest.json is not there. Correct the path, or build the dataset with `shardfeed build`."
     )
 
 
