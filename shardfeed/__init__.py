@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from shardfeed.errors import IncompleteError as IncompleteError
     from shardfeed.errors import ShardfeedError as ShardfeedError
     from shardfeed.errors import UsageError as UsageError
+    from shardfeed.random_access.records import Records as Records
+    from shardfeed.random_access.records import records as records
     from shardfeed.resuming.fit import fit as fit
     from shardfeed.storage.base import StorageError as StorageError
     from shardfeed.tfdata.distribute import distribute as distribute
@@ -53,6 +55,7 @@ _NAMES = {
     "benchmarking.stream": ("benchmark",),
     "dataset.info": ("DatasetInfo", "SplitInfo", "info"),
     "errors": ("DatasetError", "IncompleteError", "ShardfeedError", "UsageError"),
+    "random_access.records": ("Records", "records"),
     "resuming.fit": ("fit",),
     "storage.base": ("StorageError",),
     "tfdata.distribute": ("distribute", "input_fn"),
@@ -61,7 +64,8 @@ _NAMES = {
     "tfdata.tune_gcs": ("tune_gcs",),
     "verification.dataset": ("verify",),
 }
-_INSTALL = {"keras": "'shardfeed[tf]'", "tensorflow": "'shardfeed[tf]'", "torch": "torch"}  # what pip installs for a missing module
+# What pip installs for a missing module.
+_INSTALL = {"keras": "'shardfeed[tf]'", "tensorflow": "'shardfeed[tf]'", "torch": "torch"}
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = ["__version__", "testing", *sorted(_MODULES)]
 

@@ -24,7 +24,9 @@ def blocks(page: str | Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
-def run_python(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, folder: Path, python: str | Path = sys.executable, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Runs ``code`` in an interpreter of its own, as a reader of a page would."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", **variables}
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+    return subprocess.run([python, "-c", code], cwd=folder, env=env, capture_output=True, text=True)

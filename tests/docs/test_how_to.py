@@ -14,6 +14,8 @@ import pytest
 from tests.arrays.google_over_tls import google_over_tls
 from tests.docs.pages import PAGES, ROOT, blocks, run_python
 from tests.kit.datasets import write_dataset
+from tests.kit.environments import python_with
+from tests.kit.indexes import write_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 
 EXAMPLES = re.findall(
@@ -46,7 +48,7 @@ def test_no_block_is_left_out() -> None:
     found = sorted((ROOT / "docs/how-to").glob("*.md"))
 
     assert sorted(pages()) == [f"how-to/{page.name}" for page in found]
-    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs"}
+    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs", "torch", "grain"}
     assert sum(map(len, code_by_process().values())) == sum(
         len(code) for page in found for code in blocks(page, "python")
     )
@@ -60,6 +62,25 @@ def test_the_blocks_run(tmp_path: Path, process: str) -> None:
         code = f"import sys; sys.modules['tensorflow'] = None\n{code}"
 
     done = run_python(code, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_blocks_about_pytorch_run_with_a_stand_in(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out", splits={"train": 70}, size=None)
+    write_indexes(tmp_path / "out")
+    stand_in = ROOT / "tests/doors/stand_in"
+
+    done = run_python(code_by_process()["torch"], tmp_path, PYTHONPATH=f"{ROOT}:{stand_in}")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_blocks_about_grain_run(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out", splits={"train": 70}, size=None)
+    write_indexes(tmp_path / "out")
+
+    done = run_python(code_by_process()["grain"], tmp_path, python_with("doors"))
 
     assert done.returncode == 0, done.stderr
 

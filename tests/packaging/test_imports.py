@@ -18,7 +18,7 @@ LEVELS = (
     {"dataset", "sampling"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"inspection", "resuming", "tfdata"},
+    {"inspection", "random_access", "resuming", "tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
     {"cli"},

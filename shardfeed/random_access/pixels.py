@@ -1,0 +1,58 @@
+"""A stored image to the pixels that ``records`` hands out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardfeed.decoding import ImageDecoder, Pixels, RecordProblem
+from shardfeed.random_access.fields import Fields
+from shardfeed.resizing import cut_and_resize
+from shardfeed.sampling.boxes import center_boxes, random_boxes
+
+
+@dataclass(frozen=True)
+class PixelOptions:
+    """What becomes of a stored image.
+
+    Attributes:
+        stored: Height and width of every stored image; None = they vary.
+        channels: 1 or 3.
+        size: Height and width of the pixels handed out; None = of the stored image.
+        crop: None, "center" or "random_resized".
+        crop_seed: 64 bits, for "random_resized".
+    """
+
+    stored: tuple[int, int] | None
+    channels: int
+    size: tuple[int, int] | None = None
+    crop: str | None = None
+    crop_seed: int = 0
+
+    def pixels(self, fields: Fields, number: int, decode: ImageDecoder) -> Pixels:
+        """uint8[h, w, c] of record ``number`` of its split.
+
+        Raises:
+            RecordProblem: the image does not decode to its size.
+        """
+        stored = self.stored or fields.size
+        if stored is None:
+            raise RecordProblem("size", "height and width", "none")
+        whole = np.empty((*stored, self.channels), np.uint8)
+        decode(fields.image, whole.shape, whole)
+        size = self.size or stored
+        if self.crop is None and size == stored:
+            return whole
+        out = np.empty((*size, self.channels), np.uint8)
+        cut_and_resize(whole, self._box(stored, number), out)
+        return out
+
+    def _box(self, stored: tuple[int, int], number: int) -> list[int] | None:
+        """Top, left, height and width of the part to show; None = all of it."""
+        if self.crop is None:
+            return None
+        sizes = np.array([stored], np.int64)
+        if self.crop == "center":
+            return list(center_boxes(sizes)[0].tolist())
+        return list(random_boxes(sizes, np.array([number], np.int64), self.crop_seed)[0].tolist())

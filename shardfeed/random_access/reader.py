@@ -1,0 +1,221 @@
+"""Reads records of one split by number, in any process and thread.
+
+What the reader knows of the dataset is a few numbers per shard, and it is all that is pickled.
+Files, mappings and clients are opened by each process at its first read.
+
+An error is explained from the dataset as it is then, because the dataset may be another one by now:
+is the fingerprint still the one that was opened, has the shard its size, is its block whole? So
+damage is told from a wrong index and from a dataset that was built again.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from io import BytesIO
+from itertools import accumulate
+
+from shardfeed import storage
+from shardfeed.arrays.blocks import BlockReader, LoadedRecord
+from shardfeed.dataset.info import DatasetInfo, SplitInfo, info
+from shardfeed.dataset.shard_sizes import check_split
+from shardfeed.decoding import RecordProblem
+from shardfeed.errors import DatasetError, clip
+from shardfeed.format import naming
+from shardfeed.format.manifest import Shard
+from shardfeed.format.record_index import ITEM_BYTES
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, RecordError, read_record
+from shardfeed.random_access.index import REMEDY, IndexFile, Numbers, TextIndexes, Values, has_index
+from shardfeed.random_access.shard_files import LocalShards, Range, RemoteShards, ShardFiles
+from shardfeed.sampling.blocks import Block, blocks_in
+from shardfeed.storage.base import NotFoundError
+from shardfeed.storage.local import LocalStore
+
+# Neighbours that lie no further apart are read at once: these bytes take as long as a request saved.
+_GAP = 16_000
+_JOINED = 4_000_000  # most bytes of such a read
+
+
+class SplitReader:
+    """Reads ``split`` of the dataset ``found``.
+
+    Attributes:
+        url: Address of the dataset.
+        fingerprint: Fingerprint of the dataset that was opened.
+        split: Name of the split.
+        indexed: Whether the split has index files to map.
+        names, sizes: Name and bytes of each shard.
+        firsts: Number of each shard's first record; then the number of all records.
+
+    Raises:
+        DatasetError: a shard is absent or of another size, or an index file is damaged.
+    """
+
+    def __init__(self, found: DatasetInfo, split: SplitInfo) -> None:
+        check_split(found, split)
+        self.url, self.fingerprint, self.split = found.url, found.fingerprint, split.name
+        self.indexed = has_index([file.file for file in found.manifest.files], split.name)
+        self.names = [shard.file for shard in split.shards]
+        self.sizes = [shard.bytes for shard in split.shards]
+        self.firsts = list(accumulate((shard.records for shard in split.shards), initial=0))
+        self._opened: OpenSplit | None = None
+        _ = self.opened  # the caller hears of a damaged index, not its worker processes
+
+    # another process opens the files anew
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_opened": None}
+
+    def __len__(self) -> int:
+        return self.firsts[-1]
+
+    @property
+    def opened(self) -> OpenSplit:
+        """What this process has open. It is opened here if need be, which raises as ``SplitReader``."""
+        found = self._opened
+        if found is None or found.process != os.getpid():
+            try:
+                found = self._opened = OpenSplit(self)
+            except DatasetError:
+                self._same_dataset()
+                raise
+        return found
+
+    def read(self, number: int) -> bytes:
+        """The frame of one record as it is stored; it may be damaged.
+
+        Raises:
+            DatasetError: its place cannot be right, or its shard is absent.
+            StorageError: the store kept failing.
+        """
+        try:
+            return self.opened.shards.read(*self._checked_place(number))
+        except NotFoundError:
+            raise self.explained(number) from None
+
+    def read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Several records, each number once, with their frames; neighbours are read at once.
+
+        Raises:
+            DatasetError, StorageError: as ``read``.
+        """
+        places: dict[int, Range] = {}
+        ranges: list[Range] = []
+        joined: list[list[int]] = []  # the records in each range
+        for number in sorted(set(numbers)):
+            shard, start, size = places[number] = self._checked_place(number)
+            before, first, length = ranges[-1] if ranges else (-1, 0, 0)
+            gap, together = start - first - length, start + size - first
+            if shard == before and 0 <= gap <= _GAP and together <= _JOINED:
+                ranges[-1] = shard, first, together
+                joined[-1].append(number)
+            else:
+                ranges.append(places[number])
+                joined.append([number])
+        frames = iter(self.opened.shards.read_all(ranges))
+        for (_, first, _), members in zip(ranges, joined, strict=True):
+            try:
+                data = next(frames)
+            except NotFoundError:
+                raise self.explained(members[0]) from None
+            for number in members:
+                _, start, size = places[number]
+                yield number, data[start - first : start - first + size]
+
+    def damage(self, number: int, data: bytes, problem: RecordProblem | RecordError) -> DatasetError:
+        """The error for a record of this ``data`` that has a ``problem``."""
+        shard, start, _ = self._place(number)
+        file = Shard(self.names[shard], self.firsts[shard + 1] - self.firsts[shard], self.sizes[shard], "", ())
+        whole = Block(file, 0, 0, file.records, file.bytes)
+        record = LoadedRecord(memoryview(data), whole, number - self.firsts[shard], start)
+        return BlockReader(self.url).damage(record, problem)
+
+    def _same_dataset(self) -> DatasetInfo:
+        """The dataset as it is now. Raises DatasetError if it is not the one that was opened."""
+        found = info(self.url)
+        if found.fingerprint != self.fingerprint:
+            raise DatasetError(
+                f"the dataset at {clip(self.url)} is another one since shardfeed.records opened it: expected fingerprint "
+                f"{self.fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
+            ) from None
+        return found
+
+    def _place(self, number: int) -> Range:
+        """Where a record lies by the index, which may be wrong."""
+        firsts, offsets = self.firsts, self.opened.offsets
+        shard = bisect_right(firsts, number) - 1
+        start, after = offsets[number], number + 1
+        return shard, start, (offsets[after] if after < firsts[shard + 1] else self.sizes[shard]) - start
+
+    def _checked_place(self, number: int) -> Range:
+        place = shard, start, size = self._place(number)
+        if size < OVERHEAD or start + size > self.sizes[shard]:
+            raise self.explained(number)
+        return place
+
+    def explained(self, number: int) -> DatasetError:
+        """The error for a record of which there is no whole frame where the index says.
+
+        Raises:
+            DatasetError: the dataset is another one or gone, or the shard is absent or of another
+                size.
+        """
+        found = self._same_dataset()
+        split = found.splits[self.split]
+        shard, start, size = self._place(number)
+        file, inside = split.shards[shard], number - self.firsts[shard]
+        check_split(found, split, [file])
+        block = next(each for each in blocks_in([file]) if inside < each.first + each.records)
+        try:
+            true = block.offset + BlockReader(self.url).read(block)[inside - block.first].offset
+        except DatasetError as error:  # of the first damaged record of the block
+            inside_shard = size >= OVERHEAD and start + size <= file.bytes
+            frame = self.opened.shards.read(shard, start, size) if inside_shard else b""
+            try:
+                read_record(BytesIO(frame), start, inside)
+            except RecordError as problem:
+                return self.damage(number, frame[HEADER_BYTES:-CRC_BYTES], problem)
+            return error
+        name = naming.split_index_name(self.split) if self.indexed else naming.index_name(file.file)
+        return DatasetError(
+            f"{clip(storage.join_url(self.url, name))} is damaged: record {number}: expected byte {true} of {file.file}, found "
+            f"bytes {start} to {start + size}. {REMEDY} shardfeed verify {clip(self.url)} --deep lists all damage."
+        )
+
+
+class OpenSplit:
+    """What one process has open of a split.
+
+    Attributes:
+        process: Number of the process.
+        shards: The shards.
+        offsets: Where each record begins in its shard.
+        classes: Class of each record; None where a look at one is a request, or there is no index.
+    """
+
+    def __init__(self, reader: SplitReader) -> None:
+        self.process = os.getpid()
+        store = storage.open_store(reader.url)
+        self.shards: ShardFiles
+        if isinstance(store, LocalStore):
+            self.shards = LocalShards(store, reader.names)
+        else:
+            self.shards = RemoteShards(store, reader.names)
+        self.offsets: Numbers
+        self.classes: Numbers | None = None
+        if reader.indexed:
+            offsets, self._classes = (
+                IndexFile(store, reader.split, column, reader.fingerprint, len(reader), len(reader.names))
+                for column in ITEM_BYTES
+            )
+            self.offsets = offsets.numbers()
+            if isinstance(store, LocalStore):
+                self.classes = self._classes.numbers()
+        else:
+            self.offsets = TextIndexes(store, reader.names, reader.firsts, reader.sizes)
+
+    @cached_property
+    def all_classes(self) -> Values:
+        """Class of each record, as an array; only of a split with an index."""
+        return self._classes.values()

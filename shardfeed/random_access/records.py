@@ -1,0 +1,284 @@
+"""``records``: a split as a sequence that any loader takes.
+
+    ds = shardfeed.records("out/", "train")
+    torch.utils.data.DataLoader(ds, 256, shuffle=True, num_workers=8)
+    grain.MapDataset.source(ds).shuffle(1).batch(256)
+
+Nothing of theirs is imported: loaders ask for ``len``, ``[i]`` and, to read a batch at once,
+``__getitems__``. To read a whole split in the order of training, ``array_batches`` is faster: it
+reads blocks, and no loader copies its batches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardfeed.arguments import choice, flag, height_width, integer, unexpected
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.decoding import ImageDecoder, RecordProblem, image_decoder
+from shardfeed.errors import UsageError, clip
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES
+from shardfeed.random_access.fields import FieldParser
+from shardfeed.random_access.pixels import PixelOptions
+from shardfeed.random_access.reader import SplitReader
+from shardfeed.sampling.order import mix_one, stream_seed
+from shardfeed.warning import warn
+
+Item = dict[str, Any]
+Labels = NDArray[np.int32]
+
+_COLUMNS = ("image", "label", "key")
+_READ_AHEAD = 64  # records that an iteration reads at once
+
+
+class Records:
+    """What ``records`` gives: a sequence of dicts, one per record. Indexing follows ``list``.
+
+    A slice is again such a sequence, without a copy. Threads may share one, and other processes get
+    it by fork or by pickle; each process opens the files anew.
+
+    Attributes:
+        classes: Names of the classes; a label is an index into them.
+        fingerprint: Fingerprint of the dataset.
+    """
+
+    def __init__(
+        self,
+        reader: SplitReader,
+        parse: FieldParser,
+        decode: ImageDecoder,
+        columns: tuple[str, ...],
+        pixels: PixelOptions | None,
+    ) -> None:
+        self.classes, self.fingerprint = parse.classes, reader.fingerprint
+        self._reader, self._parse, self._decode = reader, parse, decode
+        self._columns, self._pixels = columns, pixels
+        self._numbers = range(len(reader))
+        self._labels: Labels | None = None
+
+    # another process maps the labels anew
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_labels": None}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+    def __getitem__(self, index: int | slice) -> Item | Records:
+        if isinstance(index, slice):
+            return self._view(self._numbers[index], self._columns)
+        number = self._number(index)
+        return self._item(number, self._reader.read(number))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Item]:
+        """Several records in the order of ``indices``; neighbours are read at once."""
+        places: dict[int, list[int]] = {}
+        for place, index in enumerate(indices):
+            places.setdefault(self._number(index), []).append(place)
+        found: list[Item] = [{}] * len(indices)
+        for number, framed in self._reader.read_all(list(places)):
+            for place in places[number]:  # whoever changes an item changes no other
+                found[place] = self._item(number, framed)
+        return found
+
+    def __iter__(self) -> Iterator[Item]:
+        for first in range(0, len(self), _READ_AHEAD):
+            numbers = self._numbers[first : first + _READ_AHEAD]
+            frames = dict(self._reader.read_all(numbers))
+            for number in numbers:
+                yield self._item(number, frames[number])
+
+    def __repr__(self) -> str:
+        many = f"{len(self):,} of {len(self._reader):,}" if len(self) < len(self._reader) else f"{len(self):,}"
+        return (
+            f"Records({many} records of {self._reader.split} in {clip(self._reader.url)}: {', '.join(self._columns)}; "
+            f"fingerprint {self.fingerprint})"
+        )
+
+    @property
+    def labels(self) -> Labels:
+        """Class index of each record, int32[n], read-only; no image is read.
+
+        Of a local dataset it is mapped and costs no memory. In a bucket the file of classes is
+        fetched once per process, 4 bytes per record of the split. A dataset without the file has to
+        read each record.
+        """
+        if self._labels is None:
+            self._labels = self._classes()
+        return self._labels
+
+    @property
+    def keys(self) -> Keys:
+        """Key of each record, read when it is asked for; no image is decoded."""
+        return Keys(self._view(self._numbers, ("key",)))
+
+    def _view(self, numbers: range, columns: tuple[str, ...]) -> Records:
+        view = copy(self)
+        view._numbers, view._columns = numbers, columns
+        return view
+
+    def _number(self, index: int) -> int:
+        """Number in the split. Raises IndexError, and TypeError for what is no index."""
+        try:
+            return self._numbers[index]
+        except IndexError:
+            n = len(self)
+            allowed = f"{-n} to {n - 1}" if n else "none, it is empty"
+            raise IndexError(
+                f"record {clip(index, 40)} of {n:,} of {self._reader.split}: allowed are {allowed}"
+            ) from None
+
+    def _item(self, number: int, framed: bytes) -> Item:
+        try:
+            fields = self._parse(framed)
+            if fields is None:
+                raise self._reader.explained(number)
+            classes = self._reader.opened.classes
+            if classes is not None and classes[number] != fields.label:
+                raise RecordProblem("class", f"{classes[number]} as in {self._reader.split}.classes", str(fields.label))
+            item: Item = {}
+            for column in self._columns:
+                if column == "image":
+                    image = fields.image if self._pixels is None else self._pixels.pixels(fields, number, self._decode)
+                    item[column] = image
+                else:
+                    item[column] = fields.label if column == "label" else fields.key
+        except RecordProblem as problem:
+            raise self._reader.damage(number, framed[HEADER_BYTES:-CRC_BYTES], problem) from None
+        return item
+
+    def _classes(self) -> Labels:
+        if not self._reader.indexed:
+            every = self._view(self._numbers, ("label",))
+            found = np.fromiter((item["label"] for item in every), np.int32, len(self))
+            found.flags.writeable = False
+            return found
+        numbers = self._numbers
+        column: Labels = self._reader.opened.all_classes
+        if not numbers:
+            return column[:0]
+        if numbers.step > 0:
+            return column[numbers.start : numbers.stop : numbers.step]
+        return column[numbers[-1] : numbers[0] + 1 : -numbers.step][::-1]
+
+
+class Keys(Sequence[str]):
+    """Keys of ``Records``. Indexing follows ``list``; a slice is again a lazy sequence."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Keys: ...
+    def __getitem__(self, index: int | slice) -> str | Keys:
+        if isinstance(index, slice):
+            return Keys(self._records[index])
+        return str(self._records[index]["key"])
+
+    def __iter__(self) -> Iterator[str]:
+        return (item["key"] for item in self._records)
+
+    def __repr__(self) -> str:
+        return f"Keys({self._records!r})"
+
+
+def records(
+    dataset: DatasetInfo | str | os.PathLike[str],
+    split: str,
+    *,
+    decode: bool = True,
+    image_size: int | tuple[int, int] | None = None,
+    crop: str | None = None,
+    columns: Sequence[str] | None = None,
+    seed: int | None = None,
+) -> Records:
+    """The records of one split, by number: a sequence for PyTorch's DataLoader, Grain and others.
+
+    ``records(…)[i]`` is a dict: ``image`` uint8[height, width, channels], 0 to 255; ``label``, an
+    int, the index into ``info.classes``; ``key``, a str, the path below the input root. Record
+    ``i`` is the same in each process and at each time, and images may vary in size. Each read
+    compares the record's checksums.
+
+    Args:
+        dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
+        split: Name of the split.
+        decode: False = ``image`` is the bytes of the stored image.
+        image_size: Height and width of ``image`` (an int: both). None: as stored. Images are
+            resized bilinearly with antialiasing and without keeping their ratio; choose a ``crop``
+            to keep it. A value may differ by 1 from that of ``load``.
+        crop: None; "center": the central square of 0.875 × the short side; "random_resized": 8 to
+            100 % of the area at a ratio of 3/4 to 4/3. Crops are resized to ``image_size`` or the
+            stored size.
+        columns: Which of ``image``, ``label`` and ``key`` an item holds, in this order; None = all.
+        seed: For crop="random_resized", which needs it. A crop depends on (seed, i) alone, so every
+            pass shows the same part. Augment behind the loader for another one in each pass.
+
+    Raises:
+        DatasetError: no dataset is there; a shard or an index file is absent, of another size, or
+            does not belong to the dataset. While reading: names file, record, byte and key, what
+            was expected and what was found.
+        UsageError: a wrong argument; no such split.
+        StorageError: the store kept failing.
+
+    Warns:
+        UserWarning: the dataset has no index files, as those of older versions.
+    """
+    found = opened(dataset)
+    chosen = found.splits[split]
+    names = _names(columns)
+    pixels: PixelOptions | None = _pixel_options(found, image_size, crop, seed)
+    if not flag("decode", decode):
+        if image_size is not None or crop is not None:
+            raise UsageError("decode=False gives stored bytes: leave image_size and crop out, or decode.")
+        pixels = None
+    reader = SplitReader(found, chosen)
+    if not reader.indexed:
+        warn(
+            f"the dataset at {clip(found.url)} has no index to map for {split}. The first read from a shard reads its text "
+            "index, in each process, and ds.labels reads every record. Build the dataset again to have one."
+        )
+    return Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
+
+
+def _names(columns: object) -> tuple[str, ...]:
+    if columns is None:
+        return _COLUMNS
+    names = tuple(columns) if isinstance(columns, (tuple, list)) else ()
+    if not names or not all(name in _COLUMNS for name in names) or len(set(names)) < len(names):
+        raise unexpected("columns", columns, f"one or more of {', '.join(_COLUMNS)}, each once")
+    return names
+
+
+def _pixel_options(found: DatasetInfo, image_size: object, crop: object, seed: object) -> PixelOptions:
+    height, width, channels = found.image_shape
+    stored = None if height is None or width is None else (height, width)
+    size = None if image_size is None else height_width("image_size", image_size)
+    kind = None if crop is None else choice("crop", crop, ("center", "random_resized"))
+    if kind is not None and size is None and stored is None:
+        raise UsageError(
+            f"crop={kind!r}: the images of the dataset at {clip(found.url)} vary in size. Pass image_size= too, for example "
+            "image_size=224."
+        )
+    if kind != "random_resized":
+        if seed is not None:
+            raise UsageError(f"seed={clip(seed, 40)}: only crop='random_resized' takes a seed. The loader shuffles.")
+        return PixelOptions(stored, channels, size, kind)
+    if seed is None:
+        raise UsageError(
+            "crop='random_resized' needs a seed, for example seed=1: a crop depends on it and on the record."
+        )
+    return PixelOptions(stored, channels, size, kind, mix_one(stream_seed(integer("seed", seed))))

@@ -1,0 +1,91 @@
+"""Ranges of shards: of files that stay open, or of objects in a bucket, many at a time.
+
+On a disk a range is one ``pread``, which has no place in the file that threads or a forked child
+could disturb. A file is closed when nobody reads it any more, so a thread never reads from a number
+that belongs to another file by now.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from shardfeed.storage.base import Store
+from shardfeed.storage.local import LocalStore, open_at_once
+
+_MOST_OPEN = 256  # files per process and split; a quarter of the usual limit
+_REMOTE_READERS = 32  # requests in flight; one waits about 50 ms
+
+
+Range = tuple[int, int, int]
+"""Number of a shard, first byte, number of bytes."""
+
+
+class ShardFiles(Protocol):
+    """The shards of a split."""
+
+    def read(self, shard: int, start: int, size: int) -> bytes:
+        """A range; fewer bytes if the shard ends before. Raises NotFoundError."""
+
+    def read_all(self, ranges: Sequence[Range]) -> Iterator[bytes]:
+        """Several ranges, in their order."""
+
+
+class LocalShards:
+    """Shards of a folder."""
+
+    def __init__(self, store: LocalStore, names: Sequence[str]) -> None:
+        self._store, self._names = store, names
+        self._open: dict[int, _OpenFile] = {}
+        self._lock = threading.Lock()
+
+    def read(self, shard: int, start: int, size: int) -> bytes:
+        file = self._open.get(shard) or self._opened(shard)
+        try:
+            return os.pread(file.number, size, start)
+        except OSError:
+            with self._store.reading(self._names[shard]):
+                raise
+
+    def read_all(self, ranges: Sequence[Range]) -> Iterator[bytes]:
+        return (self.read(*each) for each in ranges)
+
+    def _opened(self, shard: int) -> _OpenFile:
+        with self._lock, self._store.reading(self._names[shard]):
+            if shard not in self._open:
+                if len(self._open) >= _MOST_OPEN:
+                    del self._open[next(iter(self._open))]
+                self._open[shard] = _OpenFile(open_at_once(self._store.path(self._names[shard]), os.O_RDONLY))
+            return self._open[shard]
+
+
+class RemoteShards:
+    """Shards of a bucket."""
+
+    def __init__(self, store: Store, names: Sequence[str]) -> None:
+        self._store, self._names = store, names
+        self._pool = ThreadPoolExecutor(_REMOTE_READERS, "shardfeed-records")
+
+    def read(self, shard: int, start: int, size: int) -> bytes:
+        return self._store.read_range(self._names[shard], start, size)
+
+    def read_all(self, ranges: Sequence[Range]) -> Iterator[bytes]:
+        if len(ranges) < 2:
+            return (self.read(*each) for each in ranges)
+        return self._pool.map(lambda each: self.read(*each), ranges)
+
+
+class _OpenFile:
+    """Closed with the last reference to it."""
+
+    __slots__ = ("number",)
+    _close = staticmethod(os.close)  # at the end of the process this module has lost its names
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        self._close(self.number)

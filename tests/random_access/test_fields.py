@@ -1,0 +1,119 @@
+"""The quick way through a record finds what the careful one finds, and declines what it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardfeed.decoding import RecordProblem
+from shardfeed.format.example import Value, encode_example, encode_feature, join_features
+from shardfeed.format.tfrecord import frame
+from shardfeed.random_access.fields import FieldParser, Fields
+
+CLASSES = ("daisy", "größe", *map(str, range(300)))
+ROW: dict[str, Value] = {
+    "image": b"\xff\xd8image",
+    "class": 1,
+    "label": "größe".encode(),
+    "size": [8, 12],
+    "key": b"a/1.jpg",
+}
+FIELDS = Fields(b"\xff\xd8image", 1, "a/1.jpg", (8, 12))
+
+keys = st.one_of(st.text(max_size=20), st.integers(100, 20_000).map(lambda size: "k" * size))
+images = st.one_of(st.binary(max_size=300), st.integers(100, 40_000).map(bytes), st.just(b"\n\x05label" * 3))
+sides = st.integers(1, 65_535)
+
+
+@given(image=images, label=st.integers(0, len(CLASSES) - 1), key=keys, height=sides, width=sides)
+def test_a_record_of_our_encoder_is_known(image: bytes, label: int, key: str, height: int, width: int) -> None:
+    row: dict[str, Value] = {
+        "image": image, "class": label, "label": CLASSES[label].encode(), "size": [height, width], "key": key.encode(),
+    }  # fmt: skip
+    parse, data = FieldParser(CLASSES), encode_example(row)
+    for _ in range(2):  # then all but the image has been seen before
+        assert parse.known(frame(data)) == parse.parsed(data) == Fields(image, label, key, (height, width))
+
+
+@given(at=st.integers(0, 200), bit=st.integers(0, 7), cut=st.integers(0, 3))
+def test_what_is_known_of_a_changed_record_is_what_the_careful_way_finds(at: int, bit: int, cut: int) -> None:
+    data = bytearray(encode_example(ROW))
+    data[at % len(data)] ^= 1 << bit
+    parse = FieldParser(CLASSES)
+    changed = bytes(data[: len(data) - cut])
+    try:
+        known = parse.known(frame(changed))
+    except UnicodeDecodeError:
+        return  # of the key
+    assert known is None or known == parse.parsed(changed)
+
+
+def features(**columns: Any) -> list[bytes]:
+    return [encode_feature(name, columns[name]) for name in columns]
+
+
+OTHERS = {
+    "another order": join_features(features(**dict(reversed(list(ROW.items()))))),
+    "one more column": encode_example({**ROW, "brand": b"x"}),
+    "one more column at the end": encode_example({**ROW, "zoom": 1.5}),
+    "a label of another name": encode_example({**ROW, "label": b"rose"}),
+    "no label": encode_example({name: value for name, value in ROW.items() if name != "label"}),
+}
+TWICE = {
+    "class": join_features([*features(**{**dict(sorted(ROW.items())), "class": 0}), *features(**{"class": 1})]),
+    "image": join_features([*features(**{**dict(sorted(ROW.items())), "image": b"x"}), *features(image=ROW["image"])]),
+    "key": join_features([*features(**{**dict(sorted(ROW.items())), "key": b"x"}), *features(key=ROW["key"])]),
+}
+
+
+@pytest.mark.parametrize(
+    "data", [*OTHERS.values(), *TWICE.values()], ids=[*OTHERS, *(f"{name} twice" for name in TWICE)]
+)
+def test_a_record_of_another_encoder_is_parsed_in_full(data: bytes) -> None:
+    parse = FieldParser(CLASSES)
+
+    assert parse.known(frame(data)) is None
+    assert parse(frame(data)) == FIELDS
+
+
+def test_a_record_may_leave_its_size_out() -> None:
+    row = {name: value for name, value in ROW.items() if name != "size"}
+
+    assert FieldParser(CLASSES)(frame(encode_example(row))) == FIELDS._replace(size=None)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({**ROW, "class": 302}, "class: expected 0 to 301, found 302"),
+        ({**ROW, "class": -1}, "class: expected 0 to 301, found -1"),
+        ({**ROW, "key": b"\xff"}, "record: expected a tf.train.Example of a build, found 'utf-8' codec"),
+        (
+            {**ROW, "image": 5},
+            "record: expected a tf.train.Example of a build, found column image: expected 1 of bytes",
+        ),
+        ({**ROW, "size": [8]}, "record: expected a tf.train.Example of a build, found column size: expected 2 of int"),
+        (
+            {"key": b"x"},
+            "record: expected a tf.train.Example of a build, found column image: expected 1 of bytes, found []",
+        ),
+    ],
+    ids=["class too large", "class below 0", "key not UTF-8", "image an int", "size of 1", "columns missing"],
+)
+def test_what_is_wrong_is_said(row: dict[str, Value], said: str) -> None:
+    with pytest.raises(RecordProblem) as found:
+        FieldParser(CLASSES)(frame(encode_example(row)))
+    assert str(found.value).startswith(said)
+
+
+@pytest.mark.parametrize("data", [encode_example(ROW), OTHERS["one more column"]], ids=["ours", "another"])
+def test_no_record_is_read_from_a_changed_frame(data: bytes) -> None:
+    framed = frame(data)
+
+    for at in range(len(framed)):
+        assert FieldParser(CLASSES)(framed[:at] + bytes((framed[at] ^ 1,)) + framed[at + 1 :]) is None
+        assert FieldParser(CLASSES)(framed[:at]) is None
+    assert FieldParser(CLASSES)(framed + b"x") is None

@@ -1,0 +1,145 @@
+"""Sizes and crops of ``records``, against ``load`` and against the definition of the boxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.errors import UsageError
+from shardfeed.sampling.boxes import random_boxes
+from shardfeed.sampling.order import mix_one, stream_seed
+from tests.kit.datasets import Pixels, Written, write_dataset
+from tests.kit.indexes import write_indexes
+
+FORMATS = ["jpeg", "png", "raw", "webp"]
+
+
+def written(path: Path, **options: Any) -> Written:
+    made = write_dataset(path, **options)
+    write_indexes(path)
+    return made
+
+
+def images(path: Path, **options: Any) -> list[Pixels]:
+    return [item["image"] for item in shardfeed.records(path, "train", **options)]
+
+
+def loaded(path: Path, **options: Any) -> list[Pixels]:
+    batches = shardfeed.load(path, "train", 37, training=False, **options)
+    return list(next(iter(batches.as_numpy_iterator()))[0])
+
+
+def differences(found: list[Pixels], expected: list[Pixels]) -> Pixels:
+    assert len(found) == len(expected) == 37
+    assert all(
+        each.dtype == np.uint8 and each.shape == other.shape for each, other in zip(found, expected, strict=True)
+    )
+    return np.abs(np.array(found).astype(np.int16) - np.array(expected).astype(np.int16)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("image_format", FORMATS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_as_stored_are_those_of_load(tmp_path: Path, image_format: str, channels: int) -> None:
+    written(tmp_path, image_format=image_format, channels=channels)
+
+    assert differences(images(tmp_path), loaded(tmp_path)).max() == 0
+    assert differences(images(tmp_path, image_size=(8, 12)), loaded(tmp_path)).max() == 0
+
+
+@pytest.mark.parametrize("image_format", FORMATS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_varying_size_come_in_their_own(tmp_path: Path, image_format: str, channels: int) -> None:
+    made = written(tmp_path, image_format=image_format, size=None, channels=channels)
+
+    found = images(tmp_path)
+
+    assert [image.shape for image in found] == [record.pixels.shape for record in made.records["train"]]
+    if image_format in ("png", "raw"):
+        assert all(
+            np.array_equal(image, record.pixels) for image, record in zip(found, made.records["train"], strict=True)
+        )
+
+
+@pytest.mark.parametrize("size", [None, (40, 56)], ids=["varying", "fixed"])
+@pytest.mark.parametrize("image_format", FORMATS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"image_size": 9},
+        {"image_size": (30, 7)},
+        {"image_size": 16, "crop": "center"},
+        {"image_size": 60, "crop": "center"},
+    ],
+    ids=["smaller", "another ratio", "center", "center larger"],
+)
+def test_resized_images_are_those_of_load_but_for_a_level(
+    tmp_path: Path, options: dict[str, Any], image_format: str, size: Any
+) -> None:
+    written(tmp_path, image_format=image_format, size=size)
+
+    assert differences(images(tmp_path, **options), loaded(tmp_path, **options)).max() <= 1
+
+
+def test_a_center_crop_alone_is_resized_to_the_stored_size(tmp_path: Path) -> None:
+    written(tmp_path, image_format="png", size=(16, 24))
+
+    found = images(tmp_path, crop="center")
+
+    assert found[0].shape == (16, 24, 3)
+    assert differences(found, loaded(tmp_path, crop="center")).max() <= 1
+
+
+def test_a_random_crop_depends_on_seed_and_record_alone(tmp_path: Path) -> None:
+    made = written(tmp_path, image_format="raw", size=(40, 56))
+
+    def crops(seed: int) -> shardfeed.Records:
+        return shardfeed.records(tmp_path, "train", image_size=12, crop="random_resized", seed=seed)
+
+    whole = [item["image"] for item in crops(7)]
+    assert all(np.array_equal(crops(7)[number]["image"], whole[number]) for number in (36, 0, 5))
+    assert np.array_equal(crops(7)[30:3:-3][2]["image"], whole[24])
+    assert not np.array_equal(np.array([item["image"] for item in crops(8)]), np.array(whole))
+    boxes = random_boxes(np.tile([[40, 56]], (37, 1)), np.arange(37), mix_one(stream_seed(7)))
+    for number, (top, left, height, width) in enumerate(boxes.tolist()):
+        part = made.records["train"][number].pixels[top : top + height, left : left + width]
+        assert abs(part.mean() - whole[number].mean()) < 1.5
+    assert len({tuple(box) for box in boxes.tolist()}) == 37
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(UsageError) as found:
+        shardfeed.records(path, options.pop("split", "train"), **options)
+    return str(found.value)
+
+
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    path = tmp_path
+    written(path, size=None)
+
+    assert refusal(path, split="test").startswith("split 'test' is not in the dataset at")
+    assert refusal(path, columns=["image", "size"]) == (
+        "columns=['image', 'size']: expected one or more of image, label, key, each once."
+    )
+    assert refusal(path, columns=[]) == "columns=[]: expected one or more of image, label, key, each once."
+    assert refusal(path, columns="key") == "columns='key': expected one or more of image, label, key, each once."
+    assert refusal(path, columns=["key", "key"]).endswith("each once.")
+    assert refusal(path, columns=[["key"]]).endswith("each once.")
+    assert refusal(path, decode=1) == "decode=1: expected True or False."
+    assert refusal(path, decode=False, image_size=8) == (
+        "decode=False gives stored bytes: leave image_size and crop out, or decode."
+    )
+    assert refusal(path, decode=False, image_size=8, crop="center").startswith("decode=False gives stored bytes")
+    assert refusal(path, image_size=0) == "image_size=0: expected an integer of at least 1."
+    assert refusal(path, image_size=8, crop="middle") == "crop='middle': expected 'center' or 'random_resized'."
+    assert refusal(path, crop="center") == (
+        f"crop='center': the images of the dataset at {path} vary in size. Pass image_size= too, for example image_size=224."
+    )
+    assert refusal(path, image_size=8, crop="random_resized") == (
+        "crop='random_resized' needs a seed, for example seed=1: a crop depends on it and on the record."
+    )
+    assert refusal(path, image_size=8, crop="random_resized", seed="1") == "seed='1': expected an integer, found str."
+    assert refusal(path, seed=1) == "seed=1: only crop='random_resized' takes a seed. The loader shuffles."
