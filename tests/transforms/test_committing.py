@@ -35,6 +35,7 @@ from shardfeed.transforms.publish.composing import compose_shard
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, finish, leftovers, sweep
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
+from tests.kit.rows import rows_of
 
 ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
@@ -68,7 +69,7 @@ SIDE_FILES = ["class.labels.txt", "classes.txt", "dataset_info.json", "features.
 def _shard(store: WritableStore, split: str, records: int) -> ShardResult:
     data = b"r" * 10 * records
     result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), data)
+    commit_part(store, "f" * 32, Sidecar(result, rows_of([10] * records), (), {}), data)
     plan = ShardPlan(split, 0, 1, (PartFile(0, len(data), records, crc32c(data)),))
     return compose_shard(store, "f" * 32, plan)
 

@@ -16,6 +16,7 @@ from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, Shard
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import blocks_of, compose_shard, crc32c_of_concatenation
 from shardfeed.transforms.stores.base import WritableStore
+from tests.kit.rows import rows_of
 
 NAME = "train-00000-of-00001.tfrecord"
 
@@ -24,7 +25,7 @@ def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:
     framed = [tfrecord.frame(record) for record in records]
     data = b"".join(framed)
     result = PartResult("train", number, len(data), len(framed), crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, tuple(map(len, framed)), (), {}), data)
+    commit_part(store, "f", Sidecar(result, rows_of(map(len, framed), name=f"{number}-"), (), {}), data)
     return PartFile(number, len(data), len(framed), crc32c(data))
 
 

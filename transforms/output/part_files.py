@@ -1,9 +1,9 @@
 """A part's files: the records, named by their content, and the sidecar that commits them.
 
-The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the
-part file, so it exists only for finished parts. If two runs create it at once, the loser reads the
-winner's. Torn files under ``_parts/`` heal: a file that does not match its name or its crc is
-deleted and written again.
+The sidecar is a line of canonical JSON, then the packed rows of the part's records, closed by its
+own crc32c. It is created after the part file, so it exists only for finished parts. If two runs
+create it at once, the loser reads the winner's. Torn files under ``_parts/`` heal: a file that does
+not match its name or its crc is deleted and written again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import canonical_json
 from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import PartFile, PartResult
+from shardfeed.transforms.output.part_rows import ROW_BYTES, PartRows
 from shardfeed.transforms.stores.base import WritableStore
 
 _TRIES = 5  # times that a race is lost for a file which is gone when looked at
@@ -28,18 +29,19 @@ _TRIES = 5  # times that a race is lost for a file which is gone when looked at
 class Sidecar:
     """What the sidecar file of a finished part holds.
 
-    ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in
-    (hash, key) order.
+    ``rows``: of each record, in order. ``rejects``: (key as shown, reason, detail) in (hash, key)
+    order.
     """
 
     result: PartResult
-    sizes: tuple[int, ...]
+    rows: PartRows
     rejects: tuple[tuple[str, str, str], ...]
     versions: Mapping[str, str]
 
     def to_bytes(self) -> bytes:
         """Bytes of the sidecar file."""
-        body = canonical_json(self)
+        head = canonical_json({"result": self.result, "rejects": self.rejects, "versions": self.versions})
+        body = b"".join((head, self.rows.fixed, self.rows.keys))
         return body + to_hex(crc32c(body)).encode() + b"\n"
 
 
@@ -48,10 +50,13 @@ def parse_sidecar(data: bytes) -> Sidecar | None:
     body, tail = data[:-9], data[-9:]
     if tail != to_hex(crc32c(body)).encode() + b"\n":
         return None
-    raw = json.loads(body)
+    rows = body.index(b"\n") + 1  # canonical JSON has no other
+    raw = json.loads(body[:rows])
+    result = PartResult.from_raw(raw["result"])
+    keys = rows + result.records * ROW_BYTES
     return Sidecar(
-        PartResult.from_raw(raw["result"]),
-        tuple(raw["sizes"]),
+        result,
+        PartRows(body[rows:keys], body[keys:]),
         tuple((key, reason, detail) for key, reason, detail in raw["rejects"]),
         raw["versions"],
     )

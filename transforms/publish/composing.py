@@ -131,7 +131,7 @@ def _index(store: WritableStore, fingerprint: str, plan: ShardPlan, name: str) -
             if store.stat(name) is not None:  # a joined build published it and swept its parts meanwhile
                 return store.read(name)
             raise IncompleteError(f"part {part.part} of {plan.split} is gone. Rerun the same command.")
-        for size in sidecar.sizes:
+        for size in sidecar.rows.columns()["bytes"].tolist():
             lines.append(f"{offset} {size}\n")
             offset += size
     data = "".join(lines).encode()
