@@ -282,7 +282,10 @@ class ShardPlan(Element):
 
 @dataclass(frozen=True)
 class ShardResult(Element):
-    """A published shard and its index."""
+    """A published shard, and the files with a line, a number or a row per record of it.
+
+    ``offsets_crc32c``, ``classes_crc32c``: of its pieces of the split's index.
+    """
 
     split: str
     file: str
@@ -292,6 +295,8 @@ class ShardResult(Element):
     blocks: tuple[tuple[int, int], ...]
     index_bytes: int
     index_crc32c: int
+    offsets_crc32c: int
+    classes_crc32c: int
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ CLAIM = "_parts/CLAIM"
 FINGERPRINT = re.compile("[0-9a-f]{32}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
+_INDEX = re.compile(rf"{SPLIT_NAME.pattern}\.(index|classes)")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
 # The claim, outcomes, temporary files and the folder of a fingerprint. Nothing else below _parts/
 # is ever touched.
@@ -36,6 +37,16 @@ def index_name(shard: str) -> str:
     return shard + ".idx"
 
 
+def split_index_name(split: str) -> str:
+    """``train.index``: where each record of a split begins, to be mapped."""
+    return f"{split}.index"
+
+
+def split_classes_name(split: str) -> str:
+    """``train.classes``: the class of each record of a split, to be mapped."""
+    return f"{split}.classes"
+
+
 def rejects_name(index: int, count: int) -> str:
     """``rejects-00000-of-00002.jsonl``."""
     return f"rejects-{index:05d}-of-{count:05d}.jsonl"
@@ -51,12 +62,17 @@ def is_published_name(name: str) -> bool:
 
     Whether the file is ours, only a claim or a manifest in the same folder can tell.
     """
-    return name in _FIXED or bool(_SHARD.fullmatch(name) or _REJECTS.fullmatch(name))
+    return name in _FIXED or any(pattern.fullmatch(name) for pattern in (_SHARD, _INDEX, _REJECTS))
 
 
 def is_shard(name: str) -> bool:
     """True for a shard or its index."""
     return bool(_SHARD.fullmatch(name))
+
+
+def is_split_index(name: str) -> bool:
+    """True for one of the two files of a split's mapped index."""
+    return bool(_INDEX.fullmatch(name))
 
 
 def is_rejects(name: str) -> bool:
@@ -77,6 +93,11 @@ def sidecar_name(fingerprint: str, split: str, part: int) -> str:
 def part_name(fingerprint: str, split: str, part: int, crc32c: int, size: int) -> str:
     """A part's records. The name contains their checksum and size."""
     return f"{work_folder(fingerprint)}/{split}/{part:05d}-{crc32c:08x}-{size}"
+
+
+def index_piece_name(fingerprint: str, of: str, column: str) -> str:
+    """A piece of a split's mapped index: a ``column`` of a shard, or the header of a file."""
+    return f"{work_folder(fingerprint)}/index/{of}.{column}"
 
 
 def outcome_name(run_id: str) -> str:

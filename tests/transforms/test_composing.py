@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format import tfrecord
 from shardfeed.format.checksums import crc32c
-from shardfeed.format.manifest import BLOCK_BYTES
+from shardfeed.format.manifest import BLOCK_BYTES, ImageInfo, Manifest
 from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
-from shardfeed.transforms.publish.composing import blocks_of, compose_shard, crc32c_of_concatenation
+from shardfeed.transforms.publish.composing import blocks_of, compose_shard
+from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
+from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.rows import rows_of
 
@@ -44,9 +47,19 @@ def test_a_shard_is_its_parts_in_order(store: WritableStore, plan: ShardPlan) ->
     result = compose_shard(store, "f", plan)
 
     index = store.read(NAME + ".idx")
+    offsets, classes = (store.read(f"_parts/f/index/{NAME}.{column}") for column in ("offsets", "classes"))
     assert store.read(NAME) == DATA
     assert result == ShardResult(
-        "train", NAME, 5, len(DATA), crc32c(DATA), ((5, len(DATA)),), len(index), crc32c(index)
+        "train",
+        NAME,
+        5,
+        len(DATA),
+        crc32c(DATA),
+        ((5, len(DATA)),),
+        len(index),
+        crc32c(index),
+        crc32c(offsets),
+        crc32c(classes),
     )
 
 
@@ -68,13 +81,40 @@ def test_a_shard_that_is_there_is_kept_and_not_made_again(store: WritableStore, 
     assert (store.stat(NAME), store.stat(NAME + ".idx")) == before
 
 
-def test_a_shard_is_looked_for_before_its_parts(store: WritableStore, plan: ShardPlan) -> None:
-    # A joined build has published the shard and swept the parts in the meantime.
-    first = compose_shard(store, "f", plan)
+MANIFEST = Manifest(
+    fingerprint="f" * 32,
+    config={},
+    versions={},
+    classes=(),
+    listing={},
+    listed=0,
+    written=0,
+    rejected={},
+    skipped={},
+    fixes={},
+    image=ImageInfo(8, 8, 1, "raw", (0.0,), (0.0,)),
+    splits={},
+    files=(),
+)
+
+
+@pytest.mark.parametrize("kept", ["none", "the claim"])
+def test_a_build_whose_parts_a_joined_build_has_published_and_swept_is_at_its_end(
+    store: WritableStore, plan: ShardPlan, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compose_shard(store, "f", plan)
     for name, _ in list(store.list("_parts/")):
         store.delete(name)
+    store.create("manifest.json", replace(MANIFEST, fingerprint="e" * 32).to_json())
+    with pytest.raises(IncompleteError, match=r"^part 2 of train is gone\. Rerun the same command\.$"):
+        compose_shard(store, "f" * 32, plan)
+    store.delete("manifest.json")
+    store.create("manifest.json", MANIFEST.to_json())
+    if kept == "the claim":  # the sweep is under way
+        store.create("_parts/CLAIM", b"{}")
 
-    assert compose_shard(store, "f", plan) == first
+    with pytest.raises(AlreadyBuiltError):
+        compose_shard(store, "f" * 32, plan)
 
 
 @pytest.mark.parametrize("content", [b"foreign", DATA[:-1], DATA[:-1] + b"x"], ids=["foreign", "cut", "another byte"])

@@ -75,7 +75,8 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
         return sidecar
-    return sidecar if _is_whole(store, file_of(fingerprint, split, sidecar.result), sidecar.result) else None
+    name = file_of(fingerprint, split, sidecar.result)
+    return sidecar if _is_whole(store, name, sidecar.result.bytes, sidecar.result.crc32c) else None
 
 
 def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
@@ -95,7 +96,7 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     """Writes a part and its sidecar; gives the winner's result if another attempt was first."""
     result = sidecar.result
     if result.records:
-        _put_records(store, file_of(fingerprint, result.split, result), result, records)
+        put_whole(store, file_of(fingerprint, result.split, result), records, result.crc32c)
     name, data = naming.sidecar_name(fingerprint, result.split, result.part), sidecar.to_bytes()
     for _ in range(_TRIES):
         if store.create(name, data):
@@ -107,17 +108,22 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     )
 
 
-def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
+def put_whole(store: WritableStore, name: str, data: bytes, crc: int) -> None:
+    """Writes a file below ``_parts/``, whose crc32c is ``crc``; a torn one of that name heals.
+
+    Raises:
+        IncompleteError: the name appears and vanishes.
+    """
     for _ in range(_TRIES):
-        if store.create(name, records) or _is_whole(store, name, result):
+        if store.create(name, data) or _is_whole(store, name, len(data), crc):
             return
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
 
 
-def _is_whole(store: WritableStore, name: str, result: PartResult) -> bool:
-    """Whether the file of a part's records is there. A torn one is deleted."""
+def _is_whole(store: WritableStore, name: str, size: int, crc: int) -> bool:
+    """Whether a file below ``_parts/`` is there and whole. A torn one is deleted."""
     with contextlib.suppress(NotFoundError):
-        if store.checksum(name) == (result.bytes, result.crc32c):
+        if store.checksum(name) == (size, crc):
             return True
         _heal(store, name)
     return False
