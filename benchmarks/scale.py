@@ -34,7 +34,7 @@ import shardfeed.pipeline.graph as graph
 from shardfeed.format import naming
 from shardfeed.format.checksums import to_hex
 from shardfeed.format.hashing import MASK128, hash64, key_hash
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.storage import Stat
 from shardfeed.transforms import stores
@@ -148,7 +148,7 @@ def _publish_empty(shard: ShardPlan, plan: Plan, url: str) -> ShardResult:
     result, store = _shard(shard), stores.open_output(url)
     zeros = np.zeros(result.records)
     crcs = put_pieces(store, plan.fingerprint, result.file, zeros, zeros)
-    for name in (result.file, naming.index_name(result.file)):
+    for name in (result.file, naming.index_name(result.file), naming.table_name(result.file)):
         store.create(name, b"")
     return replace(result, offsets_crc32c=crcs[0], classes_crc32c=crcs[1])
 
@@ -157,7 +157,7 @@ def _shard(plan: ShardPlan) -> ShardResult:
     name = naming.shard_name(plan.split, plan.index, plan.count)
     records, size = sum(part.records for part in plan.parts), sum(part.bytes for part in plan.parts)
     blocks, crc = blocks_of(plan.parts), plan.index
-    return ShardResult(plan.split, name, records, size, crc, blocks, 16 * records, crc, crc, crc)
+    return ShardResult(plan.split, name, records, size, crc, blocks, 16 * records, crc, crc, crc, f"{crc:032x}")
 
 
 def _memory(field: str) -> float:
@@ -285,10 +285,11 @@ def one_process(parts: int, shards: int) -> None:
 
 
 def _manifest(plans: list[ShardPlan]) -> Manifest:
-    shards, files = [], []
+    shards, files, tables = [], [], []
     for made in map(_shard, plans):
         shards.append(Shard(made.file, made.records, made.bytes, to_hex(made.crc32c), made.blocks))
         files.append(SideFile(naming.index_name(made.file), made.index_bytes, to_hex(made.index_crc32c)))
+        tables.append(Table(naming.table_name(made.file), made.records, made.table_digest))
     records = sum(shard.records for shard in shards)
     classes = tuple(f"n{number:08}" for number in range(CLASSES))
     counts = {name: records // CLASSES for name in classes}
@@ -309,6 +310,7 @@ def _manifest(plans: list[ShardPlan]) -> Manifest:
         image=ImageInfo(224, 224, 3, "jpeg", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)),
         splits={"train": split},
         files=tuple(files),
+        tables=tuple(tables),
     )
 
 

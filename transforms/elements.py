@@ -284,7 +284,8 @@ class ShardPlan(Element):
 class ShardResult(Element):
     """A published shard, and the files with a line, a number or a row per record of it.
 
-    ``offsets_crc32c``, ``classes_crc32c``: of its pieces of the split's index.
+    ``offsets_crc32c``, ``classes_crc32c``: of its pieces of the split's index. ``table_digest``:
+    of the rows of its table, 32 hex digits.
     """
 
     split: str
@@ -297,6 +298,7 @@ class ShardResult(Element):
     index_crc32c: int
     offsets_crc32c: int
     classes_crc32c: int
+    table_digest: str
 
 
 @dataclass(frozen=True)

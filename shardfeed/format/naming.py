@@ -18,7 +18,7 @@ CLAIM = "_parts/CLAIM"
 
 FINGERPRINT = re.compile("[0-9a-f]{32}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.tfrecord(\.idx)?")
+_SHARD = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})-(\d{5,})-of-(\d{5,})\.(tfrecord(\.idx)?|parquet)")
 _INDEX = re.compile(rf"{SPLIT_NAME.pattern}\.(index|classes)")
 _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
 # The claim, outcomes, temporary files and the folder of a fingerprint. Nothing else below _parts/
@@ -35,6 +35,11 @@ def shard_name(split: str, index: int, count: int) -> str:
 def index_name(shard: str) -> str:
     """Name of a shard's index, which has one line ``offset size`` per record."""
     return shard + ".idx"
+
+
+def table_name(shard: str) -> str:
+    """Name of a shard's record table: ``train-00000-of-00016.parquet``."""
+    return shard.removesuffix(".tfrecord") + ".parquet"
 
 
 def split_index_name(split: str) -> str:
@@ -66,8 +71,13 @@ def is_published_name(name: str) -> bool:
 
 
 def is_shard(name: str) -> bool:
-    """True for a shard or its index."""
+    """True for a shard, its index or its table."""
     return bool(_SHARD.fullmatch(name))
+
+
+def is_table(name: str) -> bool:
+    """True for the record table of a shard."""
+    return is_shard(name) and name.endswith(".parquet")
 
 
 def is_split_index(name: str) -> bool:

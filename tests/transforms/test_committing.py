@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
@@ -16,6 +17,7 @@ from shardfeed.errors import ConflictError, IncompleteError, UsageError
 from shardfeed.format import record_index
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
+from shardfeed.format.record_table import table_value
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import (
     Counts,
@@ -74,7 +76,7 @@ def _shard(store: WritableStore, split: str, records: int, index: int = 0, count
     result = PartResult(split, index, len(data), records, crc32c(data), 0, {}, {}, {}, None)
     commit_part(store, "f" * 32, Sidecar(result, rows_of([10] * records, classes=(0, 1, 2)), (), {}), data)
     plan = ShardPlan(split, index, count, (PartFile(index, len(data), records, crc32c(data)),))
-    return compose_shard(store, "f" * 32, plan)
+    return compose_shard(store, PLAN, "jpeg", plan)
 
 
 def _rejects(store: WritableStore) -> FileResult:
@@ -103,15 +105,27 @@ def _commit(
     return commit(store, **arguments)  # type: ignore[arg-type]
 
 
+def _digest(store: WritableStore, split: str) -> int:
+    return table_value(io.BytesIO(store.read(f"{split}-00000-of-00001.parquet")))[1]
+
+
 def test_the_manifest_says_everything(store: WritableStore) -> None:
     manifest = _commit(store)
 
     raw = json.loads(store.read("manifest.json"))
-    files = raw.pop("files")
+    files, tables = raw.pop("files"), raw.pop("tables")
+    assert tables == [
+        {"file": f"{split}-00000-of-00001.parquet", "rows": records, "digest": f"{_digest(store, split):032x}"}
+        for split, records in (("test", 2), ("train", 3))
+    ]
     indexes = [f"{split}-00000-of-00001.tfrecord.idx" for split in ("test", "train")] + INDEXES
     assert [file["file"] for file in files] == sorted([*SIDE_FILES, "rejects-00000-of-00001.jsonl", *indexes])
     assert raw == {
-        "schema_version": 1,
+        "schema_version": 2,
+        "columns": [],
+        "label_kind": "single",
+        "duplicates": None,
+        "formats": ["bmp", "gif", "jpeg", "png", "webp"],
         "fingerprint": "f" * 32,
         "config": OPTIONS.config(),
         "versions": {"pillow": "12"},
@@ -168,6 +182,7 @@ def test_every_file_that_it_names_is_there_with_its_crc(store: WritableStore) ->
             "manifest.json",
             "run.json",
             *(file.file for file in manifest.files),
+            *(table.file for table in manifest.tables),
             "test-00000-of-00001.tfrecord",
             "train-00000-of-00001.tfrecord",
         ]
@@ -246,7 +261,11 @@ class _Noting(WritableLocalStore):
 def test_the_manifest_is_last_but_for_run_json_and_everything_is_synced(tmp_path: Path) -> None:
     store = _Noting(str(tmp_path))
     _commit(store)
-    shards = [f"{split}-00000-of-00001.tfrecord{end}" for split in ("train", "test") for end in ("", ".idx")]
+    shards = [
+        f"{split}-00000-of-00001{end}"
+        for split in ("train", "test")
+        for end in (".tfrecord", ".tfrecord.idx", ".parquet")
+    ]
     rejects = "rejects-00000-of-00001.jsonl"
     assert list(store.published) == [*shards, rejects, *INDEXES, *SIDE_FILES, "manifest.json", "run.json"]
     unsynced = {name for name, durable in store.published.items() if not durable}
@@ -281,7 +300,14 @@ def test_committing_again_finds_everything_there(store: WritableStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "stray", ["train-00000-of-00002.tfrecord", "old-00000-of-00001.tfrecord.idx", "old.index", "old.classes"]
+    "stray",
+    [
+        "train-00000-of-00002.tfrecord",
+        "old-00000-of-00001.tfrecord.idx",
+        "old-00000-of-00001.parquet",
+        "old.index",
+        "old.classes",
+    ],
 )
 def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: WritableStore, stray: str) -> None:
     store.create(stray, b"x")
@@ -297,7 +323,12 @@ def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Writab
 
 @pytest.mark.parametrize(
     "gone",
-    ["train-00000-of-00001.tfrecord", "test-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl"],
+    [
+        "train-00000-of-00001.tfrecord",
+        "test-00000-of-00001.tfrecord.idx",
+        "test-00000-of-00001.parquet",
+        "rejects-00000-of-00001.jsonl",
+    ],
 )
 def test_a_file_that_is_gone_stops_the_commit(tmp_path: Path, gone: str) -> None:
     class _Discarded(WritableLocalStore):

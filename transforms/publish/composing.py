@@ -8,7 +8,7 @@ from dataclasses import asdict
 from shardfeed.format import naming
 from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import PartFile, ShardPlan, ShardResult
+from shardfeed.transforms.elements import PartFile, Plan, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import file_of
 from shardfeed.transforms.publish.concatenation import Piece, publish_concatenation
 from shardfeed.transforms.publish.record_files import write_record_files
@@ -19,8 +19,8 @@ from shardfeed.transforms.stores.base import WritableStore
 _AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
 
 
-def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan]) -> list[ShardResult]:
-    """Publishes shards, four at a time: one is copied while others wait for the disk or the bucket.
+def compose_shards(run: Run, plan: Plan, image_format: str, shards: Iterable[ShardPlan]) -> list[ShardResult]:
+    """Publishes shards with all that goes with them, four at a time: one is copied while others wait for the disk or the bucket.
 
     Raises:
         ConflictError, IncompleteError: as ``compose_shard``; or the run shall stop.
@@ -29,30 +29,30 @@ def compose_shards(run: Run, fingerprint: str, shards: Iterable[ShardPlan]) -> l
 
     def compose(shard: ShardPlan) -> ShardResult:
         run.check()
-        return compose_shard(store, fingerprint, shard)
+        return compose_shard(store, plan, image_format, shard)
 
     return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk=_AT_ONCE)
 
 
-def compose_shard(store: WritableStore, fingerprint: str, plan: ShardPlan) -> ShardResult:
-    """Publishes one shard and what goes with its records.
+def compose_shard(store: WritableStore, plan: Plan, image_format: str, shard: ShardPlan) -> ShardResult:
+    """Publishes one shard, its index and its table; leaves its pieces of the split's index.
 
     Raises:
         ConflictError: another file has the shard's name, or that of a file beside it.
         AlreadyBuiltError: this dataset was published meanwhile, and its parts are swept.
         IncompleteError: a part is gone.
     """
-    name = naming.shard_name(plan.split, plan.index, plan.count)
-    parts = [Piece(file_of(fingerprint, plan.split, part), part.bytes, part.crc32c) for part in plan.parts]
-    shard = publish_concatenation(store, fingerprint, name, parts)
-    beside = write_record_files(store, fingerprint, plan)
+    name = naming.shard_name(shard.split, shard.index, shard.count)
+    parts = [Piece(file_of(plan.fingerprint, shard.split, part), part.bytes, part.crc32c) for part in shard.parts]
+    file = publish_concatenation(store, plan.fingerprint, name, parts)
+    beside = write_record_files(store, plan, image_format, shard)
     return ShardResult(
-        split=plan.split,
+        split=shard.split,
         file=name,
-        records=sum(part.records for part in plan.parts),
-        bytes=shard.bytes,
-        crc32c=shard.crc32c,
-        blocks=blocks_of(plan.parts),
+        records=sum(part.records for part in shard.parts),
+        bytes=file.bytes,
+        crc32c=file.crc32c,
+        blocks=blocks_of(shard.parts),
         **asdict(beside),
     )
 

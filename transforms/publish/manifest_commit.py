@@ -21,8 +21,9 @@ from itertools import islice
 from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table, sealed_json
 from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
+from shardfeed.transforms.images.sniff import INPUT_FORMATS
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import discarded, hold_claim
 from shardfeed.transforms.planning.totals import listing_of
@@ -81,6 +82,7 @@ def commit(
     indexes = split_indexes(plan.fingerprint, results)
     others = [*rejects, *(index.file() for index in indexes)]
     files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in others]
+    tables = [Table(naming.table_name(s.file), s.records, s.table_digest) for s in results]
     manifest = Manifest(
         fingerprint=plan.fingerprint,
         config=options.config(),
@@ -95,9 +97,12 @@ def commit(
         image=image,
         splits=splits,
         files=tuple(sorted(files, key=lambda file: file.file)),
+        tables=tuple(tables),
+        formats=INPUT_FORMATS,
     )
     still_to_come = {*texts, *(index.name for index in indexes)}
-    _compare_with_store(store, {shard.file for shard in results} | {file.file for file in files}, still_to_come)
+    named = {shard.file for shard in results} | {file.file for file in files} | {table.file for table in tables}
+    _compare_with_store(store, named, still_to_come)
     publish_indexes(store, plan.fingerprint, indexes)
     for name, data in sorted(texts.items()):
         store.publish(name, data)
