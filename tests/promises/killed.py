@@ -34,7 +34,7 @@ STEPS_OF_GRAPH = (
     "link train-N-of-N.tfrecord",  # ComposeShards
     "link train-N-of-N.tfrecord.idx",
     "link train-N-of-N.parquet",
-    "link _parts/N/index/train-N-of-N.tfrecord.offsets",
+    "link _parts/N/index/train-N-of-N.tfrecord.classes",
     "write _parts/tmp/tmp-N-N",  # of the claim, a shard or a file beside the shards
     "unlink _parts/tmp/tmp-N-N",
     "link _parts/N/index/train.index.header",  # Commit
