@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collects the wheels that tests install into environments of their own: what a worker needs (the base dependencies of
-# pyproject.toml and what builds our source package) and TFDS. tools/wheels.sh [PYTHON] fills .engines/wheels-HASH, once for each
+# pyproject.toml and what builds our source package), TFDS, and a fake of AWS. tools/wheels.sh [PYTHON] fills .engines/wheels-HASH, once for each
 # content and Python, and prints its path. .engines/ may be deleted at any time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,18 +8,18 @@ cd "$(dirname "$0")/.."
 python=${1:-python3}
 lists='/^dependencies = \[/,/^\]/s/^ *"\([^"]*\)".*/\1/p; s/^requires = \["\([^"]*\)"\].*/\1/p'
 worker=$(sed -n "$lists" pyproject.toml)
-hash=$({ echo "$worker"; cat constraints.txt tests/tfds/packages.txt; "$python" -VV; } | cksum | cut -d' ' -f1)
+hash=$({ echo "$worker"; cat constraints.txt tests/{tfds,clouds}/packages.txt; "$python" -VV; } | cksum | cut -d' ' -f1)
 wheels=.engines/wheels-$hash
 
 if [[ ! -d $wheels ]]; then
   mkdir -p .engines
   made=$(mktemp -d "$PWD/.engines/made-XXXXXX")
   trap 'rm -rf "$made"' EXIT
-  echo "Collecting wheels for the tests into $wheels (30 MB, once)" >&2
+  echo "Collecting wheels for the tests into $wheels (50 MB, once)" >&2
   pip=("$python" -m pip --disable-pip-version-check wheel --quiet --wheel-dir "$made/wheels")
   echo "$worker" >"$made/worker.txt"
   if ! { "${pip[@]}" --constraint constraints.txt --requirement "$made/worker.txt" &&
-    "${pip[@]}" --no-deps --requirement tests/tfds/packages.txt; } >"$made/log" 2>&1; then
+    "${pip[@]}" --no-deps --requirement tests/tfds/packages.txt --requirement tests/clouds/packages.txt; } >"$made/log" 2>&1; then
     tail -n 20 "$made/log" >&2
     echo "wheels: they could not be collected. What fetches them, where the package index can be reached: make engines" >&2
     exit 1

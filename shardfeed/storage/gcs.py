@@ -138,7 +138,7 @@ class GcsStore(ObjectStore):
                             raise
                 return by_google()
             except (*gcs_errors.FAILURES, *failures()) as error:
-                if gcs_errors.status_of(error) == 416:  # a range that begins behind the last byte
+                if gcs_errors.status_of(error) == 416:  # a range behind the last byte
                     return b""
                 raise
 

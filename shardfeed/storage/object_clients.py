@@ -35,6 +35,7 @@ CONNECTIONS = 64  # kept open per process; more threads than that find no more b
 # Seconds: to connect; for the whole request, 64 MB at 0.5 MB/s.
 TIMEOUT = (10, 120)
 
+_LIBRARY = str(sys.modules["obstore._obstore"].__file__)
 _TOKIO_THREADS = "TOKIO_WORKER_THREADS"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _ENDPOINT = {"gs": "STORAGE_EMULATOR_HOST", "s3": "AWS_ENDPOINT_URL", "az": "AZURITE_BLOB_STORAGE_URL"}
@@ -213,16 +214,16 @@ def _start_obstore() -> None:
 def _load_again() -> None:
     """Replaces the library that was forked, whose threads are gone, by a fresh one.
 
-    The loader takes a file that it knows for the one that it has loaded, so this is a copy of it
-    (15 MB) in memory. Python's modules of obstore stay and get the new content: whoever asks them
+    The loader takes a file or a path that it knows for what it has loaded, so this is a copy (15 MB)
+    in memory, under a path of this process. Python's modules of obstore stay and get the new content: whoever asks them
     for ``obstore.get`` or an exception finds the new one.
     """
     global _is_forked
     name = "obstore._obstore"
-    with open(str(sys.modules[name].__file__), "rb") as file, open(os.memfd_create(name), "wb") as copy:
+    with open(_LIBRARY, "rb") as file, open(os.memfd_create(name), "wb") as copy:
         shutil.copyfileobj(file, copy)
         copy.flush()
-        path = f"/proc/self/fd/{copy.fileno()}"
+        path = f"/proc/{os.getpid()}/fd/{copy.fileno()}"
         loader = importlib.machinery.ExtensionFileLoader(name, path)
         spec = importlib.util.spec_from_file_location(name, path, loader=loader)
         assert spec is not None

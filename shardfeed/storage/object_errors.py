@@ -19,8 +19,8 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _PASSING = re.compile(r"malformed or illegal request|doesn.t match calculated")
 _IN_BODY = re.compile(r'"message": *"((?:[^"\\]|\\.)*)"|<Message>([^<]*)')
 _REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
-# Where a machine of AWS or Azure asks for its own account. What is no such machine gets no answer.
-_ASKED_THE_MACHINE = "//169.254.169.254/"
+# Where a machine of AWS or Azure asks for its own account, which obstore tries last.
+_ASKED_THE_MACHINE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity/")
 _WRONG_REGION = "incorrectly configured region"
 _NO_RANGES = "Range request not supported"
 _ROLES = {
@@ -61,6 +61,11 @@ def status_of(error: Exception) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_behind_the_end(error: Exception) -> bool:
+    """True if a range was asked for that begins behind the last byte."""
+    return status_of(error) == 416 or "Wanted range starting at" in str(error)
+
+
 def lacks_header(error: Exception) -> bool:
     """True if obstore refuses an answer without length or tag, as of an object of gzip."""
     return isinstance(error, obstore.exceptions.BaseError) and "Header missing from response" in str(error)
@@ -76,9 +81,8 @@ def is_transient(error: Exception) -> bool:
     said, status = str(error), status_of(error)
     if status is not None:
         return is_passing(status, said)
-    return isinstance(error, failures()) and not any(
-        words in said for words in (_ASKED_THE_MACHINE, _WRONG_REGION, _NO_RANGES)
-    )
+    final = _ASKED_THE_MACHINE.search(said) or _WRONG_REGION in said or _NO_RANGES in said
+    return isinstance(error, failures()) and not final
 
 
 def users_error(error: Exception, action: ObjectAction, scheme: str, bucket: str, name: str) -> ShardfeedError:
@@ -97,7 +101,7 @@ def explained(
     kind = UnreadableError if action in ("list", "get") else UsageError
     if transient:
         return StorageError(f"cannot {action} {url}: {said}, {attempts()} times. Run the same command again later.")
-    if _ASKED_THE_MACHINE in text:
+    if _ASKED_THE_MACHINE.search(text):
         return kind(f"{scheme}:// needs credentials and none were found for {url}. {_LOG_IN[scheme]}")
     if _WRONG_REGION in text:
         return kind(f"{url} lies in another region ({said}). Set AWS_REGION to the one of bucket {bucket}.")

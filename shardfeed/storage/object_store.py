@@ -37,30 +37,27 @@ class ObjectStore(Store):
         self.scheme, self.bucket, self.prefix = split_url(url)
 
     def read(self, name: str) -> bytes:
-        return self.call("get", name, lambda: bytes(obstore.get(self._client(), self.prefix + name).bytes()))
+        return self._ask(name, lambda client, path: bytes(obstore.get(client, path).bytes()))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        if not size:
-            return b""
-
-        def action() -> bytes:
+        def read(client: Client, path: str) -> bytes:
             try:
-                found = obstore.get(self._client(), self.prefix + name, options={"range": (offset, offset + size)})
+                found = obstore.get(client, path, options={"range": (offset, offset + size)})
                 data = bytes(found.bytes())
             except object_errors.failures() as error:
-                if object_errors.status_of(error) == 416:  # a range that begins behind the last byte
+                if object_errors.is_behind_the_end(error):
                     return b""
                 raise
             start, end = found.range
             if (start, len(data)) != (offset, end - start):  # obstore compares neither
-                raise ConnectionError(f"bytes {offset} to {offset + size} asked for, {len(data)} from {start} on came")
+                raise ConnectionError(f"bytes {offset} to {end} were promised, {len(data)} bytes from {start} on came")
             return data
 
-        return self.call("get", name, action)
+        return self._ask(name, read) if size else b""
 
     def stat(self, name: str) -> Stat | None:
         try:
-            return self.call("get", name, lambda: _stat(obstore.head(self._client(), self.prefix + name)))
+            return self._ask(name, lambda client, path: _stat(obstore.head(client, path)))
         except NotFoundError:
             return None
 
@@ -74,7 +71,8 @@ class ObjectStore(Store):
             nonlocal pages
             try:
                 if pages is None:
-                    pages = iter(obstore.list(self._client(), folder or None, offset=last, chunk_size=_PAGE))
+                    client = object_client(self.scheme, self.bucket)
+                    pages = iter(obstore.list(client, folder or None, offset=last, chunk_size=_PAGE))
                 return next(pages, ())
             except object_errors.failures():
                 pages = None
@@ -105,8 +103,9 @@ class ObjectStore(Store):
         root = self.bucket if self.scheme.startswith("http") else f"{self.scheme}://{self.bucket}"
         return NotFoundError(f"{root}/{clip(self.prefix + name)} is not there.")
 
-    def _client(self) -> Client:
-        return object_client(self.scheme, self.bucket)
+    def _ask(self, name: str, action: Callable[[Client, str], T]) -> T:
+        # The client first: in a forked process it brings another ``obstore``.
+        return self.call("get", name, lambda: action(object_client(self.scheme, self.bucket), self.prefix + name))
 
 
 def _stat(found: ObjectMeta) -> Stat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from shardfeed.cli.main import main
 from shardfeed.transforms.publish.tfds_files import tfds_files
 from tests.kit.commands import write_photos
 from tests.kit.datasets import Written, write_dataset
-from tests.tfds.environment import run_with_tfds
+from tests.kit.environments import python_with, run
 
 CASES: dict[str, dict[str, Any]] = {
     "jpeg": {"image_format": "jpeg"},
@@ -62,7 +63,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def seen(datasets: dict[str, Written], built: dict[str, Path]) -> dict[str, Any]:
     """What TFDS sees, one interpreter for all of them: starting TensorFlow is what costs."""
     folders = {name: written.path for name, written in datasets.items()} | built
-    output = run_with_tfds(Path(__file__).with_name("read_datasets.py"), *map(str, folders.values()))
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": ""}
+    script = str(Path(__file__).with_name("read_datasets.py"))
+    output = run(str(python_with("tfds")), script, *map(str, folders.values()), env=os.environ | quiet)
     return dict(zip(folders, json.loads(output), strict=True))
 
 
