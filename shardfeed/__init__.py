@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from shardfeed.tfdata.distribute import input_fn as input_fn
     from shardfeed.tfdata.explain_errors import explain_errors as explain_errors
     from shardfeed.tfdata.load import load as load
-    from shardfeed.tfdata.tune_gcs import tune_gcs as tune_gcs
     from shardfeed.verification.dataset import verify as verify
 
 # The public names, by the module that holds them.
@@ -52,7 +51,6 @@ _NAMES = {
     "tfdata.distribute": ("distribute", "input_fn"),
     "tfdata.explain_errors": ("explain_errors",),
     "tfdata.load": ("load",),
-    "tfdata.tune_gcs": ("tune_gcs",),
     "verification.dataset": ("verify",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
