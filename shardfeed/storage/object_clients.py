@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,8 @@ _PROFILE_SECONDS = 600  # botocore refreshes what ends within 15 minutes, and is
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str | None], ObjectStore] = {}
-_is_forked = False  # from a process that had used obstore
+_started = False
+_is_forked = False  # from a process that had started obstore
 
 
 def object_client(scheme: str, bucket: str) -> ObjectStore:
@@ -64,7 +66,7 @@ def object_client(scheme: str, bucket: str) -> ObjectStore:
     with _lock:
         if _is_forked:
             _load_again()
-        elif not _clients:
+        elif not _started:
             _start_obstore()
         if (scheme, bucket, endpoint) not in _clients:
             _clients[scheme, bucket, endpoint] = _new_client(scheme, bucket)
@@ -201,6 +203,8 @@ def _start_obstore() -> None:
     one. obstore takes the number from the environment only, at its first call of any kind. Other
     libraries of this process read the variable too, so it is removed again.
     """
+    global _started
+    _started = True
     given = os.environ.get(_TOKIO_THREADS)
     if given is None:
         os.environ[_TOKIO_THREADS] = "1"
@@ -214,18 +218,18 @@ def _start_obstore() -> None:
 def _load_again() -> None:
     """Replaces the library that was forked, whose threads are gone, by a fresh one.
 
-    The loader takes a file or a path that it knows for what it has loaded, so this is a copy (15 MB)
-    in memory, under a path of this process. Python's modules of obstore stay and get the new content: whoever asks them
-    for ``obstore.get`` or an exception finds the new one.
+    The loader takes a file or a path that it knows for what it has loaded, so this is a temporary
+    copy (15 MB) under a new name. Python's modules of obstore stay and get the new content: whoever
+    asks them for ``obstore.get`` or an exception finds the new one.
     """
     global _is_forked
     name = "obstore._obstore"
-    with open(_LIBRARY, "rb") as file, open(os.memfd_create(name), "wb") as copy:
-        shutil.copyfileobj(file, copy)
+    with tempfile.NamedTemporaryFile(suffix=".so") as copy:
+        with open(_LIBRARY, "rb") as file:
+            shutil.copyfileobj(file, copy)
         copy.flush()
-        path = f"/proc/{os.getpid()}/fd/{copy.fileno()}"
-        loader = importlib.machinery.ExtensionFileLoader(name, path)
-        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+        loader = importlib.machinery.ExtensionFileLoader(name, copy.name)
+        spec = importlib.util.spec_from_file_location(name, copy.name, loader=loader)
         assert spec is not None
         fresh = importlib.util.module_from_spec(spec)
         loader.exec_module(fresh)
@@ -239,7 +243,7 @@ def _load_again() -> None:
 def _forget_clients() -> None:
     global _lock, _is_forked
     _lock = threading.Lock()
-    _is_forked = _is_forked or bool(_clients)
+    _is_forked = _is_forked or _started
     _clients.clear()
 
 
