@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from shardfeed.errors import IncompleteError as IncompleteError
     from shardfeed.errors import ShardfeedError as ShardfeedError
     from shardfeed.errors import UsageError as UsageError
+    from shardfeed.resuming.fit import fit as fit
     from shardfeed.storage.base import StorageError as StorageError
     from shardfeed.tfdata.distribute import distribute as distribute
     from shardfeed.tfdata.distribute import input_fn as input_fn
@@ -47,6 +48,7 @@ _NAMES = {
     "benchmarking.stream": ("benchmark",),
     "dataset.info": ("DatasetInfo", "SplitInfo", "info"),
     "errors": ("DatasetError", "IncompleteError", "ShardfeedError", "UsageError"),
+    "resuming.fit": ("fit",),
     "storage.base": ("StorageError",),
     "tfdata.distribute": ("distribute", "input_fn"),
     "tfdata.explain_errors": ("explain_errors",),
@@ -65,10 +67,10 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(f"shardfeed.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name != "tensorflow":
+        if error.name not in ("keras", "tensorflow"):
             raise
         raise ImportError(
-            f"shardfeed.{name} needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'"
+            f"shardfeed.{name} needs {error.name}, which is not installed here: pip install 'shardfeed[tf]'"
         ) from error
     globals()[name] = value
     return value

@@ -10,6 +10,7 @@ it: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import tensorflow as tf
 
@@ -19,6 +20,7 @@ from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, one_size, opened
+from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
@@ -123,8 +125,21 @@ def load(
         found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
     )
     if training:
-        found.trained_with.setdefault(split, set()).add(batch_size)
-        return stream.train(epochs, seed, window_bytes, start_step)
+        batches = stream.train(epochs, seed, window_bytes, start_step)
+        order_of = {
+            "seed": seed, "shuffle_buffer": window_bytes, "start_step": start_step, "image_size": options.size, "crop": crop,
+            "label": label,
+        }  # fmt: skip
+        again = partial(
+            load, found, split, batch_size, training=True, epochs=epochs, seed=seed, shuffle_buffer=window_bytes, host=host,
+            image_size=image_size, crop=crop, label=label, as_dict=as_dict, cache=cache,
+        )  # fmt: skip
+
+        def reopen(steps: int) -> tf.data.Dataset:
+            return again(start_step=start_step + steps)
+
+        remember(batches, StreamSource(found, split, batch_size, epochs, order_of, reopen))
+        return batches
     if crop == "random_resized":
         raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
     return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)

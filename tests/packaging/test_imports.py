@@ -18,7 +18,7 @@ LEVELS = (
     {"dataset", "sampling"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"inspection", "tfdata"},
+    {"inspection", "resuming", "tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
     {"cli"},
