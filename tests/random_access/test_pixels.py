@@ -13,14 +13,12 @@ from shardfeed.errors import UsageError
 from shardfeed.sampling.boxes import random_boxes
 from shardfeed.sampling.order import mix_one, stream_seed
 from tests.kit.datasets import Pixels, Written, write_dataset
-from tests.kit.indexes import write_indexes
 
 FORMATS = ["jpeg", "png", "raw", "webp"]
 
 
 def written(path: Path, **options: Any) -> Written:
     made = write_dataset(path, **options)
-    write_indexes(path)
     return made
 
 
