@@ -20,6 +20,7 @@ from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan,
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import blocks_of, compose_shard
 from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
+from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
 from tests.kit.rows import rows_of
@@ -216,6 +217,15 @@ def test_rows_are_cut_into_groups_whatever_the_parts(
     table = pq.ParquetFile(io.BytesIO(store.read(TABLE)))
     assert [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)] == [2, 2, 1]
     assert table.read() == rows
+
+
+def test_a_shard_of_more_parts_than_are_read_at_a_time_has_a_row_for_each_record(store: WritableStore) -> None:
+    parts = [_part(store, number, [b"r"] * (number % 3 + 1)) for number in range(2 * REQUESTS + 1)]
+
+    _compose(store, ShardPlan("train", 0, 1, tuple(parts)))
+    keys = [f"{part.part}-{record}.jpg" for part in parts for record in range(part.records)]
+    assert pq.read_table(io.BytesIO(store.read(TABLE))).column("key").to_pylist() == keys
+    assert store.read(NAME + ".idx").count(b"\n") == len(keys)
 
 
 def test_a_missing_part_is_incomplete_and_publishes_nothing(store: WritableStore, plan: ShardPlan) -> None:
