@@ -131,6 +131,12 @@ def test_getitems_reads_neighbours_at_once(
     assert read == [(number, 0, size) for number, size in enumerate(sizes)]
 
     read.clear()
+    monkeypatch.setattr("shardfeed.random_access.reader._JOINED", sizes[1] - 1)
+    ds.__getitems__(range(12, 24))
+    last = offset_of(written.path, 11)
+    assert read == [(1, 0, last), (1, last, sizes[1] - last)]
+
+    read.clear()
     monkeypatch.setattr("shardfeed.random_access.reader._GAP", 10)
     ds.__getitems__([12, 14, 15])  # 13 lies between two of them
     first, third, fifth = (offset_of(written.path, number) for number in (0, 2, 4))
