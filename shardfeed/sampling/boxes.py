@@ -70,6 +70,14 @@ def random_boxes(sizes: Ints, positions: Ints, seed: int) -> Ints:
     return boxes
 
 
+def map_seeds(positions: Ints, seed: int) -> Words:
+    """Seeds uint64[n, 2] for what a user does with the image, and with the batch, at a position.
+
+    They are the draws behind those of ``random_boxes``, so all of them are independent.
+    """
+    return _words(positions, seed, range(_DRAWS, _DRAWS + 2))
+
+
 def _words(positions: Ints, seed: int, numbers: range) -> Words:
     """uint64[n, draws]: each by hash(seed, position, number of the draw)."""
     base = mix(np.uint64(seed) + (positions + 1).astype(np.uint64) * np.uint64(GOLDEN))
