@@ -17,12 +17,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from common import where  # this repository is found from here on
@@ -32,7 +34,7 @@ import shardfeed.pipeline.graph as graph
 from shardfeed.format import naming
 from shardfeed.format.checksums import to_hex
 from shardfeed.format.hashing import MASK128, hash64, key_hash
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.storage import Stat
 from shardfeed.transforms import stores
@@ -52,6 +54,7 @@ from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import BATCH_REFS
 from shardfeed.transforms.publish.composing import blocks_of
 from shardfeed.transforms.publish.manifest_commit import RunRecord
+from shardfeed.transforms.publish.mapped_index import put_pieces
 from shardfeed.transforms.publish.packing import plan_shards
 from shardfeed.transforms.publish.verdict import counts_of, sum_counts
 from shardfeed.transforms.run.state import Run
@@ -134,23 +137,27 @@ class MadeUpShards(ComposeShards):
     """Shard plans to results, without a record."""
 
     def expand(self, plans: Any) -> beam.pvalue.PCollection[ShardResult]:
-        return plans | "Compose" >> beam.Map(_publish_empty, self.run.output).with_output_types(ShardResult)
+        compose = beam.Map(_publish_empty, beam.pvalue.AsSingleton(self.plan), self.run.output)
+        return plans | "Compose" >> compose.with_output_types(ShardResult)
 
 
-def _publish_empty(plan: ShardPlan, url: str) -> ShardResult:
+def _publish_empty(shard: ShardPlan, plan: Plan, url: str) -> ShardResult:
     """The commit compares the names it is given with those in the store; nothing here reads what is
-    in the files.
+    in the files, but in the pieces of the index.
     """
-    result, store = _shard(plan), stores.open_output(url)
-    for name in (result.file, naming.index_name(result.file)):
+    result, store = _shard(shard), stores.open_output(url)
+    zeros = np.zeros(result.records)
+    crcs = put_pieces(store, plan.fingerprint, result.file, zeros, zeros)
+    for name in (result.file, naming.index_name(result.file), naming.table_name(result.file)):
         store.create(name, b"")
-    return result
+    return replace(result, offsets_crc32c=crcs[0], classes_crc32c=crcs[1])
 
 
 def _shard(plan: ShardPlan) -> ShardResult:
     name = naming.shard_name(plan.split, plan.index, plan.count)
     records, size = sum(part.records for part in plan.parts), sum(part.bytes for part in plan.parts)
-    return ShardResult(plan.split, name, records, size, plan.index, blocks_of(plan.parts), 16 * records, plan.index)
+    blocks, crc = blocks_of(plan.parts), plan.index
+    return ShardResult(plan.split, name, records, size, crc, blocks, 16 * records, crc, crc, crc, f"{crc:032x}")
 
 
 def _memory(field: str) -> float:
@@ -278,10 +285,11 @@ def one_process(parts: int, shards: int) -> None:
 
 
 def _manifest(plans: list[ShardPlan]) -> Manifest:
-    shards, files = [], []
+    shards, files, tables = [], [], []
     for made in map(_shard, plans):
         shards.append(Shard(made.file, made.records, made.bytes, to_hex(made.crc32c), made.blocks))
         files.append(SideFile(naming.index_name(made.file), made.index_bytes, to_hex(made.index_crc32c)))
+        tables.append(Table(naming.table_name(made.file), made.records, made.table_digest))
     records = sum(shard.records for shard in shards)
     classes = tuple(f"n{number:08}" for number in range(CLASSES))
     counts = {name: records // CLASSES for name in classes}
@@ -302,6 +310,7 @@ def _manifest(plans: list[ShardPlan]) -> Manifest:
         image=ImageInfo(224, 224, 3, "jpeg", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)),
         splits={"train": split},
         files=tuple(files),
+        tables=tuple(tables),
     )
 
 

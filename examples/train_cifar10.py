@@ -84,19 +84,21 @@ def main() -> None:
     print(accelerator)
     keras.utils.set_random_seed(args.seed)
     with accelerator.scope():
+        # 50,000 images: 154 MB
+        train = shardfeed.load(info, "train", args.batch_size, seed=args.seed, cache="decoded")
+        test = shardfeed.load(info, "test", args.batch_size)
         model = model_for(info)
         model.compile(
             optimizer=keras.optimizers.Adam(args.learning_rate),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             weighted_metrics=["accuracy"],  # not metrics=: those count the rows that fill up the last batch
-            **shardfeed.compile_args(info, args.batch_size, accelerator),
+            **shardfeed.compile_args(train),
         )
-        test = shardfeed.load(info, "test", args.batch_size)
         model.fit(
-            shardfeed.load(info, "train", args.batch_size, seed=args.seed, cache="decoded"),  # 50,000 images: 154 MB
+            train,
             epochs=args.epochs,
             shuffle=False,  # load has shuffled
-            **shardfeed.fit_args(info, args.batch_size, accelerator),
+            **shardfeed.fit_args(train),
         )
         result = model.evaluate(test, verbose=0, return_dict=True)
     print(f"test: accuracy {result['accuracy']:.3f}, loss {result['loss']:.3f}")

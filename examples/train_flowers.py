@@ -77,21 +77,22 @@ def main() -> None:
         keras.mixed_precision.set_global_policy(f"mixed_{args.mixed_precision}")
 
     with accelerator.scope():
+        train = shardfeed.load(info, "train", args.batch_size, seed=args.seed)
+        validation = shardfeed.load(info, "validation", args.batch_size)
         model = model_for(info)
         model.compile(
             optimizer=keras.optimizers.Adam(args.learning_rate),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             weighted_metrics=["accuracy"],  # not metrics=: those count the rows that fill up the last batch
-            **shardfeed.compile_args(info, args.batch_size, accelerator),
+            **shardfeed.compile_args(train),
         )
-        validation = shardfeed.load(info, "validation", args.batch_size)
         model.fit(
-            shardfeed.load(info, "train", args.batch_size, seed=args.seed),
+            train,
             validation_data=validation,
             epochs=args.epochs,
             shuffle=False,  # load has shuffled
             class_weight=info.class_weight("train"),
-            **shardfeed.fit_args(info, args.batch_size, accelerator),
+            **shardfeed.fit_args(train),
         )
         result = model.evaluate(validation, verbose=0, return_dict=True)
     print(f"validation: accuracy {result['accuracy']:.3f}, loss {result['loss']:.3f}")

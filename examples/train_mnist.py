@@ -80,14 +80,6 @@ def model_for(info: shardfeed.DatasetInfo) -> keras.Model:
     )
 
 
-def fit(
-    model: keras.Model, info: shardfeed.DatasetInfo, accelerator: shardfeed.Accelerator, args: argparse.Namespace
-) -> None:
-    """Keras' own loop; ``compile_args`` makes it run many steps in one call."""
-    train = shardfeed.load(info, "train", args.batch_size, seed=args.seed)
-    model.fit(train, epochs=args.epochs, shuffle=False, **shardfeed.fit_args(info, args.batch_size, accelerator))
-
-
 def loop(
     model: keras.Model, info: shardfeed.DatasetInfo, accelerator: shardfeed.Accelerator, args: argparse.Namespace
 ) -> None:
@@ -134,15 +126,19 @@ def main() -> None:
     accelerator = shardfeed.detect_accelerator()
     print(accelerator)
     keras.utils.set_random_seed(args.seed)
+    train = shardfeed.load(info, "train", args.batch_size, seed=args.seed)
     with accelerator.scope():
         model = model_for(info)
         model.compile(
             optimizer="adam",
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             weighted_metrics=["accuracy"],  # not metrics=: those count the rows that fill up the last batch
-            **shardfeed.compile_args(info, args.batch_size, accelerator),
+            **shardfeed.compile_args(train),
         )
-    (fit if args.mode == "fit" else loop)(model, info, accelerator, args)
+    if args.mode == "fit":  # Keras' own loop; compile_args makes it run many steps in one call
+        model.fit(train, epochs=args.epochs, shuffle=False, **shardfeed.fit_args(train))
+    else:
+        loop(model, info, accelerator, args)
     result = model.evaluate(shardfeed.load(info, "test", args.batch_size), verbose=0, return_dict=True)
     print(f"test: accuracy {result['accuracy']:.3f}, loss {result['loss']:.3f}")
 

@@ -65,7 +65,7 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     shards = (
         parts
         | "PackShards" >> PackShards(verdict=good, plan=plan, shard_bytes=options.shard_bytes)
-        | "ComposeShards" >> ComposeShards(plan=plan, run=run)
+        | "ComposeShards" >> ComposeShards(plan=plan, image_format=options.image.format, run=run)
     )
     published = good | "Commit" >> Commit(
         totals=totals, plan=plan, shards=shards, rejects=rejects, options=options, record=record, run=run

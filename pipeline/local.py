@@ -81,7 +81,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         require_good(verdict)
     with reported(run):
         planned = [plan_shards(split, parts, plan, options.shard_bytes) for split, parts in files.items()]
-        shards = compose_shards(run, plan.fingerprint, itertools.chain(*planned))
+        shards = compose_shards(run, plan, options.image.format, itertools.chain(*planned))
         run.check()
         commit(
             store,

@@ -4,7 +4,8 @@
     train = shardfeed.load(info, "train", batch_size=128)
     model.fit(train, steps_per_epoch=info.steps_per_epoch("train", 128), epochs=10)
 
-Importing this costs nothing: each name is loaded at its first use, and TensorFlow only by ``load``.
+Importing this costs nothing: each name is loaded at its first use, TensorFlow only by ``load`` and
+PyTorch only by ``torch_batches``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from shardfeed.accelerator.keras_args import fit_args as fit_args
     from shardfeed.arrays.batches import ArrayBatches as ArrayBatches
     from shardfeed.arrays.batches import array_batches as array_batches
+    from shardfeed.arrays.torch_batches import TorchBatches as TorchBatches
+    from shardfeed.arrays.torch_batches import torch_batches as torch_batches
     from shardfeed.benchmarking.result import Benchmark as Benchmark
     from shardfeed.benchmarking.stream import benchmark as benchmark
     from shardfeed.dataset.info import DatasetInfo as DatasetInfo
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from shardfeed.errors import UsageError as UsageError
     from shardfeed.random_access.records import Records as Records
     from shardfeed.random_access.records import records as records
+    from shardfeed.resuming.fit import fit as fit
     from shardfeed.storage.base import StorageError as StorageError
     from shardfeed.tfdata.distribute import distribute as distribute
     from shardfeed.tfdata.distribute import input_fn as input_fn
@@ -46,11 +50,13 @@ _NAMES = {
     "accelerator.detect": ("Accelerator", "detect_accelerator"),
     "accelerator.keras_args": ("compile_args", "fit_args"),
     "arrays.batches": ("ArrayBatches", "array_batches"),
+    "arrays.torch_batches": ("TorchBatches", "torch_batches"),
     "benchmarking.result": ("Benchmark",),
     "benchmarking.stream": ("benchmark",),
     "dataset.info": ("DatasetInfo", "SplitInfo", "info"),
     "errors": ("DatasetError", "IncompleteError", "ShardfeedError", "UsageError"),
     "random_access.records": ("Records", "records"),
+    "resuming.fit": ("fit",),
     "storage.base": ("StorageError",),
     "tfdata.distribute": ("distribute", "input_fn"),
     "tfdata.explain_errors": ("explain_errors",),
@@ -58,6 +64,8 @@ _NAMES = {
     "tfdata.tune_gcs": ("tune_gcs",),
     "verification.dataset": ("verify",),
 }
+# What pip installs for a missing module.
+_INSTALL = {"keras": "'shardfeed[tf]'", "tensorflow": "'shardfeed[tf]'", "torch": "torch"}
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = ["__version__", "testing", *sorted(_MODULES)]
 
@@ -70,10 +78,10 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(f"shardfeed.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name != "tensorflow":
+        if error.name not in _INSTALL:
             raise
         raise ImportError(
-            f"shardfeed.{name} needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'"
+            f"shardfeed.{name} needs {error.name}, which is not installed here: pip install {_INSTALL[error.name]}"
         ) from error
     globals()[name] = value
     return value

@@ -160,6 +160,18 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+def crop_kind(value: object, *, training: bool) -> str | None:
+    """The argument ``crop``: None, "center" or, for training, "random_resized".
+
+    Raises:
+        UsageError: it is something else.
+    """
+    kind = None if value is None else choice("crop", value, ("center", "random_resized"))
+    if kind == "random_resized" and not training:
+        raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
+    return kind
+
+
 def parse_image_size(text: str) -> tuple[int, int]:
     """(height, width) of ``224`` or ``224x320`` (height first).
 

@@ -26,8 +26,8 @@ Bytes = bytes | memoryview
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, int, int]
 """Height, width and channels."""
-ImageDecoder = Callable[[Bytes, Shape, Pixels | None], None]
-"""Decodes a stored image of a shape, into an array of it if there is one. Raises RecordProblem."""
+ImageDecoder = Callable[[Bytes, Shape, Pixels | None], Pixels]
+"""Pixels of a stored image of a shape, in an array of it if there is one. Raises RecordProblem."""
 
 
 class RecordProblem(ValueError):
@@ -45,26 +45,26 @@ def image_decoder(image_format: str) -> ImageDecoder:
     return _jpeg if image_format == "jpeg" else functools.partial(_pillow, image_format)
 
 
-def _raw(data: Bytes, shape: Shape, out: Pixels | None) -> None:
+def _raw(data: Bytes, shape: Shape, out: Pixels | None) -> Pixels:
     if len(data) != math.prod(shape):
         raise RecordProblem("image", f"{_text(shape)} bytes of pixels", f"{len(data)} bytes")
-    if out is not None:
-        out[...] = np.frombuffer(data, np.uint8).reshape(shape)
+    return _placed(np.frombuffer(data, np.uint8).reshape(shape), out)
 
 
-def _jpeg(data: Bytes, shape: Shape, out: Pixels | None) -> None:
+def _jpeg(data: Bytes, shape: Shape, out: Pixels | None) -> Pixels:
     expected = f"a jpeg image of {_text(shape)}"
     try:
         # Larger than the buffer is an error before anything is written; smaller shows in the shape
         # that comes back.
-        pixels = simplejpeg.decode_jpeg(data, "RGB" if shape[2] == 3 else "GRAY", buffer=out)
+        pixels: Pixels = simplejpeg.decode_jpeg(data, "RGB" if shape[2] == 3 else "GRAY", buffer=out)
     except ValueError as error:
         raise RecordProblem("image", f"{expected} that decodes", _refusal(error)) from None
     if pixels.shape != shape:
         raise RecordProblem("image", expected, _text(pixels.shape))
+    return pixels
 
 
-def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) -> None:
+def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) -> Pixels:
     from PIL import Image  # most datasets are JPEG and do without it
 
     expected = f"a {image_format} image of {_text(shape)}"
@@ -78,8 +78,15 @@ def _pillow(image_format: str, data: Bytes, shape: Shape, out: Pixels | None) ->
         raise RecordProblem("image", f"{expected} that decodes", _refusal(error)) from None
     if pixels is None:
         raise RecordProblem("image", expected, f"{size[0]} x {size[1]}")
-    if out is not None:
-        out[...] = pixels.reshape(shape)
+    return _placed(pixels.reshape(shape), out)
+
+
+def _placed(pixels: Pixels, out: Pixels | None) -> Pixels:
+    """``pixels``, in ``out`` if there is one."""
+    if out is None:
+        return pixels
+    out[...] = pixels
+    return out
 
 
 def _refusal(error: Exception) -> str:

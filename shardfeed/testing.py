@@ -32,7 +32,9 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.example import Value, encode_example
 from shardfeed.format.hashing import key_hash
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table
+from shardfeed.format.record_index import DTYPE, Column, IndexHeader
+from shardfeed.format.record_table import TableWriter, read_batches, schema
 from shardfeed.format.tfrecord import frame
 from shardfeed.verification.dataset import verify
 
@@ -173,10 +175,17 @@ def write_dataset(
     """Write records, given by their columns, as a build does. Nothing is checked."""
     path.mkdir(parents=True, exist_ok=True)
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
-    written = {
-        split: _write_split(path, split, examples, classes, min(shards, len(examples)), block_records, files)
-        for split, examples in splits.items()
-    }
+    tables: list[Table] = []
+    written = {}
+    for split, examples in splits.items():
+        count = min(shards, len(examples))
+        made = [
+            _write_shard(path, naming.shard_name(split, index, count), part, image.format, block_records, files, tables)
+            for index, part in enumerate(_parts(examples, count))
+        ]
+        counts = {name: sum(example["class"] == index for example in examples) for index, name in enumerate(classes)}
+        written[split] = Split(len(examples), sum(shard.bytes for shard in made), counts, tuple(made))
+        files += write_split_index(path, split, fingerprint)
     total = sum(map(len, splits.values()))
     manifest = Manifest(
         fingerprint=fingerprint,
@@ -192,6 +201,8 @@ def write_dataset(
         image=image,
         splits=written,
         files=tuple(sorted(files, key=lambda file: file.file)),
+        tables=tuple(tables),
+        formats=("png",) if image.format == "raw" else (image.format,),
     )
     (path / naming.MANIFEST).write_bytes(manifest.to_json())  # last: with it the dataset is there
     return manifest
@@ -216,32 +227,89 @@ def _examples(
         }
 
 
-def _write_split(
+def write_table(
+    path: Path, shard: str, examples: Sequence[Mapping[str, Value]], sizes: Sequence[int], image_format: str
+) -> Table:
+    """Write the record table of the file ``shard``, as a build does.
+
+    ``examples``: its records; ``sizes``: their bytes with their frames.
+    """
+    import pyarrow as pa
+
+    end, rows = 0, []
+    for example, size in zip(examples, sizes, strict=True):
+        height, width = example["size"]  # type: ignore[misc]
+        rows.append(
+            {
+                "key": example["key"].decode(),  # type: ignore[union-attr]
+                "label": example["label"].decode(),  # type: ignore[union-attr]
+                "class": example["class"],
+                "offset": end,
+                "bytes": size,
+                "height": height,
+                "width": width,
+                "format": image_format,
+                "root": 0,
+                "source_bytes": len(example["image"]),  # type: ignore[arg-type]
+                "version": 0,
+                "crc32c": None,
+                "fixes": [],
+                "hash": None,
+            }
+        )
+        end += size
+    table = TableWriter()
+    table.add(pa.RecordBatch.from_pylist(rows, schema()))
+    name = naming.table_name(shard)
+    (path / name).write_bytes(table.finish())
+    return Table(name, table.rows, f"{table.digest:032x}")
+
+
+def write_split_index(path: Path, split: str, fingerprint: str) -> list[SideFile]:
+    """Write the mapped index of a split from the shards and tables that lie in ``path``."""
+    shards = sorted(path.glob(f"{split}-*-of-*.tfrecord"))
+    rows = [batch for shard in shards for batch in _table_of(shard)]
+    files = []
+    columns: tuple[tuple[Column, str, list[Any]], ...] = (
+        ("offsets", naming.split_index_name(split), [batch.column("offset") for batch in rows]),
+        ("classes", naming.split_classes_name(split), [batch.column("class") for batch in rows]),
+    )
+    for column, name, values in columns:
+        data = np.concatenate([np.asarray(value) for value in values]).astype(DTYPE[column]).tobytes()
+        header = IndexHeader(column, fingerprint, sum(map(len, rows)), len(shards), crc32c(data))
+        files.append(_write(path, name, header.to_bytes() + data))
+    return files
+
+
+def _table_of(shard: Path) -> Iterator[Any]:
+    with open(shard.with_name(naming.table_name(shard.name)), "rb") as file:
+        yield from read_batches(file)
+
+
+def _parts(examples: Sequence[Mapping[str, Value]], count: int) -> Iterator[Sequence[Mapping[str, Value]]]:
+    for index in range(count):
+        yield examples[len(examples) * index // count : len(examples) * (index + 1) // count]
+
+
+def _write_shard(
     path: Path,
-    split: str,
+    name: str,
     examples: Sequence[Mapping[str, Value]],
-    classes: Sequence[str],
-    shards: int,
+    image_format: str,
     block_records: int,
     files: list[SideFile],
-) -> Split:
-    """Write the shards of a split, and their indexes, which go into ``files``."""
-    made = []
-    for index in range(shards):
-        part = slice(len(examples) * index // shards, len(examples) * (index + 1) // shards)
-        framed = [frame(encode_example(example)) for example in examples[part]]
-        sizes = [len(record) for record in framed]
-        name = naming.shard_name(split, index, shards)
-        shard = _write(path, name, b"".join(framed))
-        offsets = accumulate(sizes, initial=0)
-        lines = "".join(f"{offset} {size}\n" for offset, size in zip(offsets, sizes, strict=False))
-        files.append(_write(path, naming.index_name(name), lines.encode()))
-        blocks = [sizes[at : at + block_records] for at in range(0, len(sizes), block_records)]
-        made.append(
-            Shard(name, len(sizes), shard.bytes, shard.crc32c, tuple((len(block), sum(block)) for block in blocks))
-        )
-    counts = {name: sum(example["class"] == index for example in examples) for index, name in enumerate(classes)}
-    return Split(len(examples), sum(shard.bytes for shard in made), counts, tuple(made))
+    tables: list[Table],
+) -> Shard:
+    """Write a shard, its index, which goes into ``files``, and its table, for ``tables``."""
+    framed = [frame(encode_example(example)) for example in examples]
+    sizes = [len(record) for record in framed]
+    shard = _write(path, name, b"".join(framed))
+    offsets = accumulate(sizes, initial=0)
+    lines = "".join(f"{offset} {size}\n" for offset, size in zip(offsets, sizes, strict=False))
+    files.append(_write(path, naming.index_name(name), lines.encode()))
+    tables.append(write_table(path, name, examples, sizes, image_format))
+    blocks = [sizes[at : at + block_records] for at in range(0, len(sizes), block_records)]
+    return Shard(name, len(sizes), shard.bytes, shard.crc32c, tuple((len(block), sum(block)) for block in blocks))
 
 
 def _write(path: Path, name: str, data: bytes) -> SideFile:

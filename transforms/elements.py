@@ -282,7 +282,11 @@ class ShardPlan(Element):
 
 @dataclass(frozen=True)
 class ShardResult(Element):
-    """A published shard and its index."""
+    """A published shard, and the files with a line, a number or a row per record of it.
+
+    ``offsets_crc32c``, ``classes_crc32c``: of its pieces of the split's index. ``table_digest``:
+    of the rows of its table, 32 hex digits.
+    """
 
     split: str
     file: str
@@ -292,6 +296,9 @@ class ShardResult(Element):
     blocks: tuple[tuple[int, int], ...]
     index_bytes: int
     index_crc32c: int
+    offsets_crc32c: int
+    classes_crc32c: int
+    table_digest: str
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,13 @@ def cloud_cost(
     vcpu_hours = work_hours + vcpus * START_HOURS
     hours = vcpu_hours / vcpus
     parts, shards = sum(parts for parts, _ in splits), sum(shards for _, shards in splits)
-    # An image; a look for a part and its sidecar for the index; two checks of a shard.
-    reads = images + 2 * parts + 2 * shards
+    # An image; a look for a part, and its sidecar for its rows; two checks of a shard, and three of
+    # each of the two files of a split's index.
+    reads = images + 2 * parts + 2 * shards + 6 * len(splits)
     composes = sum(shards * _composes(-(-parts // shards)) for parts, shards in splits if shards)
-    writes = -(-listed // LIST_PAGE) + 2 * parts + composes + shards + OTHER_WRITES
+    composes += sum(2 * _composes(shards + 1) for _, shards in splits)
+    # Beside each shard its index, its table and two pieces of the split's index, which has two headers.
+    writes = -(-listed // LIST_PAGE) + 2 * parts + composes + 4 * shards + 2 * len(splits) + OTHER_WRITES
     dollars = (
         vcpu_hours * VCPU_HOUR
         + workers * hours * (machine.memory / 2**30 * GB_HOUR + DISK_GB_PER_WORKER * DISK_GB_HOUR)

@@ -10,6 +10,7 @@ Not needed to train on one GPU or on the CPU; ``load`` works without it.
 from __future__ import annotations
 
 import contextlib
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ class Accelerator:
         return self.text
 
 
+_last: Accelerator | None = None  # of ``detect_accelerator`` in this process
+
+
 def detect_accelerator() -> Accelerator:
     """The best device this process can train on: TPU, else GPUs, else CPU.
 
@@ -75,14 +79,28 @@ def detect_accelerator() -> Accelerator:
             "shardfeed.detect_accelerator needs keras, which is not installed here: pip install 'shardfeed[tf]', or keras and jax"
         ) from error
 
+    global _last
     backend = keras_backend()
-    if backend == "jax":
-        return _on_jax(keras)
-    if backend == "tensorflow":
+    if backend not in ("jax", "tensorflow"):
+        raise UsageError(
+            f"Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported."
+        )
+    _last = _on_jax(keras) if backend == "jax" else _on_tensorflow()
+    return _last
+
+
+def current_accelerator() -> Accelerator:
+    """What ``detect_accelerator`` gave last; before its first call, what is in scope here.
+
+    It starts no device.
+    """
+    if _last is not None:
+        return _last
+    here, backend = running_host(), keras_backend() or "tensorflow"
+    tensorflow = sys.modules.get("tensorflow")
+    if backend == "tensorflow" and tensorflow is not None and tensorflow.distribute.has_strategy():
         return _on_tensorflow()
-    raise UsageError(
-        f"Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported."
-    )
+    return Accelerator("cpu", here.replicas, backend, "", None, here.count)
 
 
 def _on_jax(keras: Any) -> Accelerator:

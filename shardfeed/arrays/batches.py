@@ -13,9 +13,11 @@ permutation can.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,14 +26,26 @@ from numpy.typing import NDArray
 
 from shardfeed import storage
 from shardfeed.accelerator.hosts import check_same_worker, dataloader_worker, find_host
-from shardfeed.arguments import byte_count, choice, integer, is_training, positive, thread_count
+from shardfeed.arguments import byte_count, choice, crop_kind, flag, integer, is_training, positive, thread_count
 from shardfeed.arrays.blocks import BlockReader
-from shardfeed.arrays.pipeline import RecordDecoder, batches
-from shardfeed.dataset.info import DatasetInfo, one_size, opened
+from shardfeed.arrays.decoded_cache import DecodedImages
+from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
+from shardfeed.arrays.forms import Batch, BatchForm
+from shardfeed.arrays.pipeline import batches
+from shardfeed.arrays.state import StreamName
+from shardfeed.arrays.user_map import Empty, UserMap
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.local_copy import copy_remedy, mirror
+from shardfeed.dataset.reader_arguments import cache_place, check_decoded_fits, shown_size
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
+from shardfeed.errors import UsageError
+from shardfeed.format.manifest import Shard
 from shardfeed.runtime import cores
+from shardfeed.sampling import order
+from shardfeed.sampling.blocks import blocks_in
+from shardfeed.sampling.host_share import host_range, runs_in
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
 from shardfeed.warning import warn
@@ -40,8 +54,7 @@ _LOCAL_READERS = 1
 # requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
 _REMOTE_READERS = 16
 _MAX_THREADS = 64
-
-Batch = tuple[NDArray[Any], ...]
+_FOREVER = 1 << 62  # records of a stream
 
 
 class ArrayBatches:
@@ -49,29 +62,33 @@ class ArrayBatches:
 
     Attributes:
         batch_size: Rows per batch on this host.
-        image_shape: Height, width and channels of one row.
+        image_shape: Height, width and channels of one image, before ``map``.
     """
 
     def __init__(
         self,
         again: partial[ArrayBatches],
-        read: Callable[[], Iterator[Batch]],
+        read: Callable[[int, Empty], Generator[Batch, None, None]],
+        name: StreamName,
         *,
-        steps: int | None,
+        start: int,
+        end: int | None,
         batch_size: int,
         image_shape: tuple[int, int, int],
     ) -> None:
         self.batch_size, self.image_shape = batch_size, image_shape
-        self._again, self._read, self._steps = again, read, steps
+        self._again, self._read, self._name = again, read, name
+        self._start, self._end = start, end
+        self._next = self._step = start  # first step of the next reading; step of the last batch + 1
         self._made_in = dataloader_worker()
 
     # another process opens the dataset anew
-    def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()]]:
-        return self._again, ()
+    def __reduce__(self) -> tuple[partial[ArrayBatches], tuple[()], dict[str, int]]:
+        return self._again, (), {"_next": self._next, "_step": self._step}
 
     def __repr__(self) -> str:
         found, split, _ = self._again.args
-        many = "endless batches" if self._steps is None else f"{self._steps} batches"
+        many = "endless batches" if self._end is None else f"{len(self)} batches"
         return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
 
     # without it Python asks for the length, which an endless stream does not have
@@ -79,13 +96,49 @@ class ArrayBatches:
         return True
 
     def __len__(self) -> int:
-        if self._steps is None:
+        if self._end is None:
             raise TypeError("a training stream without epochs= has no end and no length")
-        return self._steps
+        return self._end - self._start
 
     def __iter__(self) -> Iterator[Batch]:
+        return self.reading(np.empty)
+
+    def reading(self, empty: Empty) -> Generator[Batch, None, None]:
+        """``iter`` of this, with arrays of images that ``empty(shape, dtype)`` makes."""
         check_same_worker(self._made_in)
-        return self._read()
+        begin, self._next = self._next, self._start
+        self._step = begin
+        return self._counted(begin, empty)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest reading is: the state before the batch that comes next.
+
+        At most 100 bytes as JSON. PyTorch's StatefulDataLoader and Lightning call this.
+        """
+        return self._name.state(self._step)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next reading begin where ``state`` was saved; those after it begin as ever.
+
+        Raises:
+            UsageError: the state is that of another dataset, split, batch size, seed, shuffle
+                buffer or number of hosts, or behind the stream's end.
+        """
+        step = self._name.step(state)
+        if self._end is not None and step > self._end:
+            raise UsageError(
+                f"load_state_dict: the state is before step {step}, and this stream ends after {self._end} steps. Give it "
+                "more epochs, or begin anew without the state."
+            )
+        self._next = self._step = step
+
+    def _counted(self, begin: int, empty: Empty) -> Generator[Batch, None, None]:
+        if begin == self._end:
+            return
+        with closing(self._read(begin, empty)) as stream:
+            for step, batch in enumerate(stream, begin + 1):
+                self._step = step
+                yield batch
 
 
 def array_batches(
@@ -99,6 +152,13 @@ def array_batches(
     host: tuple[int, int] | str | None = None,
     start_step: int = 0,
     shuffle_buffer: int | str = "128MB",
+    image_size: int | tuple[int, int] | None = None,
+    crop: str | None = None,
+    label: str = "int",
+    as_dict: bool = False,
+    map: Callable[[NDArray[np.uint8], int], Any] | None = None,
+    map_batches: Callable[[Any, int], Any] | None = None,
+    cache: str | os.PathLike[str] | None = None,
     eval_remainder: str = "pad",
     threads: int | None = None,
 ) -> ArrayBatches:
@@ -114,8 +174,9 @@ def array_batches(
     rows / records on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
     over the records.
 
-    The pixels are those of ``load``, bit for bit. The order inside a window of ``shuffle_buffer``
-    bytes is another one.
+    Images that are not resized have the pixels of ``load``, bit for bit. The boxes of crops are the
+    same, too; a resized value may differ by 1 level. The order inside a window of
+    ``shuffle_buffer`` bytes is another one.
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
@@ -126,12 +187,33 @@ def array_batches(
             argument.
         epochs: Training: end after this many passes; None = never. Read such a stream once: each
             reading is the same, and a second one warns.
-        seed: Training: seed of the order.
+        seed: Training: seed of the order and of random crops.
         host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
         start_step: Training: begin with this batch, as if those before had been read. Needs the
             same hosts and batch size.
         shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
             is read ahead.
+        image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images
+            of one size. Images are resized bilinearly with antialiasing and without keeping their
+            ratio; choose a ``crop`` to keep it.
+        crop: None; "center": the central square of 0.875 × the short side; "random_resized"
+            (training): 8 to 100 % of the area at a ratio of 3/4 to 4/3, another box in each pass.
+            Crops are resized to ``image_size`` or the stored size.
+        label: "int", or "onehot" for ``y`` float32[b, classes].
+        as_dict: Batches are dicts: ``image``, ``label`` (the same ``x`` and ``y``), ``key``
+            object[b] of bytes (the path below the input root), ``size`` int64[b, 2] (stored height
+            and width), and ``weight`` in evaluation. Rows of padding have the key b"".
+        map: ``map(image, seed)`` is called for each image, in the decoding threads. It gets
+            uint8[height, width, channels], its own to change, and returns an array; all of a batch
+            have one shape and type. ``seed``, an int below 2**64, is a hash of ``seed`` and the
+            image's position in the stream: take random numbers from it, for example by
+            ``numpy.random.default_rng(seed)``, and a resumed stream has the same.
+        map_batches: ``map_batches(batch, seed)`` is called for each batch as it would be handed
+            out, in threads too; what it returns is handed out.
+        cache: None; "decoded": images are kept in host memory from their first decoding on (for
+            small sets; on each host up to the whole split in training, its share in evaluation);
+            a local folder: whole shards are first copied there and checked. The order is the same
+            in all three. ``map`` sees each image anew.
         eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1
             (one host only).
         threads: Decoding threads; by default one per core.
@@ -139,72 +221,113 @@ def array_batches(
     Raises:
         DatasetError: no dataset, or a shard of another size. While reading: names file, record,
             key, what was expected and what was found.
-        UsageError: a wrong argument; no such split; images of varying size; one process of
-            several, without ``host`` and without a framework that says which.
+        UsageError: a wrong argument; no such split; images of varying size without image_size;
+            ``map`` or ``map_batches`` failed, with the record's key and their error as cause; one
+            process of several, without ``host`` and without a framework that says which.
     """
     found = opened(dataset)
     chosen = found.splits[split]
     training = is_training(split, training)
-    here, size = find_host(host), positive("batch_size", batch_size)
+    here, batch_size = find_host(host), positive("batch_size", batch_size)
     index, hosts = here.index, here.count
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
-    share = host_batch(size, hosts, here.replicas)
+    share = host_batch(batch_size, hosts, here.replicas)
     threads = min(cores(), _MAX_THREADS) if threads is None else thread_count(threads)
     start = integer("start_step", start_step, least=0)
+    image = found.manifest.image
+    size, crop = shown_size(found, image_size), crop_kind(crop, training=training)
+    stored = None if image.height is None or image.width is None else (image.height, image.width)
+    image_map, batch_map = UserMap.given("map", map), UserMap.given("map_batches", map_batches)
+    onehot, as_dict = choice("label", label, ("int", "onehot")) == "onehot", flag("as_dict", as_dict)
+    cache = cache_place(cache)
     again = partial(
-        array_batches, found, split, size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
-        start_step=start, shuffle_buffer=window_bytes, eval_remainder=eval_remainder, threads=threads,
+        array_batches, found, split, batch_size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
+        start_step=start, shuffle_buffer=window_bytes, image_size=size, crop=crop, label=label, as_dict=as_dict,
+        map=map, map_batches=map_batches, cache=cache, eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
-    remedy = ". Build the dataset with a fixed size, for example --resize crop --image_size 224."
-    shape = (*one_size(found, remedy), found.manifest.image.channels)
     check_split(found, chosen)
-    decoder = RecordDecoder(
-        BlockReader(found.url), image_decoder(found.manifest.image.format), shape, len(found.classes)
-    )
-    readers = _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS
-    decoded = partial(batches, decoder=decoder, batch_size=share, readers=readers, threads=threads)
-
+    weight, rows = None, 0
     if training:
         steps = training_steps(split, chosen.num_records, share, hosts, epochs, start)
-        watch = None if epochs is None else Repeats(split, epochs)
-
-        def read() -> Iterator[Batch]:
-            windows = training_windows(
-                chosen.shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * share,
-                count=None if steps is None else steps * share,
-            )  # fmt: skip
-            with closing(decoded(windows)) as stream:
-                for step, batch in enumerate(stream, 1):
-                    if watch is not None:
-                        watch(step == 1, step == steps)
-                    yield batch
+        end = None if steps is None else start + steps
+        mine = range(chosen.num_records)  # of which passes a host reads, depends on the pass
     else:
         # Every host has its own devices, so one host may have a smaller last batch.
         plan = evaluation_plan(
             split, chosen.num_records, share, hosts, replicas=hosts, pad=pad, epochs=epochs, start=start
         )
-        steps = plan.steps
         if plan.padding:
             warn(
                 f"{plan.padding} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of "
                 "loss is not."
             )
-        none = np.empty((0, *shape), np.uint8), np.empty(0, np.int32)
+        end, weight, rows = plan.steps, plan.weight, share if pad else 0
+        mine = host_range(chosen.num_records, index, hosts)
+    shards: Sequence[Shard] = chosen.shards
+    reader = BlockReader(found.url)
+    remote = storage.is_remote(found.url)
+    kept = None
+    if cache == "decoded":
+        whole = stored if crop == "random_resized" else size
+        check_decoded_fits(None if whole is None else math.prod(whole) * image.channels, len(mine))
+        kept = DecodedImages(shards)
+    elif cache is not None:
+        shards, reader = _copied(found, shards, mine, cache)
+        remote = False
+    crops = order.crop_seed(seed, index)
+    plain = crop is None and size == stored and image_map is None and kept is None
+    options = None if plain else ImageOptions(stored, crop, crops, image_map, kept)
+    decoder = RecordDecoder(
+        reader, image_decoder(image.format), (*size, image.channels), len(found.classes), options,
+        columns=as_dict or kept is not None or (options is not None and stored is None),
+    )  # fmt: skip
+    form = BatchForm(len(found.classes) if onehot else None, as_dict, weight, rows, batch_map, crops)
+    decoded = partial(
+        batches, decoder=decoder, form=form, kept=kept, batch_size=share,
+        readers=_REMOTE_READERS if remote else _LOCAL_READERS, threads=threads,
+    )  # fmt: skip
 
-        def read() -> Iterator[Batch]:
-            with closing(decoded(evaluation_windows(chosen.shards, host=index, hosts=hosts))) as stream:
-                for _ in range(plan.steps):
-                    # This host's records can be used up before those of another one.
-                    yield _weighted(*next(stream, none), share if pad else 0, plan.weight)
+    if training:
+        watch = None if epochs is None else Repeats(split, epochs)
 
-    return ArrayBatches(again, read, steps=steps, batch_size=share, image_shape=shape)
+        def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
+            windows = training_windows(
+                shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=begin * share,
+                count=None if end is None else (end - begin) * share,
+            )  # fmt: skip
+            with closing(decoded(windows, range(begin * share, _FOREVER), empty=empty)) as stream:
+                for step, batch in enumerate(stream, begin + 1):
+                    if watch is not None:
+                        watch(step == begin + 1, step == end)
+                    yield batch
+    else:
+
+        def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
+            windows = evaluation_windows(shards, host=index, hosts=hosts, start=begin * share)
+            with closing(decoded(windows, mine[begin * share :], empty=empty)) as stream:
+                yield from stream
+            # This host's records can be used up before those of another one.
+            for _ in range(begin + -(-max(0, len(mine) - begin * share) // share), plan.steps):
+                yield form(decoder.no_rows(), chosen.num_records, lambda: "its padding, which has no record")
+
+    name = StreamName(
+        found.fingerprint, split, batch_size, seed if training else None, window_bytes if training else None, hosts
+    )
+    return ArrayBatches(again, read, name, start=start, end=end, batch_size=share, image_shape=decoder.shape)
 
 
-def _weighted(images: NDArray[np.uint8], labels: NDArray[np.int32], rows: int, weight: float) -> Batch:
-    """A batch with weights, filled up to ``rows`` with rows of weight 0."""
-    real = len(labels)
-    if real < rows:  # only the last batch pays for a copy of its pixels
-        images = np.concatenate([images, np.zeros((rows - real, *images.shape[1:]), np.uint8)])
-        labels = np.concatenate([labels, np.zeros(rows - real, np.int32)])
-    return images, labels, (np.arange(len(labels)) < real) * np.float32(weight)
+def _copied(
+    found: DatasetInfo, shards: Sequence[Shard], mine: range, folder: str
+) -> tuple[Sequence[Shard], BlockReader]:
+    """``shards`` by the names of their copies below ``folder``, and a reader of those.
+
+    Only shards with records of ``mine`` are copied.
+    """
+    blocks = blocks_in(shards)
+    used = sorted(set(blocks.shard[runs_in(blocks.records, mine).block].tolist()))
+    paths = mirror(found, [shards[index] for index in used], folder)
+    files = {index: os.path.basename(path) for index, path in zip(used, paths, strict=True)}
+    top = os.path.dirname(paths[0]) if paths else found.url
+    copies = [replace(shard, file=files.get(index, shard.file)) for index, shard in enumerate(shards)]
+    return copies, BlockReader(top, copy_remedy(found))

@@ -104,7 +104,7 @@ class BlockReader:
         block = record.block
         return self._wrong(
             block.shard,
-            f"record {block.first + record.number} at byte {block.offset + record.offset}, key {_key(bytes(record.data))}: "
+            f"record {block.first + record.number} at byte {block.offset + record.offset}, key {key_of(record)}: "
             f"{problem.what}: expected {clip(problem.expected)}, found {clip(problem.found)}",
         )
 
@@ -118,8 +118,9 @@ def _body(data: bytes, offset: int) -> bytes:
     return data[offset + HEADER_BYTES : offset + HEADER_BYTES + size]
 
 
-def _key(data: bytes) -> str:
+def key_of(record: LoadedRecord) -> str:
+    """The record's key for an error."""
     try:
-        return clip(decode_example(data)["key"][0])
+        return clip(decode_example(bytes(record.data))["key"][0])
     except (ValueError, KeyError, IndexError):
         return "unreadable"

@@ -1,4 +1,4 @@
-"""Image and class of many records at once, without TensorFlow.
+"""Image and class of many records at once, and their keys and sizes, without TensorFlow.
 
 NumPy computes the places of a window's images over all its records. Only records of another
 encoder are parsed one by one. A loop over records holds the interpreter, and the decoding threads
@@ -8,7 +8,8 @@ the checksums it cost a tenth of the rate of ``array_batches``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,11 @@ _CLASS = np.frombuffer(b"\n\r\n\x05class\x12\x04\x1a\x02\n\x00", np.uint8)
 _GROWS = np.isin(np.arange(len(_CLASS)), (1, 10, 12, 14)).astype(np.uint8)
 _CLASS_BYTES = 3
 _IMAGE = np.frombuffer(b"\n\x05image\x12", np.uint8)
+# What it writes behind an image, to the end of the record: "key" and "label", a BytesList of one
+# each, and "size", an Int64List of height and width.
+_KEY, _LABEL, _SIZE = (
+    np.frombuffer(b"\n%c%b\x12" % (len(name), name), np.uint8) for name in (b"key", b"label", b"size")
+)
 _VARINT_BYTES = 5
 # Most bytes before an image.
 _HEAD_BYTES = 5 * (1 + _VARINT_BYTES) + len(_CLASS) + _CLASS_BYTES + len(_IMAGE)
@@ -56,9 +62,43 @@ def images_and_classes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tu
             try:
                 images[mine.start + number], classes[mine.start + number] = image_and_class(bytes(record.data))
             except ValueError as error:
-                problem = RecordProblem("record", "a tf.train.Example", str(error))
-                raise reader.damage(record, problem) from None
+                raise reader.damage(record, _no_example(error)) from None
     return images, classes
+
+
+def keys_and_sizes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tuple[list[bytes], _Ints]:
+    """The columns ``key`` and ``size`` of all records of ``blocks``, in order.
+
+    Sizes are int64[n, 2], height and width.
+
+    Raises:
+        DatasetError: a record is not an Example with these two columns.
+    """
+    lengths = np.concatenate([block.stops - block.starts for block in blocks])
+    _, _, image_stops, plain = _columns(np.concatenate([_heads(block) for block in blocks]), lengths)
+    behind = np.where(plain, image_stops, lengths)
+    flat = b"".join(
+        memoryview(block.data)[one:other]
+        for block, skip in zip(blocks, np.split(behind, np.cumsum([len(block) for block in blocks])[:-1]), strict=True)
+        for one, other in zip((block.starts + skip).tolist(), block.stops.tolist(), strict=True)
+    )
+    rest = lengths - behind
+    first = np.cumsum(rest) - rest
+    cursor = _Cursor(np.frombuffer(flat or b"\0", np.uint8), first)
+    starts, stops = cursor.bytes_entry(_KEY)
+    cursor.at = stops
+    _, cursor.at = cursor.bytes_entry(_LABEL)
+    sizes = cursor.pair_entry(_SIZE)
+    keys = [flat[one:other] for one, other in zip((first + starts).tolist(), (first + stops).tolist(), strict=True)]
+    others = np.flatnonzero(~(plain & cursor.fits & (cursor.at == rest))).tolist()
+    records = [record for block in blocks for record in block] if others else []
+    for number in others:
+        try:
+            found = decode_example(bytes(records[number].data))
+            (keys[number],), sizes[number] = _values(found, "key", bytes, 1), _values(found, "size", int, 2)
+        except ValueError as error:
+            raise reader.damage(records[number], _no_example(error)) from None
+    return keys, sizes
 
 
 def image_and_class(data: bytes) -> tuple[bytes, int]:
@@ -67,12 +107,20 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
     Raises:
         ValueError: the bytes are not an Example with these two columns.
     """
-    columns = decode_example(data)
-    for name, kind in (("image", bytes), ("class", int)):
-        values = columns.get(name, [])
-        if len(values) != 1 or not isinstance(values[0], kind):
-            raise ValueError(f"column {name}: expected 1 of {kind.__name__}, found {clip(repr(values), 40)}")
-    return columns["image"][0], columns["class"][0]
+    found = decode_example(data)
+    (image,), (number,) = _values(found, "image", bytes, 1), _values(found, "class", int, 1)
+    return image, number
+
+
+def _values(found: Mapping[str, list[Any]], name: str, kind: type, count: int) -> list[Any]:
+    values = found.get(name, [])
+    if len(values) != count or not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"column {name}: expected {count} of {kind.__name__}, found {clip(repr(values), 40)}")
+    return values
+
+
+def _no_example(error: ValueError) -> RecordProblem:
+    return RecordProblem("record", "a tf.train.Example", str(error))
 
 
 def _heads(block: LoadedBlock) -> NDArray[np.uint8]:
@@ -88,7 +136,7 @@ def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Int
     ends is alone in each of the lists around it. A record that is not an Example may still pass if
     something else than the image is wrong; its checksum has ruled that out.
     """
-    cursor = _Cursor(heads)
+    cursor = _Cursor(heads.reshape(-1), np.arange(len(heads)) * heads.shape[1])
     plain = cursor.field_end() == sizes
     count = cursor.bytes(len(_CLASS))[:, -1]
     plain &= (count > 0) & (count <= _CLASS_BYTES)
@@ -106,16 +154,15 @@ def _columns(heads: NDArray[np.uint8], sizes: _Ints) -> tuple[_Ints, _Ints, _Int
 
 
 class _Cursor:
-    """Reads the heads of all records at once.
+    """Reads a piece of each record, all at once. The pieces begin at ``rows`` of ``flat``.
 
-    ``at``: where each record is read next. ``fits``: whether it had all expected bytes so far.
+    ``at``: where each piece is read next. ``fits``: whether it had all expected bytes so far.
     """
 
-    def __init__(self, heads: NDArray[np.uint8]) -> None:
-        self._flat = heads.reshape(-1)
-        self._rows = np.arange(len(heads)) * heads.shape[1]
-        self.at = np.zeros(len(heads), np.int64)
-        self.fits = np.ones(len(heads), np.bool_)
+    def __init__(self, flat: NDArray[np.uint8], rows: _Ints) -> None:
+        self._flat, self._rows = flat, rows
+        self.at = np.zeros(len(rows), np.int64)
+        self.fits = np.ones(len(rows), np.bool_)
 
     def bytes(self, count: int) -> NDArray[np.uint8]:
         found: NDArray[np.uint8] = self._flat.take((self._rows + self.at)[:, None] + np.arange(count), mode="clip")
@@ -125,12 +172,33 @@ class _Cursor:
         self.fits &= (self.bytes(text.shape[-1]) == text).all(axis=1)
         self.at = self.at + text.shape[-1]
 
-    def field_end(self) -> _Ints:
-        """Reads tag and length of field 1 (length-delimited). Returns where the field ends."""
-        self.fits &= self._flat.take(self._rows + self.at, mode="clip") == 0x0A
+    def field_end(self, tag: int = 0x0A) -> _Ints:
+        """Reads tag and length of a field (field 1, length-delimited). Returns where it ends."""
+        self.fits &= self._flat.take(self._rows + self.at, mode="clip") == tag
         self.at = self.at + 1
         size = self.varint()
         return size + self.at
+
+    def bytes_entry(self, name: NDArray[np.uint8]) -> tuple[_Ints, _Ints]:
+        """Reads the entry of a column up to its one value. Returns where that begins and ends."""
+        end = self.field_end()
+        self.expect(name)
+        self.varint()  # length of the feature
+        self.field_end()  # the list in it
+        stop = self.field_end()
+        self.fits &= stop == end
+        return self.at, stop
+
+    def pair_entry(self, name: NDArray[np.uint8]) -> _Ints:
+        """Reads the entry of a column of two packed integers, int64[n, 2]."""
+        end = self.field_end()
+        self.expect(name)
+        self.varint()
+        self.field_end(0x1A)  # field 3 of a feature
+        stop = self.field_end()
+        pair = np.stack([self.varint(), self.varint()], axis=1)
+        self.fits &= (self.at == stop) & (stop == end)
+        return pair
 
     def varint(self) -> _Ints:
         digits = self.bytes(_VARINT_BYTES)

@@ -13,15 +13,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
-from shardfeed.arrays.parsing import images_and_classes
-from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
+from shardfeed.arrays.blocks import LoadedBlock
+from shardfeed.arrays.decoded_cache import DecodedImages
+from shardfeed.arrays.decoder import Examples, RecordDecoder
+from shardfeed.arrays.forms import Batch, BatchForm
+from shardfeed.arrays.user_map import Empty, MappedRows
 from shardfeed.runtime import DECODED_AHEAD
 from shardfeed.sampling.record_order import ReadWindow
 
@@ -30,79 +29,41 @@ _TASKS_AHEAD = 2  # per thread
 _BATCHES_AHEAD = 2
 _WINDOWS_AHEAD = 1
 
-Labels = NDArray[np.int32]
-Decoded = tuple[Pixels, Labels]
-
-
-class Examples(NamedTuple):
-    """Images and class indices of a window's records, in the order of its runs."""
-
-    images: list[Bytes]
-    labels: Labels
-    blocks: list[LoadedBlock]
-
-    def record(self, number: int) -> LoadedRecord:
-        """Record number ``number``."""
-        for block in self.blocks:
-            if number < len(block):
-                return block[number]
-            number -= len(block)
-        raise IndexError(number)
-
-
 Picked = tuple[Examples, Sequence[int]]
 """Numbers of examples that go into a batch one after the other."""
 
 
-@dataclass(frozen=True)
-class RecordDecoder:
-    """Finds image and class (one of ``classes``) in records, and decodes images into batches."""
-
-    reader: BlockReader
-    decode: ImageDecoder
-    shape: tuple[int, int, int]
-    classes: int
-
-    def examples(self, blocks: list[LoadedBlock]) -> Examples:
-        """Image and class of each record.
-
-        Raises:
-            DatasetError: names the record that is not as it should be.
-        """
-        images, classes = images_and_classes(blocks, self.reader)
-        found = Examples(images, classes.astype(np.int32), blocks)
-        for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
-            problem = RecordProblem("class", f"0 to {self.classes - 1}", str(classes[number]))
-            raise self.reader.damage(found.record(number), problem)
-        return found
-
-    def pixels(self, examples: Examples, numbers: Sequence[int], images: Pixels) -> None:
-        """Decode the ``examples`` of ``numbers`` into the rows of ``images``.
-
-        Raises:
-            DatasetError: names the record that is not as it should be.
-        """
-        for row, number in enumerate(numbers):
-            try:
-                self.decode(examples.images[number], self.shape, images[row])
-            except RecordProblem as problem:
-                raise self.reader.damage(examples.record(number), problem) from None
-
-
 def batches(
-    windows: Iterator[ReadWindow], decoder: RecordDecoder, batch_size: int, *, readers: int, threads: int
-) -> Generator[Decoded, None, None]:
-    """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller."""
+    windows: Iterator[ReadWindow],
+    positions: range,
+    *,
+    decoder: RecordDecoder,
+    form: BatchForm,
+    kept: DecodedImages | None,
+    batch_size: int,
+    readers: int,
+    threads: int,
+    empty: Empty,
+) -> Generator[Batch, None, None]:
+    """Batches of ``batch_size`` records in the order of ``windows``; the last may be smaller.
+
+    ``positions`` are those of the records in the whole stream, of all hosts. ``kept``: decoded
+    images, which are not read again. ``empty`` makes the arrays of images.
+    """
     with (
         _pool(1, "shardfeed-find") as finding,  # ends after the readers: it waits for them
         _pool(readers, "shardfeed-read") as reading,
+        _pool(threads, "shardfeed-map") as mapping,  # waits for the decoders
         _pool(threads, "shardfeed-decode") as decoding,
     ):
         most = records_per_task(decoder.shape, threads)
         ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
-        pending: deque[Callable[[], Decoded]] = deque()
-        for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
-            pending.append(_started(picked, decoder, decoding, most))
+        pending: deque[Callable[[], Batch]] = deque()
+        read = _read(windows, decoder, kept, readers, reading, finding)
+        for picked in _batched(read, batch_size):
+            finished = _started(picked, decoder, form, decoding, most, positions, empty)
+            pending.append(finished if form.map is None else mapping.submit(finished).result)
+            positions = positions[batch_size:]
             if len(pending) > ahead:
                 yield pending.popleft()()
         while pending:
@@ -114,21 +75,34 @@ def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
     return max(1, min(RECORDS_PER_TASK, DECODED_AHEAD // (_TASKS_AHEAD * threads * math.prod(shape))))
 
 
-def _started(batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> Callable[[], Decoded]:
+def _started(
+    batch: list[Picked],
+    decoder: RecordDecoder,
+    form: BatchForm,
+    pool: Executor,
+    most: int,
+    positions: range,
+    empty: Empty,
+) -> Callable[[], Batch]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
-    images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
-    labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
+    images = decoder.images(sum(len(numbers) for _, numbers in batch), empty)
     tasks, row = [], 0
     for examples, numbers in batch:
         for at in range(0, len(numbers), most):
             part = numbers[at : at + most]
-            tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
-            row += len(part)
+            rows = range(row, row + len(part))
+            tasks.append(pool.submit(decoder.pixels, examples, part, images, rows, positions[rows.start : rows.stop]))
+            row = rows.stop
+    columns = {
+        name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
+        for name in batch[0][0].columns
+    }
 
-    def finished() -> Decoded:
+    def finished() -> Batch:
         for task in tasks:
             task.result()
-        return images, labels
+        made = images.array() if isinstance(images, MappedRows) else images
+        return form({"image": made} | columns, positions[0], lambda: batch[0][0].where(batch[0][1][0]))
 
     return finished
 
@@ -151,7 +125,12 @@ def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked
 
 
 def _read(
-    windows: Iterator[ReadWindow], decoder: RecordDecoder, readers: int, reading: Executor, finding: Executor
+    windows: Iterator[ReadWindow],
+    decoder: RecordDecoder,
+    kept: DecodedImages | None,
+    readers: int,
+    reading: Executor,
+    finding: Executor,
 ) -> Iterator[Picked]:
     """Examples of ``windows`` and their order.
 
@@ -160,8 +139,11 @@ def _read(
     """
     ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
     for window in windows:
-        blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
-        ahead.append((window, finding.submit(_found, decoder, window, blocks)))
+        if kept is not None and kept.has(window):
+            ahead.append((window, finding.submit(kept.examples, window)))
+        else:
+            blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
+            ahead.append((window, finding.submit(_found, decoder, kept, window, blocks)))
         while len(ahead) > _WINDOWS_AHEAD and sum(len(one.runs) for one, _ in ahead) > readers:
             window, examples = ahead.popleft()
             yield examples.result(), window.order
@@ -170,9 +152,12 @@ def _read(
         yield examples.result(), window.order
 
 
-def _found(decoder: RecordDecoder, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]) -> Examples:
+def _found(
+    decoder: RecordDecoder, kept: DecodedImages | None, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]
+) -> Examples:
     pairs = zip(window.runs, blocks, strict=True)
-    return decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
+    examples = decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
+    return examples if kept is None else kept.noted(window, examples)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import numpy as np
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.arrays.pipeline import RecordDecoder, records_per_task
+from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
+from shardfeed.arrays.pipeline import records_per_task
 from shardfeed.benchmarking.result import Arrivals, rate_of
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.decoding import image_decoder
@@ -38,19 +39,22 @@ def measured(
     """(images/s of reading, images/s of decoding), each measured for ``seconds``.
 
     Decoding is None if the images vary in size and no ``image_size`` is given. ``tensorflow``:
-    TensorFlow decodes, crops and resizes, as in ``load``. Otherwise simplejpeg or Pillow decodes,
-    as in ``array_batches``.
+    TensorFlow decodes, crops and resizes, as in ``load``. Otherwise it is done as in
+    ``array_batches``.
     """
     image = found.manifest.image
     reader = BlockReader(found.url)
     sample: list[LoadedBlock] = []
     read = _rate(_reading(reader, found, split, sample), seconds)
-    if tensorflow and (image_size or (image.height and image.width)):
-        return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
-    if image.height is None or image.width is None:
+    stored = None if image.height is None or image.width is None else (image.height, image.width)
+    size = image_size or stored
+    if size is None:
         return read, None
-    shape = (image.height, image.width, image.channels)
-    decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes))
+    if tensorflow:
+        return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
+    options = None if crop is None and size == stored else ImageOptions(stored, crop)
+    shape = (*size, image.channels)
+    decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes), options, stored is None)
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 
@@ -93,7 +97,9 @@ def _array_decoding(decoder: RecordDecoder, sample: list[LoadedBlock]) -> Genera
     endless = itertools.cycle([every[at : at + chunk] for at in range(0, len(every), chunk)])
 
     def decode(numbers: Sequence[int]) -> int:
-        decoder.pixels(examples, numbers, np.empty((len(numbers), *decoder.shape), np.uint8))
+        images = np.empty((len(numbers), *decoder.shape), np.uint8)
+        rows = range(len(numbers))
+        decoder.pixels(examples, numbers, images, rows, rows)
         return len(numbers)
 
     with ThreadPoolExecutor(threads) as pool:

@@ -125,8 +125,6 @@ def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         options["image_size"] = height_width("image_size", parse_image_size(args.image_size))
     if args.crop is not None:
         options["crop"] = args.crop
-    if options and args.reader == "arrays":
-        raise UsageError(f"--{next(iter(options))}: array_batches neither crops nor resizes. Use --reader tensorflow.")
     if storage.is_remote(args.dir):
         tune_gcs()
     info = shardfeed.info(args.dir)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shardfeed import storage
 from shardfeed.arguments import EVALUATED, positive
@@ -65,9 +65,6 @@ class DatasetInfo:
 
     url: str
     manifest: Manifest
-    # By split: the batch sizes of load's training streams. fit_args is given a batch size too and
-    # compares.
-    trained_with: dict[str, set[int]] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def classes(self) -> tuple[str, ...]:

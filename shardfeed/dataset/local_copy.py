@@ -85,6 +85,11 @@ def copies_read(info: DatasetInfo, shards: Sequence[Shard]) -> dict[str, list[Sh
     }
 
 
+def copy_remedy(info: DatasetInfo) -> str:
+    """What the error for a damaged copy advises."""
+    return f"It is a copy of {clip(info.url)}, made by cache=: delete it, and the next reader copies it again."
+
+
 def _name(shard: Shard) -> str:
     return f"{shard.crc32c}-{shard.file}"
 

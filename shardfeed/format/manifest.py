@@ -3,7 +3,8 @@
 It is canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets
 have equal manifests. To a trainer it is input from outside: every field is checked, file names must
 be names that our format makes, and an unknown ``schema_version`` is refused rather than half read.
-Damage of any kind ends in a ``DatasetError``.
+Damage of any kind ends in a ``DatasetError``. Version 1 has no tables, and none of the fields behind
+them; they are read as their defaults.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.no_gc import no_gc
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READABLE = (1, SCHEMA_VERSION)
 MAX_BYTES = 256 << 20  # a manifest above this is not one of ours: 100 M images in 50 k shards need about 60 MB
 BLOCK_BYTES = 1_000_000  # bytes at which a block closes: the reader's unit of shuffling and seeking
 FORMATS = ("jpeg", "png", "webp", "raw")
+LABEL_KINDS = ("single", "multi", "none")
 
 _HEX = re.compile("[0-9a-f]+")
 _MAX_INT = (1 << 63) - 1  # sizes and offsets are int64 wherever they go next
@@ -67,6 +70,18 @@ class SideFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """The record table of a shard, by value: its rows and their digest (32 hex digits).
+
+    Its bytes are not fixed: they depend on the release of pyarrow.
+    """
+
+    file: str
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImageInfo:
     """Stored images.
 
@@ -84,7 +99,13 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything ``manifest.json`` says. Rejects, skips and fixes are counts per name."""
+    """Everything ``manifest.json`` says. Rejects, skips and fixes are counts per name.
+
+    ``columns``: extra columns of the records; none yet. ``label_kind``: one of ``LABEL_KINDS``.
+    ``duplicates``: what is known of near-duplicate images; None: they were not looked for.
+    ``formats``: of sources that the build could decode, in lower case. ``schema_version``: of the
+    file that was read.
+    """
 
     fingerprint: str
     config: Mapping[str, Any]
@@ -99,17 +120,26 @@ class Manifest:
     image: ImageInfo
     splits: Mapping[str, Split]
     files: tuple[SideFile, ...]
+    tables: tuple[Table, ...] = ()
+    columns: tuple[Mapping[str, Any], ...] = ()
+    label_kind: str = "single"
+    duplicates: Mapping[str, Any] | None = None
+    formats: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> bytes:
         """Canonical bytes."""
         return canonical_json(
             {
-                **_fields(self),
-                "schema_version": SCHEMA_VERSION,
+                **{name: value for name, value in _fields(self).items() if self.schema_version > 1 or name not in _NEW},
                 "rejected": {"total": sum(self.rejected.values()), "by_reason": self.rejected},
                 "skipped": {"total": sum(self.skipped.values()), "by_reason": self.skipped},
             }
         )
+
+
+# Fields since version 2, as version 1 means them.
+_NEW: Mapping[str, Any] = {"tables": [], "columns": [], "label_kind": "single", "duplicates": None, "formats": []}
 
 
 def canonical_json(value: Any) -> bytes:
@@ -144,18 +174,23 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         raise DatasetError(f"{where} is damaged: not JSON ({clip(error)}). {remedy}") from None
     try:
         version = _object(raw)["schema_version"]
-        if type(version) is not int or version != SCHEMA_VERSION:
+        if type(version) is not int or version not in _READABLE:
             shown = clip(version) if isinstance(version, (int, float, str)) else type(version).__name__
             raise DatasetError(
-                f"{where} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
+                f"{where} has schema_version {shown}; this shardfeed reads versions {_READABLE[0]} and {_READABLE[1]}. "
                 "Install the shardfeed that wrote it, or build the dataset again."
             )
-        manifest = _from_raw(raw)
+        manifest = _from_raw(raw, version)
         _check(manifest, raw)
     except KeyError as error:
         raise DatasetError(f"{where} is damaged: {clip(error.args[0])} is missing. {remedy}") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise DatasetError(f"{where} is damaged: {clip(error)}. {remedy}") from None
+    if manifest.label_kind != "single":
+        raise DatasetError(
+            f"{where} has label_kind {manifest.label_kind}; this shardfeed reads records with a single label. Install the "
+            "shardfeed that wrote it."
+        )
     return manifest
 
 
@@ -163,7 +198,9 @@ def _fields(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _from_raw(raw: dict[str, Any]) -> Manifest:
+def _from_raw(raw: dict[str, Any], version: int) -> Manifest:
+    if version == 1:
+        raw = {**raw, **_NEW}
     return Manifest(
         fingerprint=_hex("fingerprint", raw["fingerprint"], 32),
         config=_object(raw["config"]),
@@ -181,6 +218,15 @@ def _from_raw(raw: dict[str, Any]) -> Manifest:
             SideFile(_text(file["file"]), _int(file["bytes"]), _hex("crc32c", file["crc32c"], 8))
             for file in _array(raw["files"])
         ),
+        tables=tuple(
+            Table(_text(table["file"]), _int(table["rows"], least=1), _hex("digest", table["digest"], 32))
+            for table in _array(raw["tables"])
+        ),
+        columns=tuple(map(_object, _array(raw["columns"]))),
+        label_kind=_text(raw["label_kind"]),
+        duplicates=None if raw["duplicates"] is None else _object(raw["duplicates"]),
+        formats=tuple(map(_text, _array(raw["formats"]))),
+        schema_version=version,
     )
 
 
@@ -297,6 +343,12 @@ def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
     for name in names:
         if not naming.is_published_name(name) or name in (naming.MANIFEST, naming.RUN):
             raise ValueError(f"file name {clip(name)}")
+    for table in manifest.tables:
+        if not naming.is_table(table.file):
+            raise ValueError(f"table name {clip(table.file)}")
+    if manifest.label_kind not in LABEL_KINDS:
+        raise ValueError(f"label_kind {clip(manifest.label_kind)}, allowed are {', '.join(LABEL_KINDS)}")
+    names += [table.file for table in manifest.tables]
     names += [shard.file for split in manifest.splits.values() for shard in split.shards]
     if len(set(names)) != len(names):
         raise ValueError("a file is named twice")

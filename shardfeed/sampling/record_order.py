@@ -56,10 +56,13 @@ def training_windows(
         epoch += 1
 
 
-def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int) -> Iterator[ReadWindow]:
-    """This host's share once, in the order of the shards, one block per window."""
+def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int, start: int = 0) -> Iterator[ReadWindow]:
+    """This host's share once, in the order of the shards, one block per window.
+
+    ``start``: records of the share that are left out.
+    """
     blocks = blocks_in(shards)
-    mine = host_range(int(blocks.records.sum()), host, hosts)
+    mine = host_range(int(blocks.records.sum()), host, hosts)[start:]
     for run in _each(blocks, runs_in(blocks.records, mine)):
         yield ReadWindow((run,), range(run.take))
 

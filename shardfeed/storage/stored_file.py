@@ -1,4 +1,4 @@
-"""A file of a store as an ordinary binary file, which is read from front to back.
+"""A file of a store as an ordinary binary file, which is read from front to back, or by seeking.
 
 It is read by ``Store.read_range`` in pieces of a few megabytes, on a disk too. So the code is the
 same for a bucket and a disk, and memory depends on the number of threads, never on the size of a
@@ -32,6 +32,13 @@ class _StoredFile(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")

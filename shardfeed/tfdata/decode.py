@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
+from shardfeed.sampling.boxes import center_side
 from shardfeed.tfdata import crops
 
 Columns = dict[str, Any]
@@ -137,7 +138,7 @@ def _box_size(image: ImageInfo, options: ImageOptions) -> tuple[int | None, int 
     """Height and width of every box, or None if they vary."""
     if options.crop != "center" or image.height is None or image.width is None:
         return None, None
-    side = crops.center_side(min(image.height, image.width))
+    side = center_side(min(image.height, image.width))
     return side, side
 
 

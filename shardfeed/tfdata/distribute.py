@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -18,6 +19,7 @@ import tensorflow as tf
 from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import is_training, positive, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.training_streams import StreamSource, remember, source_of
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling.steps import host_batch
 from shardfeed.tfdata.load import load
@@ -58,9 +60,12 @@ def distribute(
     _refuse("distribute", options, "eval_remainder", "each replica needs a batch of the same size in each step")
 
     hosts: list[tf.data.Dataset] = []
+    source: StreamSource | None = None
 
     def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        nonlocal source
         batches = load(found, split, batch_size, host=context, **options)
+        source = source_of(batches)
         if context.num_input_pipelines == 1:
             hosts.append(batches)
         return batches.rebatch(share, drop_remainder=True).prefetch(2 * replicas // context.num_input_pipelines)
@@ -70,7 +75,9 @@ def distribute(
         # The length of ``shared`` counts a replica's batches, not steps. Keras 3.15 then runs one
         # step too many, whose missing rows count in the loss: 0.976 of the true loss with 5 steps
         # on 8 replicas. This one has the right length.
-        return strategy.experimental_distribute_dataset(hosts[0])
+        shared = strategy.experimental_distribute_dataset(hosts[0])
+    if source is not None:
+        remember(shared, replace(source, reopen=None))
     return shared
 
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.local_copy import copies_read
+from shardfeed.dataset.local_copy import copies_read, copy_remedy
 from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
@@ -113,8 +113,7 @@ def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: fl
     None if nothing is found before the time ``until``. A copy with right checksums is the original.
     """
     for folder, copied in copies_read(found, shards).items():
-        remedy = f"It is a copy of {clip(found.url)}, made by cache=: delete it, and the next load copies it again."
-        if damage := _first_damage(BlockReader(folder, remedy), copied, None, False, until):
+        if damage := _first_damage(BlockReader(folder, copy_remedy(found)), copied, None, False, until):
             return damage
     framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
     check = None if framing else RecordCheck(found.manifest)

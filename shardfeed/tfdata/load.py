@@ -10,16 +10,17 @@ it: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import tensorflow as tf
 
-from shardfeed import storage
 from shardfeed.accelerator.detect import hide_gpus_from_tensorflow
 from shardfeed.accelerator.devices import keras_backend
 from shardfeed.accelerator.hosts import find_host
-from shardfeed.arguments import byte_count, choice, flag, height_width, integer, is_training, positive, unexpected
-from shardfeed.dataset.info import DatasetInfo, one_size, opened
-from shardfeed.errors import UsageError, clip
+from shardfeed.arguments import byte_count, choice, crop_kind, flag, integer, is_training, positive
+from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.reader_arguments import cache_place, shown_size
+from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
 from shardfeed.tfdata.decode import ImageOptions
@@ -112,40 +113,30 @@ def load(
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     here = find_host(host)
     options = ImageOptions(
-        size=_size(found, image_size),
-        crop=None if crop is None else choice("crop", crop, ("center", "random_resized")),
+        size=shown_size(found, image_size),
+        crop=crop_kind(crop, training=training),
         crop_seed=order.crop_seed(seed, here.index),
         classes=len(found.classes),
         onehot=choice("label", label, ("int", "onehot")) == "onehot",
     )
     share = host_batch(batch_size, here.count, here.replicas)
     stream = SplitStream(
-        found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=_cache(cache)
+        found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=cache_place(cache)
     )
     if training:
-        found.trained_with.setdefault(split, set()).add(batch_size)
-        return stream.train(epochs, seed, window_bytes, start_step)
-    if crop == "random_resized":
-        raise UsageError("crop='random_resized': evaluation is not random. Use crop='center', or pass training=True.")
+        batches = stream.train(epochs, seed, window_bytes, start_step)
+        order_of = {
+            "seed": seed, "shuffle_buffer": window_bytes, "start_step": start_step, "image_size": options.size, "crop": crop,
+            "label": label,
+        }  # fmt: skip
+        again = partial(
+            load, found, split, batch_size, training=True, epochs=epochs, seed=seed, shuffle_buffer=window_bytes, host=host,
+            image_size=image_size, crop=crop, label=label, as_dict=as_dict, cache=cache,
+        )  # fmt: skip
+
+        def reopen(steps: int) -> tf.data.Dataset:
+            return again(start_step=start_step + steps)
+
+        remember(batches, StreamSource(found, split, batch_size, epochs, order_of, reopen))
+        return batches
     return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)
-
-
-def _cache(value: object) -> str | None:
-    if value is None or value == "decoded":
-        return value
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or storage.is_remote(os.fspath(value)):
-        raise unexpected("cache", value, "None, 'decoded' or a local folder for copies of the shards")
-    path = os.path.expanduser(os.fspath(value))
-    if value == os.path.basename(value) and not os.path.exists(path):  # "memory" and "Decoded" mean no folder
-        raise UsageError(
-            f"cache={clip(repr(value))}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, "
-            f"write './{clip(value)}'."
-        )
-    return os.fspath(value)
-
-
-def _size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
-    if image_size is not None:
-        return height_width("image_size", image_size)
-    remedy = "pass image_size=, for example image_size=224 with crop='center', or build the dataset with a fixed size."
-    return one_size(found, f": {remedy}")

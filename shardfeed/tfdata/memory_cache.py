@@ -13,24 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
-from shardfeed.runtime import memory
 from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions
-
-
-def check_memory(image: ImageInfo, options: ImageOptions, records: int) -> None:
-    """Raises UsageError if the decoded images need more memory than this process may use.
-
-    Varying sizes are not checked.
-    """
-    size = options.output(image).shape.num_elements()
-    most = memory()
-    if size is not None and most is not None and size * records > most:
-        raise UsageError(
-            f"cache='decoded': {records:,} images of {size:,} bytes are {size * records:,} bytes, this process may "
-            f"use {most:,}. Leave cache out, or pass a folder, for a local copy of the shards."
-        )
 
 
 def lookup(batches: tf.data.Dataset, image: ImageInfo, options: ImageOptions) -> ChunkDecoder:

@@ -19,6 +19,7 @@ from shardfeed import storage
 from shardfeed.accelerator.hosts import Host
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.local_copy import mirror
+from shardfeed.dataset.reader_arguments import check_decoded_fits
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.sampling import order
@@ -120,7 +121,7 @@ class SplitStream:
             decode = chunk_decoder(image, kept, ("key", "size") if self.as_dict else ("size",))
         else:
             kept, decode = options, self._decoder(options)
-        memory_cache.check_memory(image, kept, len(mine))
+        check_decoded_fits(kept.output(image).shape.num_elements(), len(mine))
         blocks, runs, used = self._sequential_runs(mine)
         stream = self._record_runs(blocks, used)(runs.block, runs.skip, runs.take)
         pixels = kept.output(image)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from shardfeed import storage
@@ -49,7 +49,8 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     store, manifest = storage.open_store(dataset.url), dataset.manifest
     listed = dict(store.list())
     findings = [*_manifest_itself(store, listed), *_names_and_sizes(store, manifest, listed)]
-    present = {name: listed[name].size for name in _sizes(manifest) if name in listed}
+    named = [*_sizes(manifest), *(table.file for table in manifest.tables)]
+    present = {name: listed[name].size for name in named if name in listed}
     records = 0
     if deep:
         from shardfeed.verification.deep import verify_deep  # not at the top: most verifications are fast ones
@@ -110,13 +111,39 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
     for split in manifest.splits.values():
         for shard in split.shards:
             if (index := naming.index_name(shard.file)) not in sizes:
-                expected = f"an entry for {index}"
-                findings.append(Finding(naming.MANIFEST, None, "files", expected, "none", rebuild(store.url)))
-    for name in sorted(listed.keys() - sizes.keys() - {naming.MANIFEST, naming.RUN}):
+                findings.append(_no_entry("files", index, store.url))
+    if manifest.schema_version > 1:
+        findings += _tables(store, manifest, listed)
+        findings += [_no_entry("files", name, store.url) for name in _split_indexes(manifest) if name not in sizes]
+    tables = {table.file for table in manifest.tables}
+    for name in sorted(listed.keys() - sizes.keys() - tables - {naming.MANIFEST, naming.RUN}):
         if _looks_like_ours(name) and not name.startswith(naming.PARTS + "/"):
-            remedy = f"Readers that list *.tfrecord would read it too: move {name} out of {store.url}."
+            suffix = ".parquet" if naming.is_table(name) else ".tfrecord"
+            remedy = f"Readers that list *{suffix} would read it too: move {name} out of {store.url}."
             findings.append(Finding(name, None, FOREIGN, "only files that the manifest names", "another", remedy))
     return findings
+
+
+def _no_entry(where: str, name: str, url: str) -> Finding:
+    return Finding(naming.MANIFEST, None, where, f"an entry for {name}", "none", rebuild(url))
+
+
+def _split_indexes(manifest: Manifest) -> list[str]:
+    return [
+        name for split in manifest.splits for name in (naming.split_index_name(split), naming.split_classes_name(split))
+    ]
+
+
+def _tables(store: Store, manifest: Manifest, listed: Mapping[str, Stat]) -> Iterator[Finding]:
+    """Compares the tables with the shards. Their sizes are not known: they depend on pyarrow."""
+    tables = {table.file: table for table in manifest.tables}
+    for shard in (shard for split in manifest.splits.values() for shard in split.shards):
+        name = naming.table_name(shard.file)
+        if name not in tables:
+            yield _no_entry("tables", name, store.url)
+    for name, table in tables.items():
+        if name not in listed:
+            yield Finding(name, None, "file", f"{table.rows} rows", "no file", restore(name, store.url))
 
 
 def _looks_like_ours(name: str) -> bool:

@@ -19,6 +19,7 @@ from shardfeed.format.tfrecord import scan
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.record import RecordCheck
+from shardfeed.verification.record_files import check_indexes, files_beside
 from shardfeed.verification.report import Finding, no_file, rebuild, restore
 from shardfeed.verification.shard import ShardCheck, check_shard
 from shardfeed.words import by_count
@@ -39,21 +40,31 @@ def verify_deep(
     intact: dict[str, ShardCheck] = {}
     records = 0
 
-    checked = pool.map(lambda shard: check_shard(store, shard, present, check), shards)
+    beside = files_beside(manifest)
+    wrong = {file.file for file in manifest.files if present.get(file.file) != file.bytes}
+    whole = {name: size for name, size in present.items() if name not in wrong}
+    checked = pool.map(lambda shard: check_shard(store, shard, beside[shard.file], present, check, whole), shards)
     for shard, result in zip(shards, checked, strict=True):
         findings += result.findings
         records += len(result.offsets)
         if result.intact:
             intact[shard.file] = result
+    findings += check_indexes(
+        store, manifest, {name: size for name, size in whole.items() if name not in _named(findings)}
+    )
     findings += _class_counts(store, manifest, intact)
     findings += _duplicates(store, present, intact)
-    named = {finding.file for finding in findings}  # an index with a wrong line needs no second finding
+    named = _named(findings)  # an index with a wrong line needs no second finding
     sides = [file for file in manifest.files if present.get(file.file) == file.bytes and file.file not in named]
     for found in pool.map(lambda file: _side_file(store, file), sides):
         findings += found
         named |= {finding.file for finding in found}
     findings += _rejects(store, manifest, [file for file in sides if file.file not in named])
     return findings, records
+
+
+def _named(findings: Iterable[Finding]) -> set[str]:
+    return {finding.file for finding in findings}
 
 
 def _class_counts(store: Store, manifest: Manifest, intact: Mapping[str, ShardCheck]) -> Iterator[Finding]:

@@ -23,11 +23,12 @@ class RecordCheck:
     """Checks records of one dataset; safe to share between threads."""
 
     def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
         self._classes, self._image = [name.encode() for name in manifest.classes], manifest.image
         self._decode = image_decoder(manifest.image.format)
 
-    def __call__(self, data: bytes) -> tuple[bytes, int]:
-        """(key, class index) of a record that is in order.
+    def __call__(self, data: bytes) -> tuple[bytes, int, int, int]:
+        """(key, class index, height, width) of a record that is in order.
 
         Raises:
             RecordProblem: it is not.
@@ -43,7 +44,7 @@ class RecordCheck:
         height, width = columns["size"]
         _check_size(height, width, self._image)
         self._decode(columns["image"][0], (height, width, self._image.channels), None)
-        return key, index
+        return key, index, height, width
 
 
 def _columns(data: bytes) -> dict[str, list[Any]]:

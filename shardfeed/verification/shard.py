@@ -24,6 +24,7 @@ from shardfeed.format.tfrecord import OVERHEAD, RecordError, read_record
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.record import RecordCheck
+from shardfeed.verification.record_files import Beside, Seen, check_beside
 from shardfeed.verification.report import Finding, no_file, restore
 
 _MAX_FINDINGS = 10  # per shard; a systematic fault would give one per record
@@ -34,28 +35,35 @@ class ShardCheck:
     """What one reading of a shard gave.
 
     Attributes:
-        findings: Problems.
-        intact: The file is byte for byte the manifest's, and every record is in order.
         offsets: Where the frames begin that were read.
         hashes: 64 bits of the key's hash, per record in order.
+        findings: Problems.
+        intact: The file is byte for byte the manifest's, and every record is in order.
         class_counts: Number of records by class index.
     """
 
+    offsets: array[int]
+    hashes: array[int]
     findings: list[Finding] = field(default_factory=list)
     intact: bool = False
-    offsets: array[int] = field(default_factory=lambda: array("Q"))
-    hashes: array[int] = field(default_factory=lambda: array("Q"))
     class_counts: Counter[int] = field(default_factory=Counter)
 
 
-def check_shard(store: Store, shard: Shard, present: Mapping[str, int], check: RecordCheck) -> ShardCheck:
-    """Read ``shard``; ``present``: bytes by name of the files that were found."""
+def check_shard(
+    store: Store, shard: Shard, beside: Beside, present: Mapping[str, int], check: RecordCheck, whole: Mapping[str, int]
+) -> ShardCheck:
+    """Read ``shard``, and compare what lies ``beside`` it.
+
+    ``present``: bytes by name of the files that were found; ``whole``: without those of a wrong
+    size.
+    """
     size = present[shard.file]
     remedy = restore(shard.file, store.url)
-    result = ShardCheck()
+    seen = Seen()
+    result = ShardCheck(offsets=seen.offsets, hashes=seen.hashes)
     try:
         with open_file(store, shard.file, size) as file:
-            crc = _read(file, shard, check, remedy, result)
+            crc = _read(file, shard, check, remedy, result, seen)
     except NotFoundError:
         result.findings.append(no_file(shard.file, shard.bytes, store.url))
         return result
@@ -66,11 +74,14 @@ def check_shard(store: Store, shard: Shard, present: Mapping[str, int], check: R
     if result.intact:
         result.findings += _counts(store, shard, result.offsets)
         result.findings += _index(store, shard, result.offsets, present)
+        if len(seen.classes) == shard.records:  # else the manifest is wrong, and it is reported
+            result.findings += check_beside(store, check.manifest, beside, size, seen, whole)
+        result.class_counts.update(seen.classes)
     return result
 
 
-def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result: ShardCheck) -> int | None:
-    """Reads the records into ``result``; the file's CRC-32C, or None if a frame is damaged."""
+def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result: ShardCheck, seen: Seen) -> int | None:
+    """Reads the records into ``result`` and ``seen``; the file's CRC-32C, or None if a frame is damaged."""
     tee, damaged, problems, index = _Checksummed(file), False, 0, 0
     end: int | None = 0
     while end is not None:
@@ -81,10 +92,12 @@ def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result:
             if data is None:
                 break
             end = offset + len(data) + OVERHEAD
-            result.offsets.append(offset)
-            key, class_index = check(data)
-            result.hashes.append(key_hash(key) >> 64)
-            result.class_counts[class_index] += 1
+            seen.offsets.append(offset)
+            key, class_index, height, width = check(data)
+            seen.hashes.append(key_hash(key) >> 64)
+            seen.classes.append(class_index)
+            seen.heights.append(height)
+            seen.widths.append(width)
         except RecordError as error:
             damaged, problem, end = True, error, error.end
             if end is None and index + 1 < shard.records:

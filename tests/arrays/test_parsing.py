@@ -14,7 +14,7 @@ import shardfeed
 from shardfeed.arrays import parsing
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.framing import split
-from shardfeed.arrays.parsing import image_and_class, images_and_classes
+from shardfeed.arrays.parsing import image_and_class, images_and_classes, keys_and_sizes
 from shardfeed.errors import DatasetError
 from shardfeed.format.example import Value, decode_example, encode_example, encode_feature, join_features
 from shardfeed.format.manifest import Shard
@@ -85,10 +85,15 @@ def test_all_records_of_a_build_are_found_the_quick_way(
     def one_by_one(data: bytes) -> tuple[bytes, int]:
         raise AssertionError("taken apart one by one")
 
+    keys = [(decode_example(bytes(record.data))["key"][0]) for records in blocks for record in records]
+    sizes = [(decode_example(bytes(record.data))["size"]) for records in blocks for record in records]
     monkeypatch.setattr(parsing, "image_and_class", one_by_one)
+    monkeypatch.setattr(parsing, "decode_example", one_by_one)
     images, numbers = images_and_classes(blocks, BlockReader("/data"))
+    found_keys, found_sizes = keys_and_sizes(blocks, BlockReader("/data"))
 
     assert list(zip(map(bytes, images), numbers.tolist(), strict=True)) == careful
+    assert (found_keys, found_sizes.tolist()) == (keys, sizes)
     assert sorted(numbers.tolist()) == list(range(130))
 
 
@@ -217,3 +222,64 @@ def test_every_cut_of_a_record_is_refused() -> None:
     for size in range(len(data) - 10):
         with pytest.raises(DatasetError, match=r"found (not a tf\.train\.Example|column)"):
             found_in(data[:size])
+
+
+WHOLE: dict[str, Value] = {"image": b"pixels", "class": 5, "key": b"a/1.jpg", "label": b"rose", "size": [300, 4]}
+
+
+def test_keys_and_sizes_of_all_records_are_found_at_once() -> None:
+    """In order, over blocks and parts of them; every fifth record as another encoder writes it."""
+    chance = random.Random(3)
+    columns = [
+        WHOLE | {"image": chance.randbytes(number), "key": b"k" * chance.choice([0, 1, 127, 128, 3000]), "size": size}
+        for number in range(30)
+        for size in ([1, 65_535], [chance.randrange(1, 70_000), 127])
+    ]
+    features = [[encode_feature(name, one[name]) for name in sorted(one)] for one in columns]
+    records = [join_features(one if number % 5 else one[::-1]) for number, one in enumerate(features)]
+    blocks = [block_of(*records[:7]), block_of(*records[5:30]).part(2, 23), block_of(*records[30:])]
+
+    keys, sizes = keys_and_sizes(blocks, BlockReader("/data"))
+
+    assert keys == [one["key"] for one in columns]
+    assert sizes.tolist() == [one["size"] for one in columns]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        WHOLE | {"label": b""},
+        WHOLE | {"caption": b"c", "zoo": [1.5]},
+        WHOLE | {"labels": b"rose"},
+        {name: value for name, value in WHOLE.items() if name != "label"},
+        WHOLE | {"size": [1 << 40, 2]},
+        WHOLE | {"size": [-1, 2]},
+    ],
+    ids=["empty label", "columns around them", "a longer name", "no label", "a large size", "a negative size"],
+)
+def test_keys_and_sizes_are_those_of_the_careful_parser(columns: dict[str, Value]) -> None:
+    keys, sizes = keys_and_sizes([block_of(encode_example(columns))], BlockReader("/data"))
+
+    assert (keys, sizes.tolist()) == ([b"a/1.jpg"], [columns["size"]])
+
+
+def test_a_key_that_comes_again_wins() -> None:
+    data = join_features([*(encode_feature(name, WHOLE[name]) for name in sorted(WHOLE)), encode_feature("key", b"z")])
+
+    assert keys_and_sizes([block_of(data)], BlockReader("/data"))[0] == [b"z"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"key": [b"a", b"b"]}, "column key: expected 1 of bytes, found [b'a', b'b']"),
+        ({"size": [1, 2, 3]}, "column size: expected 2 of int, found [1, 2, 3]"),
+        ({"size": [1.5, 2.5]}, "column size: expected 2 of int, found [1.5, 2.5]"),
+    ],
+    ids=["two keys", "three sides", "sides of float"],
+)
+def test_records_without_one_key_and_two_sides_are_refused(columns: dict[str, Value], message: str) -> None:
+    with pytest.raises(DatasetError) as found:
+        keys_and_sizes([block_of(encode_example(WHOLE | columns))], BlockReader("/data"))
+
+    assert f": record: expected a tf.train.Example, found {message}. " in str(found.value)

@@ -16,7 +16,7 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.arrays.pipeline import RecordDecoder
+from shardfeed.arrays.decoder import RecordDecoder
 from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import Store
 from tests.kit.datasets import Written, write_dataset

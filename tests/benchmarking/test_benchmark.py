@@ -145,11 +145,14 @@ def test_the_command_prints_the_figures_and_the_verdict_of_this_process_alone(
     assert lines[-1].startswith(("Bottleneck: ", "Doubtful: "))
 
 
-def test_the_command_gives_json_of_another_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("reader", ["tensorflow", "arrays"])
+def test_the_command_gives_json_of_another_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str
+) -> None:
     write_dataset(tmp_path, size=None)
     flags = ["--image_size=6x4", "--crop=center", "--batch_size=5", "--step_ms=1e9", "--seconds=0.05", "--json"]
 
-    code = main(["benchmark", str(tmp_path), "validation", *flags])
+    code = main(["benchmark", str(tmp_path), "validation", "--reader", reader, *flags])
 
     found = json.loads(capsys.readouterr().out)
     assert (code, found["batch_size"], found["fast_enough"], found["bottleneck"]) == (0, 5, True, "consumer")
@@ -164,7 +167,6 @@ def test_the_command_gives_json_of_another_split(tmp_path: Path, capsys: pytest.
         ("--batch_size=0", "batch_size=0: expected an integer of at least 1."),
         ("--image_size=0", "image_size"),
         ("split", "split 'split' is not in the dataset"),
-        ("--reader=arrays --image_size=6", "--image_size: array_batches neither crops nor resizes. Use --reader tens"),
         (
             "--seconds=1",
             "shardfeed.load needs tensorflow, which is not installed here: pip install 'shardfeed[tf]'. "

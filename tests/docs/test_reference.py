@@ -89,7 +89,7 @@ def test_every_file_of_a_build_is_on_the_page_of_files(dataset: Path) -> None:
 def test_every_field_of_a_sidecar_is_on_the_page_of_files(dataset: Path) -> None:
     sidecar = next(dataset.glob("_parts/*/train/*.json"))
 
-    assert all(f"`{name}`" in FILES for name in json.loads(sidecar.read_text().splitlines()[0]))
+    assert all(f"`{name}`" in FILES for name in json.loads(sidecar.read_bytes().splitlines()[0]))
 
 
 def test_every_reason_fix_and_word_for_what_is_skipped_is_on_the_page_of_rejects() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -65,14 +66,30 @@ def test_a_part_with_a_reject_costs_a_third_read_for_the_rejects_file(server: St
     }
 
 
-def test_a_shard_costs_a_compose_an_upload_and_two_looks(log: tuple[list[Request], int]) -> None:
-    asked = counted(log[0], lambda request: ".tfrecord" in request.name)
-    assert asked == {"compose": SHARDS, "upload": SHARDS, "stat": 2 * SHARDS}, f"for {SHARDS} shards"
+def test_a_shard_costs_a_compose_four_uploads_and_two_looks(log: tuple[list[Request], int]) -> None:
+    def of_shard(request: Request) -> bool:
+        return bool(re.search(r"-of-\d{5}\.(tfrecord|parquet)", request.name))
+
+    # Index, table, two pieces of the split's index, which go again.
+    assert counted(log[0], of_shard) == {
+        "compose": SHARDS,
+        "upload": 4 * SHARDS,
+        "stat": 2 * SHARDS,
+        "delete": 2 * SHARDS,
+    }, f"for {SHARDS} shards"
+
+
+def test_the_two_files_of_a_splits_index_cost_a_header_a_compose_and_three_looks_each(
+    log: tuple[list[Request], int],
+) -> None:
+    asked = counted(log[0], lambda request: bool(re.search(r"train\.(index|classes)", request.name)))
+    assert asked == {"compose": 2, "upload": 2, "stat": 6, "delete": 2}
 
 
 def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Request], int]) -> None:
     def rest(request: Request) -> bool:
-        return request.bucket == "data" and ".tfrecord" not in request.name and "/train/" not in request.name
+        name = request.name
+        return request.bucket == "data" and not re.search(r"-of-\d{5}|train\.(index|classes)|/train/", name)
 
     # The claim, four side files, manifest and run.json; the output is listed four times, once for
     # its manifest alone; the claim is read before the manifest is published, which is read back;
@@ -87,7 +104,9 @@ def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
 
 def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:
     writes = [request for request in log[0] if request.kind in ("upload", "resume", "compose")]
-    assert Counter(request.query.get("ifGenerationMatch") for request in writes) == {"0": 2 * PARTS + 2 * SHARDS + 7}
+    assert Counter(request.query.get("ifGenerationMatch") for request in writes) == {
+        "0": 2 * PARTS + 5 * SHARDS + 4 + 7
+    }
 
 
 def test_every_image_is_read_in_the_version_that_was_listed(log: tuple[list[Request], int]) -> None:

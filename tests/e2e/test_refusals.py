@@ -161,10 +161,10 @@ REFUSALS = {
     ),
     "a dataset of a newer version": Refusal(
         5,
-        "--output {output} holds a dataset already, which is never overwritten: {output}/manifest.json has schema_version 2; "
-        "this shardfeed reads version 1. Install the shardfeed that wrote it, or build the dataset again. Or give another "
+        "--output {output} holds a dataset already, which is never overwritten: {output}/manifest.json has schema_version 3; "
+        "this shardfeed reads versions 1 and 2. Install the shardfeed that wrote it, or build the dataset again. Or give another "
         "--output.",
-        prepare=_write("out/manifest.json", b'{"schema_version": 2}'),
+        prepare=_write("out/manifest.json", b'{"schema_version": 3}'),
     ),
     "an output that no system can hold": Refusal(
         2,

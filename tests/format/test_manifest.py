@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ from shardfeed.errors import DatasetError
 from shardfeed.format import naming
 from shardfeed.format.manifest import (
     MAX_BYTES,
-    SCHEMA_VERSION,
     ImageInfo,
     Manifest,
     Shard,
     SideFile,
     Split,
+    Table,
     canonical_json,
     parse_manifest,
 )
@@ -48,10 +49,15 @@ def manifest() -> Manifest:
             SideFile("classes.txt", 10, "12345678"),
             SideFile("train-00000-of-00002.tfrecord.idx", 20, "12345678"),
         ),
+        tables=(
+            Table("train-00000-of-00002.parquet", 3, "0d" * 16),
+            Table("train-00001-of-00002.parquet", 1, "0e" * 16),
+        ),
+        formats=("jpeg", "png"),
     )
 
 
-GOLDEN = (
+GOLDEN_1 = (
     '{"classes":["daisy","rösé"],"config":{"image_size":[224,224],"seed":0},"files":[{"bytes":10,"crc32c":"12345678",'
     '"file":"classes.txt"},{"bytes":20,"crc32c":"12345678","file":"train-00000-of-00002.tfrecord.idx"}],'
     '"fingerprint":"5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f","fixes":{"alpha":2},"image":{"channels":3,"format":"jpeg",'
@@ -60,6 +66,22 @@ GOLDEN = (
     '{"HIDDEN":1},"total":1},"splits":{"train":{"bytes":390,"class_counts":{"daisy":4,"rösé":0},"records":4,"shards":['
     '{"blocks":[[2,200],[1,100]],"bytes":300,"crc32c":"0000000a","file":"train-00000-of-00002.tfrecord","records":3},'
     '{"blocks":[[1,90]],"bytes":90,"crc32c":"ffffffff","file":"train-00001-of-00002.tfrecord","records":1}]}},'
+    '"versions":{"pillow":"12.1.1"},"written":4}\n'
+)
+
+GOLDEN = (
+    '{"classes":["daisy","rösé"],"columns":[],"config":{"image_size":[224,224],"seed":0},"duplicates":null,"files":['
+    '{"bytes":10,"crc32c":"12345678","file":"classes.txt"},{"bytes":20,"crc32c":"12345678",'
+    '"file":"train-00000-of-00002.tfrecord.idx"}],'
+    '"fingerprint":"5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f","fixes":{"alpha":2},"formats":["jpeg","png"],"image":{"channels":3,'
+    '"format":"jpeg","height":224,"mean":[1.5,2.0,3.25],"std":[0.0,1.0,2.0],"width":null},"label_kind":"single","listed":8,'
+    '"listing":{"by_class":{"daisy":[4,400]},"digest":"00"},"rejected":{"by_reason":{"CORRUPT":3},"total":3},'
+    '"schema_version":2,"skipped":{"by_reason":'
+    '{"HIDDEN":1},"total":1},"splits":{"train":{"bytes":390,"class_counts":{"daisy":4,"rösé":0},"records":4,"shards":['
+    '{"blocks":[[2,200],[1,100]],"bytes":300,"crc32c":"0000000a","file":"train-00000-of-00002.tfrecord","records":3},'
+    '{"blocks":[[1,90]],"bytes":90,"crc32c":"ffffffff","file":"train-00001-of-00002.tfrecord","records":1}]}},'
+    '"tables":[{"digest":"0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d","file":"train-00000-of-00002.parquet","rows":3},'
+    '{"digest":"0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e","file":"train-00001-of-00002.parquet","rows":1}],'
     '"versions":{"pillow":"12.1.1"},"written":4}\n'
 )
 
@@ -77,6 +99,23 @@ def test_what_is_written_is_read() -> None:
     assert parse_manifest(manifest().to_json(), WHERE) == manifest()
 
 
+def test_version_1_is_read_with_the_defaults_of_what_it_does_not_say_and_written_as_it_was() -> None:
+    old = replace(manifest(), tables=(), formats=(), schema_version=1)
+
+    assert parse_manifest(GOLDEN_1.encode(), WHERE) == old
+    assert old.to_json() == GOLDEN_1.encode()
+
+
+@pytest.mark.parametrize("kind", ["multi", "none"])
+def test_labels_of_a_kind_that_is_not_read_yet_are_refused(kind: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        parse_manifest(json.dumps(raw() | {"label_kind": kind}).encode(), WHERE)
+    assert str(caught.value) == (
+        f"{WHERE} has label_kind {kind}; this shardfeed reads records with a single label. Install the shardfeed that "
+        "wrote it."
+    )
+
+
 def test_the_order_in_which_it_was_put_together_does_not_matter() -> None:
     shuffled = json.dumps(dict(reversed(raw().items())), indent=3).encode()
     assert parse_manifest(shuffled, WHERE).to_json() == manifest().to_json()
@@ -90,14 +129,14 @@ def test_numbers_that_json_has_not_are_not_written(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("version", "shown"),
-    [(0, "0"), (2, "2"), (99, "99"), ("1", "1"), (1.0, "1.0"), (True, "True"), (None, "NoneType"), ([1], "list")],
+    [(0, "0"), (3, "3"), (99, "99"), ("1", "1"), (1.0, "1.0"), (True, "True"), (None, "NoneType"), ([1], "list")],
     ids=repr,
 )
 def test_another_version_is_refused_and_both_are_named(version: Any, shown: str) -> None:
     with pytest.raises(DatasetError) as caught:
         parse_manifest(json.dumps(raw() | {"schema_version": version}).encode(), WHERE)
     assert str(caught.value) == (
-        f"{WHERE} has schema_version {shown}; this shardfeed reads version {SCHEMA_VERSION}. "
+        f"{WHERE} has schema_version {shown}; this shardfeed reads versions 1 and 2. "
         "Install the shardfeed that wrote it, or build the dataset again."
     )
 
@@ -222,6 +261,16 @@ SHARD = ("splits", "train", "shards", 0)
         (("listing", "by_split"), {"train": None}, "NoneType where an object is expected"),
         (("listing", "by_split"), {"train": {"daisy": None}}, "NoneType where an array is expected"),
         (("versions", "pillow"), 12, "int where a string is expected"),
+        (("tables", 0, "file"), "../train-00000-of-00002.parquet", "table name ../train"),
+        (("tables", 0, "file"), "train-00000-of-00002.tfrecord", "table name train-00000-of-00002.tfrecord"),
+        (("tables", 0, "file"), "train-00001-of-00002.parquet", "a file is named twice"),
+        (("tables", 0, "rows"), 0, "number 0, allowed are 1"),
+        (("tables", 0, "digest"), "0d", "digest 0d is not 32 lower-case hex digits"),
+        (("tables",), None, "NoneType where an array is expected"),
+        (("columns",), ["weight"], "str where an object is expected"),
+        (("duplicates",), [], "list where an object is expected"),
+        (("formats",), [7], "int where a string is expected"),
+        (("label_kind",), "several", "label_kind several, allowed are single, multi, none"),
         (("fingerprint",), None, "NoneType where a string is expected"),
     ],
 )  # fmt: skip

@@ -16,6 +16,9 @@ def test_names_are_the_same_for_ever() -> None:
         naming.shard_name("train", 0, 16),
         naming.index_name(naming.shard_name("train", 15, 16)),
         naming.shard_name("test", 123_456, 200_000),
+        naming.table_name(naming.shard_name("train", 15, 16)),
+        naming.split_index_name("train"),
+        naming.split_classes_name("train"),
         naming.rejects_name(0, 2),
         naming.work_folder(print_),
         naming.sidecar_name(print_, "train", 17),
@@ -32,6 +35,9 @@ def test_names_are_the_same_for_ever() -> None:
         "train-00000-of-00016.tfrecord",
         "train-00015-of-00016.tfrecord.idx",
         "test-123456-of-200000.tfrecord",
+        "train-00015-of-00016.parquet",
+        "train.index",
+        "train.classes",
         "rejects-00000-of-00002.jsonl",
         "_parts/0123456789abcdef",
         "_parts/0123456789abcdef/train/00017.json",
@@ -50,13 +56,17 @@ def test_names_are_the_same_for_ever() -> None:
 @given(split=SPLITS, index=NUMBERS, count=NUMBERS)
 def test_every_name_that_we_make_is_ours(split: str, index: int, count: int) -> None:
     shard = naming.shard_name(split, index, count)
-    for name in (shard, naming.index_name(shard)):
+    for name in (shard, naming.index_name(shard), naming.table_name(shard)):
         assert naming.is_ours(name) and naming.is_shard(name) and not naming.is_rejects(name)
+    assert [naming.is_table(name) for name in (shard, naming.index_name(shard), naming.table_name(shard))] == [0, 0, 1]
+    for name in (naming.split_index_name(split), naming.split_classes_name(split)):
+        assert naming.is_ours(name) and naming.is_split_index(name) and not naming.is_shard(name)
     rejects = naming.rejects_name(index, count)
     assert naming.is_ours(rejects) and naming.is_rejects(rejects) and not naming.is_shard(rejects)
     for name in (
         naming.sidecar_name("ab" * 16, split, index),
         naming.part_name("ab" * 16, split, index, 7, count),
+        naming.index_piece_name("ab" * 16, shard, "offsets"),
         naming.outcome_name("x"),
         naming.CLAIM,
     ):
@@ -70,6 +80,7 @@ def test_every_name_that_we_make_is_ours(split: str, index: int, count: int) -> 
         "train-00000-of-00001.tfrecord.idx.idx", "train-00000-of-00001.tfrecord\n", "-00000-of-00001.tfrecord",
         "tr-ain-00000-of-00001.tfrecord", "sub/train-00000-of-00001.tfrecord", "../manifest.json", "parts/CLAIM",
         "rejects-1-of-2.jsonl", "_parts/ab/gear.stl", "_parts/notes.txt",
+        "2.index", "train.parquet", "train-00000-of-00001.parquet.idx", "train.idx",
         "x" * 65 + "-00000-of-00001.tfrecord", "train-٠٠٠٠٠-of-00001.tfrecord.txt",
         "_parts",
     ],

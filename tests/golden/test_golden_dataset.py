@@ -8,6 +8,7 @@ the manifest alone decide its bytes.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import sys
@@ -18,6 +19,8 @@ import pytest
 
 import shardfeed
 from shardfeed.cli.main import main
+from shardfeed.format.manifest import SCHEMA_VERSION
+from shardfeed.format.record_table import table_value
 from shardfeed.transforms.elements import PartFile
 from shardfeed.transforms.options import ENCODER_REVISION
 from shardfeed.transforms.publish.composing import blocks_of
@@ -27,7 +30,7 @@ from tests.kit.sources import ROOT
 from tests.transforms.images.golden import codecs
 
 HERE = Path(__file__).parent
-DATASET = HERE / "v1"
+DATASETS = {1: HERE / "v1", 2: HERE / "v2"}  # by schema_version; a build writes the last
 PHOTOS = HERE / "photos.json"
 REMEDY = (
     "The format changed. If that is meant, raise schema_version or ENCODER_REVISION, keep the old folder as a witness, and store "
@@ -55,20 +58,28 @@ def build(folder: Path, out: Path, patch: pytest.MonkeyPatch) -> None:
     (out / "run.json").unlink()
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def contents(folder: Path) -> dict[str, bytes | tuple[int, int]]:
+    """Every file, of tables the value: their bytes are pyarrow's."""
+    return {
+        path.name: table_value(io.BytesIO(path.read_bytes())) if path.suffix == ".parquet" else path.read_bytes()
+        for path in folder.iterdir()
+    }
 
 
 def test_a_build_writes_the_stored_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "photos", tmp_path / "out", monkeypatch)
-    assert contents(tmp_path / "out") == contents(DATASET), REMEDY
+    assert contents(tmp_path / "out") == contents(DATASETS[SCHEMA_VERSION]), REMEDY
 
 
-def test_the_stored_dataset_is_in_order_and_each_reader_reads_it() -> None:
-    assert shardfeed.verify(DATASET, deep=True).records == 59
+@pytest.mark.parametrize("version", DATASETS)
+def test_a_stored_dataset_is_in_order_and_each_reader_reads_it(version: int) -> None:
+    stored = DATASETS[version]
+    assert shardfeed.info(stored).manifest.schema_version == version
+    report = shardfeed.verify(stored, deep=True)
+    assert (report.findings, report.records) == ((), 59)
     for split in ("train", "validation"):
-        ours = shardfeed.array_batches(DATASET, split, 1, training=False)
-        theirs = shardfeed.load(DATASET, split, 1, training=False)
+        ours = shardfeed.array_batches(stored, split, 1, training=False)
+        theirs = shardfeed.load(stored, split, 1, training=False)
         for one, other in zip(ours, theirs.as_numpy_iterator(), strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
@@ -82,7 +93,7 @@ def test_parts_are_packed_and_blocks_close_as_they_did() -> None:
 
 
 def test_a_build_of_photos_writes_the_bytes_that_it_wrote_with_these_codecs(tmp_path: Path) -> None:
-    """Digests of all files. The table has a row per encoder revision and set of codecs."""
+    """Digests of all files; of tables those in the manifest. The table has a row per encoder revision and set of codecs."""
     key, found = f"revision {ENCODER_REVISION}: {codecs()}", digests_of_photos(tmp_path)
     table = json.loads(PHOTOS.read_text())
     assert key in table, (
@@ -101,7 +112,9 @@ def digests_of_photos(folder: Path) -> dict[str, str]:
     flags = ["--image_size", "96", "--num_shards", "2", "--splits", "train=0.8,validation=0.2"]
     assert main(["build", "--input", str(folder / "photos"), "--output", str(out), *flags]) == 0
     return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir() if path.name != "run.json"
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in out.iterdir()
+        if path.name != "run.json" and path.suffix != ".parquet"
     }
 
 

@@ -52,12 +52,11 @@ def tf_cpu(photos: Path, out: Path) -> None:
     build(photos, out, "--splits", "train=0.5,validation=0.5")
     info = shardfeed.info(str(out))
     model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(len(info.classes))])
-    accelerator = shardfeed.detect_accelerator()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss, **shardfeed.compile_args(info, 4, accelerator))
     train = shardfeed.load(info, "train", 4, crop="random_resized", image_size=16)
+    model.compile("adam", loss, **shardfeed.compile_args(train))
     validation = shardfeed.load(info, "validation", 4, crop="center", image_size=16)
-    history = model.fit(train, validation_data=validation, verbose=0, **shardfeed.fit_args(info, 4, accelerator))
+    history = model.fit(train, validation_data=validation, verbose=0, **shardfeed.fit_args(train))
     assert history.history["val_loss"][0] > 0
 
 

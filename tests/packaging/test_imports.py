@@ -12,13 +12,13 @@ from tests.kit import sources
 # A room is a folder of files, or a file beside the folders. It imports from itself and from the
 # levels before its own.
 LEVELS = (
-    {"_version", "errors", "no_gc", "processes", "resizing", "runtime", "warning", "words"},
+    {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
-    {"decoding", "storage"},
+    {"decoding", "resizing", "storage"},
     {"dataset", "sampling"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"inspection", "random_access", "tfdata"},
+    {"inspection", "random_access", "resuming", "tfdata"},
     {"benchmarking"},
     {"shardfeed"},  # the public names
     {"cli"},

@@ -33,9 +33,14 @@ STEPS_OF_GRAPH = (
     "link rejects-N-of-N.jsonl",  # WriteRejects
     "link train-N-of-N.tfrecord",  # ComposeShards
     "link train-N-of-N.tfrecord.idx",
+    "link train-N-of-N.parquet",
+    "link _parts/N/index/train-N-of-N.tfrecord.classes",
     "write _parts/tmp/tmp-N-N",  # of the claim, a shard or a file beside the shards
     "unlink _parts/tmp/tmp-N-N",
-    "link classes.txt",  # Commit
+    "link _parts/N/index/train.index.header",  # Commit
+    "link train.index",
+    "link train.classes",
+    "link classes.txt",
     "link manifest.json",
     "link run.json",
     "unlink _parts/N/train/N.json",  # Sweep

@@ -94,6 +94,14 @@ def test_the_kills_left_every_kind_of_debris(killed_builds: KilledBuilds) -> Non
         "a shard without its index": any(
             any(n.endswith(".tfrecord") and n + ".idx" not in k.left for n in k.left) for k in killed_builds.killed
         ),
+        "an index without its table": any(
+            any(n.endswith(".idx") and n[: -len(".tfrecord.idx")] + ".parquet" not in k.left for n in k.left)
+            for k in killed_builds.killed
+        ),
+        "one of two pieces of the mapped index": any(
+            any(n.endswith(".offsets") and n[: -len("offsets")] + "classes" not in k.left for n in k.left)
+            for k in killed_builds.killed
+        ),
         "a manifest without run.json": any(
             naming.MANIFEST in killed.left and naming.RUN not in killed.left for killed in killed_builds.killed
         ),

@@ -23,7 +23,10 @@ def future(tmp_path: Path) -> Path:
     return out
 
 
-_SAID = "has schema_version 2; this shardfeed reads version 1. Install the shardfeed that wrote it, or build the dataset again."
+_SAID = (
+    "has schema_version 3; this shardfeed reads versions 1 and 2. Install the shardfeed that wrote it, or build the dataset "
+    "again."
+)
 
 
 @pytest.mark.parametrize("open_it", [shardfeed.info, shardfeed.verify], ids=["info", "verify"])
@@ -59,7 +62,7 @@ def test_discard_incomplete_does_not_remove_it(future: Path) -> None:
     assert disk.snapshot(future) == before
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, "1", 1.0, None, True, [1]], ids=repr)
+@pytest.mark.parametrize("version", [0, 3, -1, "1", 1.0, None, True, [1]], ids=repr)
 def test_only_the_known_number_is_a_known_version(version: object, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": version}))
     with pytest.raises(DatasetError, match="has schema_version"):

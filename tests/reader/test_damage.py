@@ -117,15 +117,13 @@ def test_a_split_without_records(tmp_path: Path) -> None:
     )
 
 
-def test_images_of_varying_size(tmp_path: Path) -> None:
+@READERS
+def test_images_of_varying_size(tmp_path: Path, reader: Any) -> None:
     write_dataset(tmp_path, size=None, image_format="raw")
-    start = f"the images of the dataset at {tmp_path} vary in size, and a batch needs one"
 
-    assert refusal(UsageError, tmp_path, "train", 4) == (
-        f"{start}: pass image_size=, for example image_size=224 with crop='center', or build the dataset with a fixed size."
-    )
-    assert refusal(UsageError, tmp_path, "train", 4, reader=shardfeed.array_batches) == (
-        f"{start}. Build the dataset with a fixed size, for example --resize crop --image_size 224."
+    assert refusal(UsageError, tmp_path, "train", 4, reader=reader) == (
+        f"the images of the dataset at {tmp_path} vary in size, and a batch needs one: pass image_size=, for example "
+        "image_size=224 with crop='center', or build the dataset with a fixed size."
     )
 
 

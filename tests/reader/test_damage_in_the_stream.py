@@ -184,7 +184,7 @@ def test_a_flipped_bit_in_a_copy_is_named_there(tmp_path: Path) -> None:
 
     assert str(found.value).startswith(f"{copy} is damaged: {start}: crc of the data: expected ")
     assert str(found.value).endswith(
-        f"It is a copy of {path}, made by cache=: delete it, and the next load copies it again."
+        f"It is a copy of {path}, made by cache=: delete it, and the next reader copies it again."
     )
     copy.unlink()
     loop(path, cache=tmp_path / "copies")

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.arrays import pipeline
+from shardfeed.arrays.decoder import RecordDecoder
 from shardfeed.tfdata import batching
 from tests.kit.datasets import write_dataset
 
@@ -72,13 +73,13 @@ def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
 ) -> None:
     write_dataset(tmp_path)
     given: list[int] = []
-    decode = pipeline.RecordDecoder.pixels
+    decode = RecordDecoder.pixels
 
-    def pixels(decoder: Any, examples: Any, numbers: Sequence[int], images: Any) -> None:
+    def pixels(decoder: Any, examples: Any, numbers: Sequence[int], *rest: Any) -> None:
         given.append(len(numbers))
-        decode(decoder, examples, numbers, images)
+        decode(decoder, examples, numbers, *rest)
 
-    monkeypatch.setattr(pipeline.RecordDecoder, "pixels", pixels)
+    monkeypatch.setattr(RecordDecoder, "pixels", pixels)
     # five images a task of two threads
     monkeypatch.setattr(pipeline, "DECODED_AHEAD", 2 * 2 * 5 * 8 * 12 * 3)
     (_,) = shardfeed.array_batches(tmp_path, "train", 37, epochs=1, threads=2)

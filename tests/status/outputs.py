@@ -13,6 +13,7 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.stores.base import WritableStore
+from tests.kit.rows import rows_of
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 FINGERPRINT = "a" * 32
@@ -34,7 +35,7 @@ def write_sidecar(store: WritableStore, number: int, records: int = 10, rejected
         stats=None,
     )
     name = naming.sidecar_name(FINGERPRINT, "train", number)
-    store.create(name, Sidecar(result, (100,) * records, (), {}).to_bytes())
+    store.create(name, Sidecar(result, rows_of([100] * records), (), {}).to_bytes())
     return name
 
 

@@ -24,6 +24,13 @@ def run(program: str, *arguments: object) -> Any:
     return _result(_start(program, *arguments))
 
 
+def ended(program: str, *arguments: object) -> int:
+    """The exit status of ``program``; minus the number of the signal that ended it."""
+    process = _start(program, *arguments)
+    process.communicate(timeout=_SECONDS)
+    return process.returncode
+
+
 def run_together(program: str, count: int, dataset: Path) -> list[Any]:
     """What each of ``count`` processes that find each other at ports of this machine, one each,
     printed last.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import re
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
+import tensorflow as tf
 
 import shardfeed
+from shardfeed.accelerator import detect
 from shardfeed.accelerator.detect import Accelerator
 from tests.training.exactness import tiny_model
 
@@ -31,9 +34,11 @@ def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfee
     return dataclasses.replace(info, manifest=dataclasses.replace(info.manifest, splits={"train": split}, image=image))
 
 
-def arguments(info: shardfeed.DatasetInfo, batch_size: int, accelerator: Accelerator) -> tuple[int, int]:
-    compiled = shardfeed.compile_args(info, batch_size, accelerator)
-    fitted = shardfeed.fit_args(info, batch_size, accelerator)
+def arguments(
+    info: shardfeed.DatasetInfo, batch_size: int, accelerator: Accelerator, split: str = "train"
+) -> tuple[int, int]:
+    compiled = shardfeed.compile_args(info, batch_size, accelerator, split)
+    fitted = shardfeed.fit_args(info, batch_size, accelerator, split)
     assert (list(compiled), list(fitted)) == (["steps_per_execution"], ["steps_per_epoch"])
     return compiled["steps_per_execution"], fitted["steps_per_epoch"]
 
@@ -46,9 +51,9 @@ def test_a_folder_names_a_dataset_as_it_does_for_load(dataset: Path) -> None:
 def test_another_batch_than_load_was_given_is_warned_of(dataset: Path, recwarn: pytest.WarningsRecorder) -> None:
     info = shardfeed.info(dataset)
     shardfeed.fit_args(info, 12, CPU)
-    shardfeed.load(info, "train", 24)
-    shardfeed.load(info, "train", 16)
+    streams = [shardfeed.load(info, "train", size) for size in (24, 16)]
     shardfeed.fit_args(info, 24, CPU)
+    shardfeed.compile_args(info, 12, CPU)
     assert not recwarn.list
 
     with pytest.warns(
@@ -56,6 +61,78 @@ def test_another_batch_than_load_was_given_is_warned_of(dataset: Path, recwarn: 
     ) as warned:
         shardfeed.fit_args(info, 12, CPU)
     assert warned[0].filename == __file__
+
+    del streams
+    gc.collect()
+    shardfeed.fit_args(info, 12, CPU)
+
+
+def test_a_stream_tells_its_split_and_its_batch_size(dataset: Path) -> None:
+    train = shardfeed.load(dataset, "validation", 24, training=True)
+    with pytest.warns(UserWarning, match="is for training"):  # what the name of the split looks like
+        expected = arguments(shardfeed.info(dataset), 24, TPU, "validation")
+
+    found = shardfeed.compile_args(train, accelerator=TPU) | shardfeed.fit_args(train, 24, TPU)
+
+    assert tuple(found.values()) == expected
+
+
+def test_a_distributed_stream_is_known_too(dataset: Path) -> None:
+    train = shardfeed.distribute(tf.distribute.get_strategy(), dataset, "train", 24)
+
+    assert shardfeed.fit_args(train, accelerator=CPU) == shardfeed.fit_args(dataset, 24, CPU)
+
+
+@pytest.mark.parametrize("function", [shardfeed.compile_args, shardfeed.fit_args])
+def test_the_accelerator_is_the_one_that_was_detected_last(
+    dataset: Path, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = shardfeed.load(dataset, "train", 24)
+    monkeypatch.setattr(detect, "_last", None)
+    assert function(train) == function(train, accelerator=CPU)
+    monkeypatch.setattr(detect, "_on_tensorflow", lambda: TPU)
+    shardfeed.detect_accelerator()
+    assert function(train) == function(train, accelerator=TPU)
+    with pytest.raises(shardfeed.UsageError, match="batch_size=20: the global batch must divide by 8"):
+        function(shardfeed.load(dataset, "train", 20))
+
+
+def test_without_detection_the_strategy_in_scope_counts(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "_last", None)
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+
+    with strategy.scope():
+        assert detect.current_accelerator().strategy is strategy
+    assert detect.current_accelerator().strategy is None
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (
+            lambda path: shardfeed.load(path, "train", 24).map(lambda x, y: (x, y)),
+            r"fit_args\(_MapDataset\): expected the training stream that load or distribute gave\. One that was "
+            r"transformed afterwards is not known: write fit_args\(info, batch_size, split='train'\)\.",
+        ),
+        (lambda path: shardfeed.load(path, "validation", 24), r"fit_args\(.*\): expected the training stream"),
+        (lambda path: [1], r"fit_args\(list\): expected the training stream"),
+        (lambda path: path, r"fit_args\(.*\): batch_size is missing\. Give the stream itself, fit_args\(train\), or"),
+    ],
+    ids=["transformed", "evaluation", "a list", "no batch size"],
+)
+@pytest.mark.filterwarnings("ignore:.*rows of weight 0:UserWarning")
+def test_what_is_no_stream_names_the_explicit_form(dataset: Path, train: Any, message: str) -> None:
+    with pytest.raises(shardfeed.UsageError, match=message):
+        shardfeed.fit_args(train(dataset))
+
+
+def test_another_batch_size_than_the_streams_is_refused(dataset: Path) -> None:
+    train = shardfeed.load(dataset, "train", 24)
+
+    with pytest.raises(
+        shardfeed.UsageError, match=r"^compile_args\(train, batch_size=12\): the stream has batch_size=24\."
+    ):
+        shardfeed.compile_args(train, 12)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +216,11 @@ class Steps(keras.callbacks.Callback):  # type: ignore[misc]
 @pytest.mark.parametrize("batch_size", [2, 29], ids=["101 steps", "7 steps"])
 def test_keras_runs_as_many_steps_as_asked_for(dataset: Path, batch_size: int) -> None:
     info, steps = shardfeed.info(dataset), Steps()
-    accelerator = shardfeed.detect_accelerator()
-    model = tiny_model(**shardfeed.compile_args(info, batch_size, accelerator))
-    fit_args = shardfeed.fit_args(info, batch_size, accelerator)
+    train = shardfeed.load(info, "train", batch_size)
+    model = tiny_model(**shardfeed.compile_args(train))
+    fit_args = shardfeed.fit_args(train)
 
-    model.fit(shardfeed.load(info, "train", batch_size), epochs=2, verbose=0, callbacks=[steps], **fit_args)
+    model.fit(train, epochs=2, verbose=0, callbacks=[steps], **fit_args)
 
     assert steps.counts == [fit_args["steps_per_epoch"], 2 * fit_args["steps_per_epoch"]]
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shardfeed.errors import ConflictError, IncompleteError, UsageError
+from shardfeed.format import record_index
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
+from shardfeed.format.record_table import table_value
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import (
     Counts,
@@ -35,6 +39,7 @@ from shardfeed.transforms.publish.composing import compose_shard
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, finish, leftovers, sweep
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
+from tests.kit.rows import rows_of
 
 ONE, TWO = "e" * 32, "f" * 32
 OPTIONS = BuildOptions(image=ImageOptions(height=8, width=12), splits="train=0.8,test=0.2")
@@ -62,15 +67,16 @@ COUNTS = Counts(
     rejects_by_part=(("train", 0, 1),),
 )
 RUN = RunRecord("run-1", "2026-01-02T03:04:05+00:00", ("/photos",), "DirectRunner")
+INDEXES = ["test.index", "test.classes", "train.index", "train.classes"]
 SIDE_FILES = ["class.labels.txt", "classes.txt", "dataset_info.json", "features.json"]
 
 
-def _shard(store: WritableStore, split: str, records: int) -> ShardResult:
+def _shard(store: WritableStore, split: str, records: int, index: int = 0, count: int = 1) -> ShardResult:
     data = b"r" * 10 * records
-    result = PartResult(split, 0, len(data), records, crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f" * 32, Sidecar(result, (10,) * records, (), {}), data)
-    plan = ShardPlan(split, 0, 1, (PartFile(0, len(data), records, crc32c(data)),))
-    return compose_shard(store, "f" * 32, plan)
+    result = PartResult(split, index, len(data), records, crc32c(data), 0, {}, {}, {}, None)
+    commit_part(store, "f" * 32, Sidecar(result, rows_of([10] * records, classes=(0, 1, 2)), (), {}), data)
+    plan = ShardPlan(split, index, count, (PartFile(index, len(data), records, crc32c(data)),))
+    return compose_shard(store, PLAN, "jpeg", plan)
 
 
 def _rejects(store: WritableStore) -> FileResult:
@@ -86,26 +92,40 @@ def _commit(
         "plan": PLAN,
         "totals": TOTALS,
         "counts": counts,
-        "shards": [_shard(store, "train", 3), _shard(store, "test", 2)],
+        "shards": None,
         "rejects": None,
         "options": options,
         "record": RUN,
         **changes,
     }
+    if arguments["shards"] is None:
+        arguments["shards"] = [_shard(store, "train", 3), _shard(store, "test", 2)]
     if arguments["rejects"] is None:
         arguments["rejects"] = [_rejects(store)]
     return commit(store, **arguments)  # type: ignore[arg-type]
+
+
+def _digest(store: WritableStore, split: str) -> int:
+    return table_value(io.BytesIO(store.read(f"{split}-00000-of-00001.parquet")))[1]
 
 
 def test_the_manifest_says_everything(store: WritableStore) -> None:
     manifest = _commit(store)
 
     raw = json.loads(store.read("manifest.json"))
-    files = raw.pop("files")
-    indexes = [f"{split}-00000-of-00001.tfrecord.idx" for split in ("test", "train")]
+    files, tables = raw.pop("files"), raw.pop("tables")
+    assert tables == [
+        {"file": f"{split}-00000-of-00001.parquet", "rows": records, "digest": f"{_digest(store, split):032x}"}
+        for split, records in (("test", 2), ("train", 3))
+    ]
+    indexes = [f"{split}-00000-of-00001.tfrecord.idx" for split in ("test", "train")] + INDEXES
     assert [file["file"] for file in files] == sorted([*SIDE_FILES, "rejects-00000-of-00001.jsonl", *indexes])
     assert raw == {
-        "schema_version": 1,
+        "schema_version": 2,
+        "columns": [],
+        "label_kind": "single",
+        "duplicates": None,
+        "formats": ["bmp", "gif", "jpeg", "png", "webp"],
         "fingerprint": "f" * 32,
         "config": OPTIONS.config(),
         "versions": {"pillow": "12"},
@@ -162,10 +182,54 @@ def test_every_file_that_it_names_is_there_with_its_crc(store: WritableStore) ->
             "manifest.json",
             "run.json",
             *(file.file for file in manifest.files),
+            *(table.file for table in manifest.tables),
             "test-00000-of-00001.tfrecord",
             "train-00000-of-00001.tfrecord",
         ]
     )
+
+
+def test_the_mapped_index_has_the_offset_and_the_class_of_each_record_in_the_order_of_the_shards(
+    store: WritableStore,
+) -> None:
+    shards = [_shard(store, "train", 3, 1, 2), _shard(store, "train", 2, 0, 2)]
+
+    _commit(store, shards=[*shards[::-1], _shard(store, "test", 1)])
+
+    index, classes = store.read("train.index"), store.read("train.classes")
+    expected = {"fingerprint": PLAN.fingerprint, "records": 5, "shards": 2}
+    for column, data in (("offsets", index), ("classes", classes)):
+        header = asdict(record_index.parse_header(data, column))  # type: ignore[arg-type]
+        assert header == {"column": column, **expected, "crc32c": crc32c(data[record_index.HEADER_BYTES :])}
+    assert struct.unpack_from("<5Q", index, 64) == (0, 10, 0, 10, 20)
+    assert struct.unpack_from("<5i", classes, 64) == (0, 1, 0, 1, 2)
+    assert (len(index), len(classes)) == (64 + 5 * 8, 64 + 5 * 4)
+
+
+def test_a_torn_piece_of_the_index_heals(store: WritableStore) -> None:
+    for name in ("train-00000-of-00001.tfrecord.offsets", "test.classes.header"):
+        store.create(f"_parts/{PLAN.fingerprint}/index/{name}", b"torn")
+
+    test_every_file_that_it_names_is_there_with_its_crc(store)
+
+
+def test_a_joined_build_whose_pieces_are_swept_commits_all_the_same(store: WritableStore) -> None:
+    shards = [_shard(store, "train", 3), _shard(store, "test", 2)]
+    first = _commit(store, shards=shards)
+    for names in leftovers(store, keep_parts=False):
+        sweep(store, names)
+
+    assert _commit(store, shards=shards) == first
+    assert [name for name, _ in store.list("_parts/")] == ["_parts/CLAIM"]
+
+
+def test_a_piece_of_the_index_that_is_gone_stops_the_commit(store: WritableStore) -> None:
+    shards = [_shard(store, "train", 3), _shard(store, "test", 2)]
+    store.delete(f"_parts/{PLAN.fingerprint}/index/test-00000-of-00001.tfrecord.classes")
+
+    with pytest.raises(IncompleteError, match=r"^a part of test\.classes is gone .* Rerun the same command\.$"):
+        _commit(store, shards=shards)
+    assert store.stat("manifest.json") is None
 
 
 def test_classes_are_one_a_line_whatever_their_names(store: WritableStore) -> None:
@@ -197,9 +261,13 @@ class _Noting(WritableLocalStore):
 def test_the_manifest_is_last_but_for_run_json_and_everything_is_synced(tmp_path: Path) -> None:
     store = _Noting(str(tmp_path))
     _commit(store)
-    shards = [f"{split}-00000-of-00001.tfrecord{end}" for split in ("train", "test") for end in ("", ".idx")]
+    shards = [
+        f"{split}-00000-of-00001{end}"
+        for split in ("train", "test")
+        for end in (".tfrecord", ".tfrecord.idx", ".parquet")
+    ]
     rejects = "rejects-00000-of-00001.jsonl"
-    assert list(store.published) == [*shards, rejects, *SIDE_FILES, "manifest.json", "run.json"]
+    assert list(store.published) == [*shards, rejects, *INDEXES, *SIDE_FILES, "manifest.json", "run.json"]
     unsynced = {name for name, durable in store.published.items() if not durable}
     assert unsynced == {rejects, "run.json"}  # the one is this file's helper's; the other can be made again
 
@@ -231,7 +299,16 @@ def test_committing_again_finds_everything_there(store: WritableStore) -> None:
     assert [(name, store.read(name)) for name, _ in store.list()] == before
 
 
-@pytest.mark.parametrize("stray", ["train-00000-of-00002.tfrecord", "old-00000-of-00001.tfrecord.idx"])
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "train-00000-of-00002.tfrecord",
+        "old-00000-of-00001.tfrecord.idx",
+        "old-00000-of-00001.parquet",
+        "old.index",
+        "old.classes",
+    ],
+)
 def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: WritableStore, stray: str) -> None:
     store.create(stray, b"x")
 
@@ -246,7 +323,12 @@ def test_a_shard_that_the_manifest_would_not_name_stops_the_commit(store: Writab
 
 @pytest.mark.parametrize(
     "gone",
-    ["train-00000-of-00001.tfrecord", "test-00000-of-00001.tfrecord.idx", "rejects-00000-of-00001.jsonl"],
+    [
+        "train-00000-of-00001.tfrecord",
+        "test-00000-of-00001.tfrecord.idx",
+        "test-00000-of-00001.parquet",
+        "rejects-00000-of-00001.jsonl",
+    ],
 )
 def test_a_file_that_is_gone_stops_the_commit(tmp_path: Path, gone: str) -> None:
     class _Discarded(WritableLocalStore):

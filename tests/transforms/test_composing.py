@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,21 +14,30 @@ from hypothesis import strategies as st
 from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format import tfrecord
 from shardfeed.format.checksums import crc32c
-from shardfeed.format.manifest import BLOCK_BYTES
-from shardfeed.transforms.elements import PartFile, PartResult, ShardPlan, ShardResult
+from shardfeed.format.manifest import BLOCK_BYTES, ImageInfo, Manifest
+from shardfeed.format.record_table import table_value
+from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan, ShardResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
-from shardfeed.transforms.publish.composing import blocks_of, compose_shard, crc32c_of_concatenation
+from shardfeed.transforms.publish.composing import blocks_of, compose_shard
+from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
+from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
+from tests.kit.rows import rows_of
 
 NAME = "train-00000-of-00001.tfrecord"
+TABLE = "train-00000-of-00001.parquet"
 
 
 def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:
     framed = [tfrecord.frame(record) for record in records]
     data = b"".join(framed)
     result = PartResult("train", number, len(data), len(framed), crc32c(data), 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, tuple(map(len, framed)), (), {}), data)
+    commit_part(store, "f", Sidecar(result, rows_of(map(len, framed), name=f"{number}-", classes=(1, 0)), (), {}), data)
     return PartFile(number, len(data), len(framed), crc32c(data))
+
+
+def _compose(store: WritableStore, shard: ShardPlan, fingerprint: str = "f") -> ShardResult:
+    return compose_shard(store, Plan(fingerprint, ("cät", "dog"), {}, 5, {}), "png", shard)
 
 
 @pytest.fixture
@@ -40,17 +52,29 @@ DATA = b"".join(map(tfrecord.frame, RECORDS))
 
 
 def test_a_shard_is_its_parts_in_order(store: WritableStore, plan: ShardPlan) -> None:
-    result = compose_shard(store, "f", plan)
+    result = _compose(store, plan)
 
     index = store.read(NAME + ".idx")
+    offsets, classes = (store.read(f"_parts/f/index/{NAME}.{column}") for column in ("offsets", "classes"))
     assert store.read(NAME) == DATA
+    _, digest = table_value(io.BytesIO(store.read(TABLE)))
     assert result == ShardResult(
-        "train", NAME, 5, len(DATA), crc32c(DATA), ((5, len(DATA)),), len(index), crc32c(index)
+        "train",
+        NAME,
+        5,
+        len(DATA),
+        crc32c(DATA),
+        ((5, len(DATA)),),
+        len(index),
+        crc32c(index),
+        crc32c(offsets),
+        crc32c(classes),
+        f"{digest:032x}",
     )
 
 
 def test_each_line_of_the_index_is_a_records_offset_and_size(store: WritableStore, plan: ShardPlan) -> None:
-    compose_shard(store, "f", plan)
+    _compose(store, plan)
 
     offsets = [offset for offset, _ in tfrecord.scan(io.BytesIO(DATA))]
     sizes = [len(record) + tfrecord.OVERHEAD for record in RECORDS]
@@ -60,20 +84,47 @@ def test_each_line_of_the_index_is_a_records_offset_and_size(store: WritableStor
 
 
 def test_a_shard_that_is_there_is_kept_and_not_made_again(store: WritableStore, plan: ShardPlan) -> None:
-    first = compose_shard(store, "f", plan)
+    first = _compose(store, plan)
     before = store.stat(NAME), store.stat(NAME + ".idx")
 
-    assert compose_shard(store, "f", plan) == first
+    assert _compose(store, plan) == first
     assert (store.stat(NAME), store.stat(NAME + ".idx")) == before
 
 
-def test_a_shard_is_looked_for_before_its_parts(store: WritableStore, plan: ShardPlan) -> None:
-    # A joined build has published the shard and swept the parts in the meantime.
-    first = compose_shard(store, "f", plan)
+MANIFEST = Manifest(
+    fingerprint="f" * 32,
+    config={},
+    versions={},
+    classes=(),
+    listing={},
+    listed=0,
+    written=0,
+    rejected={},
+    skipped={},
+    fixes={},
+    image=ImageInfo(8, 8, 1, "raw", (0.0,), (0.0,)),
+    splits={},
+    files=(),
+)
+
+
+@pytest.mark.parametrize("kept", ["none", "the claim"])
+def test_a_build_whose_parts_a_joined_build_has_published_and_swept_is_at_its_end(
+    store: WritableStore, plan: ShardPlan, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _compose(store, plan)
     for name, _ in list(store.list("_parts/")):
         store.delete(name)
+    store.create("manifest.json", replace(MANIFEST, fingerprint="e" * 32).to_json())
+    with pytest.raises(IncompleteError, match=r"^part 2 of train is gone\. Rerun the same command\.$"):
+        _compose(store, plan, "f" * 32)
+    store.delete("manifest.json")
+    store.create("manifest.json", MANIFEST.to_json())
+    if kept == "the claim":  # the sweep is under way
+        store.create("_parts/CLAIM", b"{}")
 
-    assert compose_shard(store, "f", plan) == first
+    with pytest.raises(AlreadyBuiltError):
+        _compose(store, plan, "f" * 32)
 
 
 @pytest.mark.parametrize("content", [b"foreign", DATA[:-1], DATA[:-1] + b"x"], ids=["foreign", "cut", "another byte"])
@@ -83,7 +134,7 @@ def test_another_file_of_the_shards_name_is_a_conflict_and_stays(
     store.create(NAME, content)
 
     with pytest.raises(ConflictError) as found:
-        compose_shard(store, "f", plan)
+        _compose(store, plan)
     assert str(found.value) == (
         f"{store.url}/{NAME} exists with {len(content)} bytes, crc32c {crc32c(content):08x}; this build makes {len(DATA)} bytes, "
         f"{crc32c(DATA):08x}. Something else wrote it. Remove the unfinished build with --discard_incomplete, or give another "
@@ -96,8 +147,75 @@ def test_another_index_is_a_conflict_and_stays(store: WritableStore, plan: Shard
     store.create(NAME + ".idx", b"0 1\n")
 
     with pytest.raises(ConflictError, match=r"\.tfrecord\.idx already holds other content: 4 bytes"):
-        compose_shard(store, "f", plan)
+        _compose(store, plan)
     assert store.read(NAME + ".idx") == b"0 1\n"
+
+
+def test_the_table_has_a_row_per_record_in_the_order_of_the_shard(store: WritableStore, plan: ShardPlan) -> None:
+    _compose(store, plan)
+
+    sizes = [len(record) + tfrecord.OVERHEAD for record in RECORDS]
+    fixes = [[], ["alpha_composited", "upscaled"]]
+    numbers = [0, 1, 0, 1, 0]  # of the records in their parts
+    assert pq.read_table(io.BytesIO(store.read(TABLE))).to_pydict() == {
+        "key": ["2-0.jpg", "2-1.jpg", "4-0.jpg", "4-1.jpg", "7-0.jpg"],
+        "label": [("dog", "cät")[number] for number in numbers],
+        "class": [(1, 0)[number] for number in numbers],
+        "offset": [offset for offset, _ in tfrecord.scan(io.BytesIO(DATA))],
+        "bytes": sizes,
+        "height": [8] * 5,
+        "width": [12 + number for number in numbers],
+        "format": ["png"] * 5,
+        "root": numbers,
+        "source_bytes": [size + 7 for size in sizes],
+        "version": [10**18 + number for number in numbers],
+        "crc32c": [(None, 5)[number] for number in numbers],
+        "fixes": [fixes[number] for number in numbers],
+        "hash": [None] * 5,
+    }
+
+
+def test_a_table_that_another_pyarrow_wrote_is_kept_if_its_rows_are_the_same(
+    store: WritableStore, plan: ShardPlan
+) -> None:
+    first = _compose(store, plan)
+    data = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(store.read(TABLE))), data, compression="none", row_group_size=2)
+    store.delete(TABLE)
+    store.create(TABLE, data.getvalue())
+
+    assert _compose(store, plan) == first
+    assert store.read(TABLE) == data.getvalue()
+
+
+@pytest.mark.parametrize("content", ["another row", "no table"])
+def test_another_table_is_a_conflict_and_stays(store: WritableStore, plan: ShardPlan, content: str) -> None:
+    _compose(store, plan)
+    rows, data = pq.read_table(io.BytesIO(store.read(TABLE))), io.BytesIO(b"no table")
+    if content == "another row":
+        pq.write_table(
+            rows.set_column(rows.schema.get_field_index("root"), "root", pa.array([7] * 5, pa.int32())), data
+        )
+    store.delete(TABLE)
+    store.create(TABLE, data.getvalue())
+
+    with pytest.raises(ConflictError, match=rf"{TABLE} already holds other content.*--discard_incomplete\.$"):
+        _compose(store, plan)
+    assert store.read(TABLE) == data.getvalue()
+
+
+def test_rows_are_cut_into_groups_whatever_the_parts(
+    store: WritableStore, plan: ShardPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _compose(store, plan)
+    rows = pq.read_table(io.BytesIO(store.read(TABLE)))
+    store.delete(TABLE)
+
+    monkeypatch.setattr("shardfeed.transforms.publish.record_files.ROW_GROUP", 2)
+    assert _compose(store, plan) == whole
+    table = pq.ParquetFile(io.BytesIO(store.read(TABLE)))
+    assert [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)] == [2, 2, 1]
+    assert table.read() == rows
 
 
 def test_a_missing_part_is_incomplete_and_publishes_nothing(store: WritableStore, plan: ShardPlan) -> None:
@@ -105,7 +223,7 @@ def test_a_missing_part_is_incomplete_and_publishes_nothing(store: WritableStore
     store.delete(f"_parts/f/train/00004-{part.crc32c:08x}-{part.bytes}")
 
     with pytest.raises(IncompleteError, match=rf"^a part of {NAME} is gone .* Rerun the same command\.$"):
-        compose_shard(store, "f", plan)
+        _compose(store, plan)
     assert [name for name, _ in store.list() if not name.startswith("_parts/")] == []
 
 
@@ -113,7 +231,7 @@ def test_a_missing_sidecar_is_incomplete(store: WritableStore, plan: ShardPlan) 
     store.delete("_parts/f/train/00004.json")
 
     with pytest.raises(IncompleteError) as found:
-        compose_shard(store, "f", plan)
+        _compose(store, plan)
     assert str(found.value) == "part 4 of train is gone. Rerun the same command."
 
 
@@ -127,7 +245,7 @@ def test_a_part_that_rotted_since_it_was_found_is_never_published_unnoticed(
     store.create(name, bytes((data[0] ^ 1,)) + data[1:])
 
     with pytest.raises(ConflictError, match="Something else wrote it"):
-        compose_shard(store, "f", plan)
+        _compose(store, plan)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ COUNTS = Counts(
         Verdict(0, "", Counts()),
         PartFile(1, 2, 3, 4),
         ShardPlan("train", 0, 2, (PartFile(1, 2, 3, 4), PartFile(5, 6, 7, 8))),
-        ShardResult("train", "train-00000-of-00001.tfrecord", 3, 100, 5, ((1, 50), (2, 50)), 9, 6),
+        ShardResult("train", "train-00000-of-00001.tfrecord", 3, 100, 5, ((1, 50), (2, 50)), 9, 6, 7, 8, "ab" * 16),
         RejectsPlan("rejects-00000-of-00001.jsonl", (("train", 3, 0, 2), ("test", 1, 4, 9))),
         FileResult("classes.txt", 3, 4),
     ],

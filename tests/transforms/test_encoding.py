@@ -53,7 +53,12 @@ def test_the_result_adds_up(folder: Folder) -> None:
 
     sidecar = read_sidecar(folder.store, "f", "train", 0)
     assert sidecar is not None
-    assert (result.split, result.part, result.records, sum(sidecar.sizes)) == ("train", 0, 3, result.bytes)
+    assert (result.split, result.part, result.records, sidecar.rows.columns()["bytes"].sum()) == (
+        "train",
+        0,
+        3,
+        result.bytes,
+    )
     assert result.key_sum == sum(key_hash(ref.key) for ref in refs) & MASK128
     assert (result.rejected, result.class_counts, result.fixes) == ({"EMPTY": 1}, {"cat": 2, "dog": 1}, {})
     assert sidecar.versions == PLAN.versions

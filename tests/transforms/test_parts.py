@@ -11,8 +11,10 @@ from shardfeed.errors import IncompleteError
 from shardfeed.format.checksums import crc32c
 from shardfeed.transforms.elements import PartResult
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
+from shardfeed.transforms.output.part_rows import FIX_BITS, ROW_BYTES, PartRows
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
+from tests.kit.rows import rows_of
 
 RECORDS = b"one record" + b"another one"
 RESULT = PartResult(
@@ -27,7 +29,7 @@ RESULT = PartResult(
     class_counts={"cät": 2},
     stats=(4, (1, 2, 3), (4, 5, 2**70)),
 )
-SIDECAR = Sidecar(RESULT, (10, 11), (("cät/\\xff.jpg", "EMPTY", "zero bytes"),), {"pillow": "12.1"})
+SIDECAR = Sidecar(RESULT, rows_of([10, 11]), (("cät/\\xff.jpg", "EMPTY", "zero bytes"),), {"pillow": "12.1"})
 PART = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21"
 
 
@@ -37,6 +39,36 @@ def _names(store: WritableStore) -> list[str]:
 
 def test_a_sidecar_comes_back_from_its_bytes() -> None:
     assert parse_sidecar(SIDECAR.to_bytes()) == SIDECAR
+
+
+def test_the_rows_of_a_sidecar_come_back_as_columns() -> None:
+    found = parse_sidecar(SIDECAR.to_bytes())
+
+    assert found is not None
+    columns = found.rows.columns()
+    assert columns.dtype.itemsize == ROW_BYTES
+    assert found.rows.keys == b"0.jpg1.jpg"
+    assert {name: columns[name].tolist() for name in columns.dtype.names or ()} == {
+        "bytes": [10, 11],
+        "class": [0, 0],
+        "height": [8, 8],
+        "width": [12, 13],
+        "root": [0, 1],
+        "fixes": [0, FIX_BITS["alpha_composited"] + FIX_BITS["upscaled"]],
+        "key_bytes": [5, 5],
+        "known": [0, 1],
+        "source_bytes": [17, 18],
+        "version": [10**18, 10**18 + 1],
+        "crc32c": [0, 5],
+        "hash": [0, 0],
+    }
+
+
+def test_a_row_is_80_bytes_and_a_key_at_the_most() -> None:
+    assert ROW_BYTES <= 80
+    assert len(replace(SIDECAR, rows=rows_of([9] * 1000)).to_bytes()) - len(
+        replace(SIDECAR, rows=PartRows()).to_bytes()
+    ) == 1000 * ROW_BYTES + sum(len(f"{number}.jpg") for number in range(1000))
 
 
 def test_a_sidecar_ends_in_the_crc_of_what_is_before() -> None:
@@ -73,7 +105,7 @@ def test_another_part_is_not_found(store: WritableStore, fingerprint: str, split
 
 
 def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: WritableStore) -> None:
-    sidecar = replace(SIDECAR, result=replace(RESULT, records=0, bytes=0, crc32c=0), sizes=())
+    sidecar = replace(SIDECAR, result=replace(RESULT, records=0, bytes=0, crc32c=0), rows=PartRows())
 
     commit_part(store, "f", sidecar, b"")
     assert _names(store) == ["_parts/f/train/00003.json"]
@@ -130,7 +162,7 @@ def test_a_sidecar_without_its_part_is_written_again(store: WritableStore) -> No
 
 def test_whoever_loses_the_race_emits_the_winners_result(store: WritableStore) -> None:
     theirs = replace(RESULT, records=1, bytes=10, crc32c=crc32c(RECORDS[:10]), rejected={"EMPTY": 1, "CHANGED": 1})
-    commit_part(store, "f", Sidecar(theirs, (10,), (), {}), RECORDS[:10])
+    commit_part(store, "f", Sidecar(theirs, rows_of([10]), (), {}), RECORDS[:10])
 
     assert commit_part(store, "f", SIDECAR, RECORDS) == theirs
 

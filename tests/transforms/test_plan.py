@@ -13,6 +13,7 @@ from shardfeed.errors import UsageError
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.part_rows import LAYOUT
 from shardfeed.transforms.planning.plan import fingerprint, make_plan, shards_for_bytes
 
 VERSIONS = {"pillow": "12.1"}
@@ -157,8 +158,8 @@ def test_classes_and_versions_are_in_the_plan() -> None:
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
     # A change of this value ends every unfinished build. Only a new ENCODER_REVISION, or other
-    # fields of the sidecar, may change it.
-    assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "e4cfcbe258782e19728484bf39fc9cc4"
+    # fields of the sidecar or its rows, may change it.
+    assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "c62ca0980e0482db43b3c2cc6c53fd96"
 
 
 # Another value than its default for every option.
@@ -208,7 +209,10 @@ class _LaterResult(PartResult):
 def test_a_release_whose_sidecars_have_another_field_carries_no_old_build_on(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(7, BuildOptions(), VERSIONS, {"train": 16})
 
-    monkeypatch.setattr("shardfeed.transforms.planning.plan.PartResult", _LaterResult)
+    with monkeypatch.context() as patch:
+        patch.setattr("shardfeed.transforms.planning.plan.PartResult", _LaterResult)
+        assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) != before
+    monkeypatch.setattr("shardfeed.transforms.planning.plan.LAYOUT", (*LAYOUT, "a new fix"))
     assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) != before
 
 

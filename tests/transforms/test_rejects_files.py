@@ -12,6 +12,7 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format.checksums import crc32c
 from shardfeed.transforms.elements import Counts, FileResult, PartResult, RejectsPlan, Verdict
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
+from shardfeed.transforms.output.part_rows import PartRows
 from shardfeed.transforms.publish.rejects_files import LINES_A_FILE, cut_files, plan_rejects, write_rejects
 from shardfeed.transforms.stores.base import WritableStore
 
@@ -22,7 +23,7 @@ def _verdict(by_part: list[tuple[str, int, int]], code: int = 0) -> Verdict:
 
 def _part(store: WritableStore, split: str, number: int, rejects: list[tuple[str, str, str]]) -> None:
     result = PartResult(split, number, 0, 0, 0, 0, {}, {}, {}, None)
-    commit_part(store, "f", Sidecar(result, (), tuple(rejects), {}), b"")
+    commit_part(store, "f", Sidecar(result, PartRows(), tuple(rejects), {}), b"")
 
 
 def test_a_file_has_100_000_lines() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import shardfeed
+from shardfeed import testing
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.example import decode_example, encode_example
@@ -85,17 +87,17 @@ def change_shards(out: Path, changes: Mapping[str, Callable[[Shard], Shard]]) ->
 def columns(out: Path, name: str) -> list[Columns]:
     """The records of a shard."""
     data = (out / name).read_bytes()
-    return [
-        {
-            column: values[0] if len(values) == 1 else values
-            for column, values in decode_example(data[at + 12 : at + size - 4]).items()
-        }
-        for at, size in records(out / name)
-    ]
+    return [_decoded(data[at + 12 : at + size - 4]) for at, size in records(out / name)]
+
+
+def _decoded(record: bytes) -> Columns:
+    return {name: values[0] if len(values) == 1 else values for name, values in decode_example(record).items()}
 
 
 def rewrite(out: Path, name: str, rows: Sequence[Columns | bytes]) -> None:
-    """As many other records (bytes: as they are) in a shard; index and manifest fit them."""
+    """As many other records (bytes: as they are) in a shard; index, manifest and, if the records
+    have all columns, table and mapped index fit them.
+    """
     frames = [frame(row if isinstance(row, bytes) else encode_example(row)) for row in rows]
     sizes = [len(framed) for framed in frames]
     data = b"".join(frames)
@@ -105,6 +107,17 @@ def rewrite(out: Path, name: str, rows: Sequence[Columns | bytes]) -> None:
     change_shards(out, {name: lambda _: Shard(name, len(frames), len(data), crc, blocks)})
     lines = "".join(f"{sum(sizes[:at])} {size}\n" for at, size in enumerate(sizes))
     change_file(out, naming.index_name(name), lines.encode())
+    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):  # a row that no table can hold
+        rewrite_table(out, name, [_decoded(row) if isinstance(row, bytes) else row for row in rows], sizes)
+
+
+def rewrite_table(out: Path, name: str, rows: Sequence[Columns], sizes: Sequence[int]) -> None:
+    """Another table of a shard, of records with the columns ``rows``; mapped index and manifest fit it."""
+    manifest = shardfeed.info(out).manifest
+    table = testing.write_table(out, name, rows, sizes, manifest.image.format)
+    change_manifest(out, tables=tuple(table if old.file == table.file else old for old in manifest.tables))
+    for file in testing.write_split_index(out, name.split("-")[0], manifest.fingerprint):
+        change_file(out, file.file, (out / file.file).read_bytes())
 
 
 def _side_file(out: Path, name: str, data: bytes) -> SideFile:

@@ -39,15 +39,15 @@ def test_an_undamaged_dataset_is_in_order_and_the_report_says_what_was_looked_at
 
 def test_the_report_as_text_ends_with_the_verdict(out: Path) -> None:
     report = verify(out)
-    assert str(report) == f"in order: 14 files, {report.bytes:,} bytes; names and sizes only (--deep reads the records)"
-    assert str(verify(out, deep=True)) == f"in order: 14 files, {report.bytes:,} bytes; 18 records read"
+    assert str(report) == f"in order: 24 files, {report.bytes:,} bytes; names and sizes only (--deep reads the records)"
+    assert str(verify(out, deep=True)) == f"in order: 24 files, {report.bytes:,} bytes; 18 records read"
     cut(out / SHARD, 100)
     (out / "mine.txt").write_bytes(b"")
     damaged = verify(out)
     assert str(damaged).splitlines() == [
         str(damaged.findings[0]),
         "note: 1 files are not shardfeed's: mine.txt",
-        f"1 problem found: 14 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
+        f"1 problem found: 24 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
     ]
 
 
@@ -59,7 +59,7 @@ def test_the_report_as_json_has_every_field(out: Path) -> None:
     assert json.loads(verify(out).to_json()) == {
         "ok": False,
         "deep": False,
-        "files": 13,
+        "files": 23,
         "bytes": verify(out).bytes,
         "records": 0,
         "notes": [],
@@ -243,9 +243,9 @@ def test_without_a_manifest_but_with_parts_the_build_is_incomplete_and_the_remed
 
 
 def test_a_manifest_of_an_unknown_version_is_refused(out: Path) -> None:
-    text = (out / "manifest.json").read_bytes().replace(b'"schema_version":1', b'"schema_version":2')
+    text = (out / "manifest.json").read_bytes().replace(b'"schema_version":2', b'"schema_version":3')
     (out / "manifest.json").write_bytes(text)
-    with pytest.raises(DatasetError, match="schema_version 2; this shardfeed reads version 1"):
+    with pytest.raises(DatasetError, match="schema_version 3; this shardfeed reads versions 1 and 2"):
         verify(out)
 
 

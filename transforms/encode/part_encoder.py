@@ -21,6 +21,7 @@ from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
 from shardfeed.transforms.encode.slices import EncoderSettings, Slice, SliceEncoder
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
+from shardfeed.transforms.output.part_rows import PartRows
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
@@ -104,11 +105,10 @@ class PartEncoder:
 
     def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> PartResult:
         """Writes and commits a part."""
-        merged, sizes, pieces = Slice(), list[int](), list[bytes]()
+        merged, pieces = Slice(), list[bytes]()
         for done in slices:
             self._run.check()  # after the slice: one ends early only when the flag is up
             pieces += done.records
-            sizes += map(len, done.records)
             merged.merge(done)
         records = b"".join(pieces)
         rejected: dict[str, int] = {}
@@ -118,7 +118,7 @@ class PartEncoder:
             split=split,
             part=part,
             bytes=len(records),
-            records=len(sizes),
+            records=len(pieces),
             crc32c=crc32c(records),
             key_sum=merged.key_sum & MASK128,
             rejected=rejected,
@@ -126,7 +126,8 @@ class PartEncoder:
             class_counts=merged.class_counts,
             stats=merged.stats,
         )
-        sidecar = Sidecar(result, tuple(sizes), tuple(merged.rejects), self._plan.versions)
+        rows = PartRows(bytes(merged.rows), bytes(merged.keys))
+        sidecar = Sidecar(result, rows, tuple(merged.rejects), self._plan.versions)
         return commit_part(self._store, self._plan.fingerprint, sidecar, records)
 
 

@@ -30,6 +30,7 @@ from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.stats import Stats, add_stats
 from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.output.part_rows import FIX_BITS, pack_row
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
@@ -45,11 +46,14 @@ _SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice
 class Slice:
     """What became of a slice: framed records or rejects, in the order of its references.
 
+    ``rows`` and ``keys``: of the records, as ``PartRows`` has them.
     ``key_sum`` grows with each record or reject that is added, not with what was asked for: it
     proves that nothing is lost.
     """
 
     records: list[bytes] = field(default_factory=list)
+    rows: bytearray = field(default_factory=bytearray)
+    keys: bytearray = field(default_factory=bytearray)
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     fixes: dict[str, int] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
@@ -57,7 +61,9 @@ class Slice:
     key_sum: int = 0
 
     def merge(self, other: Slice) -> None:
-        """Adds the rejects and sums of ``other``, but not its records."""
+        """Adds the rows, rejects and sums of ``other``, but not its records."""
+        self.rows += other.rows
+        self.keys += other.keys
         self.rejects += other.rejects
         add_into(self.fixes, other.fixes)
         add_into(self.class_counts, other.class_counts)
@@ -94,8 +100,10 @@ class SliceEncoder:
         self._stop = settings.run.stop
         self._sources: list[Source] = [open_source(url) for url in sources]
         self._rule = parse_splits(options.splits)
-        self._class_feature = {name: encode_feature("class", index) for index, name in enumerate(plan.classes)}
-        self._label_feature = {name: encode_feature("label", name.encode()) for name in plan.classes}
+        self._classes = {  # index, and the features of class and label
+            name: (index, encode_feature("class", index), encode_feature("label", name.encode()))
+            for index, name in enumerate(plan.classes)
+        }
         self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
         self.threads = settings.threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -179,23 +187,29 @@ class SliceEncoder:
 
     def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
         label = self._rule.class_of(ref.key)
+        class_index, class_feature, label_feature = self._classes[label]
         sampled = hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
         image = process_image(data, self.settings.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
-        record = join_features(  # in the order of their names
+        example = join_features(  # in the order of their names
             (
-                self._class_feature[label],
+                class_feature,
                 feature_head("image", len(image.data)),
                 image.data,
                 encode_feature("key", ref.key),
-                self._label_feature[label],
+                label_feature,
                 _size_feature(image.height, image.width),
             )
         )
-        out.records.append(tfrecord.frame(record))
+        record = tfrecord.frame(example)
+        out.records.append(record)
         out.key_sum += key_hash(ref.key)
         out.class_counts[label] = out.class_counts.get(label, 0) + 1
+        fixes = 0
         for fix in image.fixes:
             out.fixes[fix] = out.fixes.get(fix, 0) + 1
+            fixes |= FIX_BITS[fix]
+        out.rows += pack_row(len(record), class_index, image.height, image.width, fixes, ref)
+        out.keys += ref.key
         out.stats = add_stats(out.stats, image.stats)
 
     def _fetch(self, ref: ImageRef) -> bytes | RejectError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from shardfeed.transforms.images.rejects import Reason, RejectError
 
@@ -33,6 +33,8 @@ _FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
 _GIF_BLOCK = re.compile(rb"[!,;]")  # extension, frame, end
 _GIF_JUNK = 1 << 16  # bytes between two blocks; the decoder walks over them one by one
 Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
+INPUT_FORMATS = tuple(sorted(kind.lower() for kind in get_args(Kind)))
+"""Formats of sources that are decoded, as the manifest names them."""
 
 
 @dataclass(frozen=True, slots=True)

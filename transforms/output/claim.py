@@ -261,8 +261,17 @@ def require_unpublished(store: WritableStore, fingerprint: str) -> None:
     Raises:
         AlreadyBuiltError: this very dataset is complete.
     """
-    gone = store.stat(naming.CLAIM) is None and store.stat(naming.MANIFEST) is not None
-    if gone and read_manifest(store).fingerprint == fingerprint:
+    if store.stat(naming.CLAIM) is None:
+        refuse_published(store, fingerprint)
+
+
+def refuse_published(store: WritableStore, fingerprint: str) -> None:
+    """Ends a build whose dataset is there. Its parts may be swept.
+
+    Raises:
+        AlreadyBuiltError: this very dataset is complete.
+    """
+    if store.stat(naming.MANIFEST) is not None and read_manifest(store).fingerprint == fingerprint:
         raise _already_built(store)
 
 

@@ -1,9 +1,9 @@
 """A part's files: the records, named by their content, and the sidecar that commits them.
 
-The sidecar is canonical JSON, closed by a line with its own crc32c. It is created after the
-part file, so it exists only for finished parts. If two runs create it at once, the loser reads the
-winner's. Torn files under ``_parts/`` heal: a file that does not match its name or its crc is
-deleted and written again.
+The sidecar is a line of canonical JSON, then the packed rows of the part's records, closed by its
+own crc32c. It is created after the part file, so it exists only for finished parts. If two runs
+create it at once, the loser reads the winner's. Torn files under ``_parts/`` heal: a file that does
+not match its name or its crc is deleted and written again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import canonical_json
 from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import PartFile, PartResult
+from shardfeed.transforms.output.part_rows import ROW_BYTES, PartRows
 from shardfeed.transforms.stores.base import WritableStore
 
 _TRIES = 5  # times that a race is lost for a file which is gone when looked at
@@ -28,18 +29,19 @@ _TRIES = 5  # times that a race is lost for a file which is gone when looked at
 class Sidecar:
     """What the sidecar file of a finished part holds.
 
-    ``sizes``: bytes of each framed record, in order. ``rejects``: (key as shown, reason, detail) in
-    (hash, key) order.
+    ``rows``: of each record, in order. ``rejects``: (key as shown, reason, detail) in (hash, key)
+    order.
     """
 
     result: PartResult
-    sizes: tuple[int, ...]
+    rows: PartRows
     rejects: tuple[tuple[str, str, str], ...]
     versions: Mapping[str, str]
 
     def to_bytes(self) -> bytes:
         """Bytes of the sidecar file."""
-        body = canonical_json(self)
+        head = canonical_json({"result": self.result, "rejects": self.rejects, "versions": self.versions})
+        body = b"".join((head, self.rows.fixed, self.rows.keys))
         return body + to_hex(crc32c(body)).encode() + b"\n"
 
 
@@ -48,10 +50,13 @@ def parse_sidecar(data: bytes) -> Sidecar | None:
     body, tail = data[:-9], data[-9:]
     if tail != to_hex(crc32c(body)).encode() + b"\n":
         return None
-    raw = json.loads(body)
+    rows = body.index(b"\n") + 1  # canonical JSON has no other
+    raw = json.loads(body[:rows])
+    result = PartResult.from_raw(raw["result"])
+    keys = rows + result.records * ROW_BYTES
     return Sidecar(
-        PartResult.from_raw(raw["result"]),
-        tuple(raw["sizes"]),
+        result,
+        PartRows(body[rows:keys], body[keys:]),
         tuple((key, reason, detail) for key, reason, detail in raw["rejects"]),
         raw["versions"],
     )
@@ -70,7 +75,8 @@ def find_part(store: WritableStore, fingerprint: str, split: str, part: int) -> 
     sidecar = read_sidecar(store, fingerprint, split, part)
     if sidecar is None or not sidecar.result.records:
         return sidecar
-    return sidecar if _is_whole(store, file_of(fingerprint, split, sidecar.result), sidecar.result) else None
+    name = file_of(fingerprint, split, sidecar.result)
+    return sidecar if _is_whole(store, name, sidecar.result.bytes, sidecar.result.crc32c) else None
 
 
 def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) -> Sidecar | None:
@@ -90,7 +96,7 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     """Writes a part and its sidecar; gives the winner's result if another attempt was first."""
     result = sidecar.result
     if result.records:
-        _put_records(store, file_of(fingerprint, result.split, result), result, records)
+        put_whole(store, file_of(fingerprint, result.split, result), records, result.crc32c)
     name, data = naming.sidecar_name(fingerprint, result.split, result.part), sidecar.to_bytes()
     for _ in range(_TRIES):
         if store.create(name, data):
@@ -102,17 +108,22 @@ def commit_part(store: WritableStore, fingerprint: str, sidecar: Sidecar, record
     )
 
 
-def _put_records(store: WritableStore, name: str, result: PartResult, records: bytes) -> None:
+def put_whole(store: WritableStore, name: str, data: bytes, crc: int) -> None:
+    """Writes a file below ``_parts/``, whose crc32c is ``crc``; a torn one of that name heals.
+
+    Raises:
+        IncompleteError: the name appears and vanishes.
+    """
     for _ in range(_TRIES):
-        if store.create(name, records) or _is_whole(store, name, result):
+        if store.create(name, data) or _is_whole(store, name, len(data), crc):
             return
     raise IncompleteError(f"{store.url}/{name} cannot be written whole; check the store, then rerun the same command.")
 
 
-def _is_whole(store: WritableStore, name: str, result: PartResult) -> bool:
-    """Whether the file of a part's records is there. A torn one is deleted."""
+def _is_whole(store: WritableStore, name: str, size: int, crc: int) -> bool:
+    """Whether a file below ``_parts/`` is there and whole. A torn one is deleted."""
     with contextlib.suppress(NotFoundError):
-        if store.checksum(name) == (result.bytes, result.crc32c):
+        if store.checksum(name) == (size, crc):
             return True
         _heal(store, name)
     return False

@@ -17,6 +17,7 @@ from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTota
 from shardfeed.transforms.inputs.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_splits
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
+from shardfeed.transforms.output.part_rows import LAYOUT
 
 PART_BYTES = 6_000_000  # encoded bytes per part: small enough to lose, large enough to write
 PART_WORK = 1_000_000_000  # at most, as ``estimate_work``: 15 to 50 s of a core
@@ -57,13 +58,14 @@ def fingerprint(digest: int, options: BuildOptions, versions: Mapping[str, str],
     """32 hex digits over everything that decides a byte of the dataset.
 
     ``parts``: number by split. A release that estimates otherwise must not carry on a build whose
-    parts hold other images. The same holds for one whose sidecars have other fields.
+    parts hold other images. The same holds for one whose sidecars have other fields or rows.
     """
     what = {
         "config": options.config(),
         "encoder_revision": ENCODER_REVISION,
         "listing": f"{digest:032x}",
         "parts": dict(parts),
+        "rows": LAYOUT,
         "sidecar": sorted(field.name for field in (*fields(Sidecar), *fields(PartResult))),
         "versions": dict(versions),
     }

@@ -21,11 +21,13 @@ from itertools import islice
 from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, sealed_json
+from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table, sealed_json
 from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
+from shardfeed.transforms.images.sniff import INPUT_FORMATS
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import discarded, hold_claim
 from shardfeed.transforms.planning.totals import listing_of
+from shardfeed.transforms.publish.mapped_index import publish_indexes, split_indexes
 from shardfeed.transforms.publish.tfds_files import tfds_files
 from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.stores.base import WritableStore
@@ -77,7 +79,10 @@ def commit(
     }
     files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
     files += [SideFile(name, len(data), to_hex(crc32c(data))) for name, data in texts.items()]
-    files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in rejects]
+    indexes = split_indexes(plan.fingerprint, results)
+    others = [*rejects, *(index.file() for index in indexes)]
+    files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in others]
+    tables = [Table(naming.table_name(s.file), s.records, s.table_digest) for s in results]
     manifest = Manifest(
         fingerprint=plan.fingerprint,
         config=options.config(),
@@ -92,8 +97,13 @@ def commit(
         image=image,
         splits=splits,
         files=tuple(sorted(files, key=lambda file: file.file)),
+        tables=tuple(tables),
+        formats=INPUT_FORMATS,
     )
-    _compare_with_store(store, {shard.file for shard in results} | {file.file for file in files}, set(texts))
+    still_to_come = {*texts, *(index.name for index in indexes)}
+    named = {shard.file for shard in results} | {file.file for file in files} | {table.file for table in tables}
+    _compare_with_store(store, named, still_to_come)
+    publish_indexes(store, plan.fingerprint, indexes)
     for name, data in sorted(texts.items()):
         store.publish(name, data)
     data = manifest.to_json()
@@ -148,7 +158,7 @@ def _compare_with_store(store: WritableStore, named: Set[str], still_to_come: Se
     The same command may have discarded this build, and claimed anew.
     """
     there = {name for name, _ in store.list() if naming.is_published_name(name)}
-    if stray := sorted(name for name in there - named if naming.is_shard(name)):
+    if stray := sorted(name for name in there - named if naming.is_shard(name) or naming.is_split_index(name)):
         raise ConflictError(
             f"{store.url} holds shards that are not this dataset's: {', '.join(stray[:3])}. Another build wrote here. "
             "Remove them with --discard_incomplete, or give another --output."

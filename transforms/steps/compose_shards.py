@@ -1,4 +1,4 @@
-"""ComposeShards: ShardPlans -> published shards and indexes."""
+"""ComposeShards: ShardPlans -> published shards, indexes and tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,27 +21,31 @@ class ComposeShards(beam.PTransform[Any, Any]):
     """Concatenates parts in the store; the bytes pass through no worker on object stores."""
 
     plan: PCollection[Plan]
+    image_format: str
     run: Run
 
     def expand(self, shards: PCollection[ShardPlan]) -> PCollection[ShardResult]:
-        return shards | "Compose" >> beam.ParDo(_Compose(self.run), AsSingleton(self.plan))
+        return shards | "Compose" >> beam.ParDo(_Compose(self.image_format, self.run), AsSingleton(self.plan))
 
 
 class _Compose(beam.DoFn):
     """Composes a bundle's shards at its end, because a bucket takes several at a time."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, image_format: str, run: Run) -> None:
+        self._image_format, self._run = image_format, run
 
     def start_bundle(self) -> None:
-        self._fingerprint, self._bundle = "", list[ShardPlan]()
+        self._plan: Plan | None = None
+        self._bundle = list[ShardPlan]()
 
     def process(self, shard: ShardPlan, plan: Plan) -> None:
         self._bundle.append(shard)
-        self._fingerprint = plan.fingerprint
+        self._plan = plan
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._plan is None:
+            return
         with reported(self._run):
-            composed = compose_shards(self._run, self._fingerprint, self._bundle)
+            composed = compose_shards(self._run, self._plan, self._image_format, self._bundle)
         metrics.count(shards_composed=len(composed))
         yield from map(GlobalWindows.windowed_value, composed)

@@ -7,7 +7,7 @@ build at any time.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shardfeed.errors import ConflictError
 from shardfeed.format.checksums import crc32c, to_hex
@@ -62,8 +62,12 @@ class WritableStore(Store):
         Object stores have no folders.
         """
 
-    def publish(self, name: str, data: bytes, *, durable: bool = True) -> None:
+    def publish(
+        self, name: str, data: bytes, *, durable: bool = True, same: Callable[[bytes], bool] | None = None
+    ) -> None:
         """Creates ``name``, or makes sure that it already holds these bytes (our earlier attempt).
+
+        ``same``: whether other bytes, which the name holds, are as good.
 
         Raises:
             ConflictError: the name holds other bytes.
@@ -74,10 +78,10 @@ class WritableStore(Store):
                 return
             try:
                 found = self.checksum(name)
-            except NotFoundError:  # removed between the two calls, by a sweep of the same build
+                if found == ours or (same is not None and same(self.read(name))):
+                    return
+            except NotFoundError:  # removed between the calls, by a sweep of the same build
                 continue
-            if found == ours:
-                return
             raise ConflictError(
                 f"{join_url(self.url, name)} already holds other content: {found[0]:,} bytes, crc32c {to_hex(found[1])}; "
                 f"this build made {ours[0]:,} bytes, crc32c {to_hex(ours[1])}. Published files are never overwritten. "

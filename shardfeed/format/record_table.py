@@ -1,0 +1,191 @@
+"""The record table of a shard: a Parquet file with one row per record, in the shard's order.
+
+Its bytes depend on the release of pyarrow that wrote it, so a table is told by its value: the
+number of its rows, and a digest that does not depend on their order. The digest is the sum mod
+2**128 of hash128("row", 0, row) over the rows, where a row is packed as in ``_FIXED``, then key,
+label and format, then the fixes; each string as its length (uint32) and UTF-8, the fixes behind
+their number (uint32).
+
+pyarrow is imported when a table is written or read, not before: few processes of a build do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO
+
+from shardfeed.format.hashing import MASK128, sum128
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MAGIC = b"PAR1"
+ROW_GROUP = 65_536  # rows that are written and read at a time, some 10 MB
+
+# Columns of fixed size as the digest has them, little-endian; a null is 0, and not ``known``.
+_FIXED = (
+    ("offset", "i8"), ("bytes", "i8"), ("class", "i4"), ("height", "i4"), ("width", "i4"), ("root", "i4"),
+    ("source_bytes", "i8"), ("version", "i8"), ("crc32c", "u4"), ("hash", "u8"),
+)  # fmt: skip
+_NULLABLE = ("crc32c", "hash")
+_BEHIND = (("known", "u1"), ("key_bytes", "u4"))  # ``known``: bit 1 if there is a crc32c, 2 if a hash
+# Sorted or narrow numbers shrink to a byte or two as differences; of hashes nothing shrinks.
+_ENCODINGS = {
+    "key": "DELTA_LENGTH_BYTE_ARRAY",
+    "offset": "DELTA_BINARY_PACKED",
+    "bytes": "DELTA_BINARY_PACKED",
+    "source_bytes": "DELTA_BINARY_PACKED",
+    "version": "DELTA_BINARY_PACKED",
+    "crc32c": "PLAIN",
+    "hash": "PLAIN",
+}
+
+
+def schema() -> pa.Schema:
+    """Names and types of the columns."""
+    import pyarrow as pa
+
+    strings = pa.list_(pa.field("element", pa.string()))
+    return pa.schema(
+        [
+            ("key", pa.string()),
+            ("label", pa.string()),
+            ("class", pa.int32()),
+            ("offset", pa.int64()),
+            ("bytes", pa.int64()),
+            ("height", pa.int32()),
+            ("width", pa.int32()),
+            ("format", pa.string()),
+            ("root", pa.int32()),
+            ("source_bytes", pa.int64()),
+            ("version", pa.int64()),
+            ("crc32c", pa.uint32()),
+            ("fixes", strings),
+            ("hash", pa.uint64()),
+        ]
+    )
+
+
+class TableWriter:
+    """Makes the bytes of a table from batches of rows, of which only ``hash`` and ``crc32c`` are null.
+
+    Attributes:
+        rows: Number of rows so far.
+        digest: Their digest so far.
+    """
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        plain = [name for name in schema().names if name not in _ENCODINGS]
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema(),
+            compression="zstd",
+            use_dictionary=["fixes.list.element" if name == "fixes" else name for name in plain],
+            column_encoding=_ENCODINGS,
+            store_schema=False,
+            write_statistics=False,  # of shuffled rows they exclude nothing
+        )
+        self.rows, self.digest = 0, 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds a row group of at most ``ROW_GROUP`` rows."""
+        self._writer.write_batch(batch, row_group_size=ROW_GROUP)
+        self.rows, self.digest = self.rows + len(batch), (self.digest + batch_digest(batch)) & MASK128
+
+    def finish(self) -> bytes:
+        """The bytes of the file."""
+        self._writer.close()
+        return bytes(self._sink.getvalue())
+
+
+def read_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The rows of the table in ``file``, at most ``ROW_GROUP`` at a time.
+
+    Raises:
+        ValueError: it is not such a table, or it is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = schema()
+    if file.read(len(_MAGIC)) != _MAGIC:  # pyarrow looks at the end of the file only
+        raise ValueError(f"it does not begin with {_MAGIC!r}")
+    try:
+        table = pq.ParquetFile(file)
+        found = table.schema_arrow
+        for field in wanted:
+            if found.get_field_index(field.name) < 0 or found.field(field.name).type != field.type:
+                raise ValueError(f"it has no column {field.name} of {field.type}")
+        for batch in table.iter_batches(ROW_GROUP, columns=wanted.names):
+            for field in wanted:
+                if field.name not in _NULLABLE and batch.column(field.name).null_count:
+                    raise ValueError(f"a value of column {field.name} is null")
+            yield batch
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it is no Parquet file, or damaged: {error}") from None
+
+
+def table_value(file: BinaryIO) -> tuple[int, int]:
+    """(rows, digest) of the table in ``file``.
+
+    Raises:
+        ValueError: it is not such a table, or it is damaged.
+    """
+    rows = digest = 0
+    for batch in read_batches(file):
+        rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
+    return rows, digest
+
+
+def batch_digest(batch: pa.RecordBatch) -> int:
+    """The digest of the rows of a batch."""
+    import numpy as np
+
+    keys = batch.column("key")
+    fixed = np.zeros(len(batch), np.dtype([(name, f"<{code}") for name, code in (*_FIXED, *_BEHIND)]))
+    for name, _ in _FIXED:
+        column = batch.column(name)
+        if column.null_count < len(column):
+            fixed[name] = column.fill_null(0) if column.null_count else column
+        if name in _NULLABLE and column.null_count < len(column):
+            fixed["known"] |= np.asarray(column.is_valid()).astype("u1") << _NULLABLE.index(name)
+    ends = np.frombuffer(keys.buffers()[1], "<i4")[keys.offset : keys.offset + len(keys) + 1]
+    fixed["key_bytes"] = np.diff(ends)
+    width, packed = fixed.itemsize, fixed.tobytes()
+    rows = zip(
+        range(0, len(packed), width), keys.cast("binary").to_pylist(), _packed(batch.column("label")),
+        _packed(batch.column("format")), _packed_lists(batch.column("fixes")), strict=True,
+    )  # fmt: skip
+    return sum128(
+        "row", 0, (packed[at : at + width] + key + label + kind + fixes for at, key, label, kind, fixes in rows)
+    )
+
+
+def _packed(column: pa.StringArray) -> Sequence[bytes]:
+    """Each text as its length and its bytes; equal texts are packed once."""
+    texts = column.dictionary_encode()
+    packed = [_length(len(text)) + text for text in texts.dictionary.cast("binary").to_pylist()]
+    return [packed[index] for index in texts.indices.to_pylist()]
+
+
+def _packed_lists(column: pa.ListArray) -> Sequence[bytes]:
+    """Each list as its length and its texts; equal lists are packed once."""
+    packed: dict[tuple[str, ...], bytes] = {(): _length(0)}
+    if not len(column.flatten()):
+        return [packed[()]] * len(column)
+    made = []
+    for texts in map(tuple, column.to_pylist()):
+        if texts not in packed:
+            packed[texts] = _length(len(texts)) + b"".join(
+                _length(len(text.encode())) + text.encode() for text in texts
+            )
+        made.append(packed[texts])
+    return made
+
+
+def _length(size: int) -> bytes:
+    return size.to_bytes(4, "little")

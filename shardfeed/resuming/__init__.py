@@ -1,0 +1,1 @@
+"""How does a killed training go on where it was? ``fit``."""

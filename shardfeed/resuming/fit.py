@@ -1,0 +1,294 @@
+"""``fit``: Keras' own ``fit``, which goes on after a kill as if there had been none.
+
+    shardfeed.fit(model, train, resume="gs://bucket/run7", epochs=10, validation_data=validation)
+
+Run the same script again, and the training goes on with the step after the last one that was
+saved, in the middle of an epoch too. The weights at the end are those of a training that nobody
+killed, bit for bit.
+
+This is a function and not a callback. A callback sees neither the stream nor the other callbacks,
+and Keras has asked for the number of steps before any callback runs. This function opens the
+stream at the right step, and is told of each step after all callbacks have been.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from shardfeed._version import __version__
+from shardfeed.accelerator.hosts import running_host
+from shardfeed.accelerator.keras_args import fit_args
+from shardfeed.arguments import positive
+from shardfeed.dataset.training_streams import StreamSource, source_of
+from shardfeed.errors import UsageError, clip
+from shardfeed.resuming import keras_state
+from shardfeed.resuming.state_file import GcsStateFile, LocalStateFile, State, open_state_file
+from shardfeed.warning import warn
+
+_OURS = ("x", "y", "batch_size", "initial_epoch", "steps_per_epoch", "shuffle", "sample_weight", "validation_split")
+
+
+def fit(
+    model: keras.Model,
+    train: Any,
+    *,
+    resume: str | os.PathLike[str],
+    epochs: int = 1,
+    save_steps: int | None = None,
+    save_seconds: float = 600,
+    sigterm: bool = True,
+    callbacks: Sequence[keras.callbacks.Callback] | None = None,
+    verbose: str | int = "auto",
+    **options: Any,
+) -> keras.callbacks.History:
+    """``model.fit`` with a state that survives a kill; the same call, made again, goes on.
+
+    The state is everything that the next step depends on: weights, moving statistics, the seeds of
+    dropout, the optimizer with its learning rate, the scale of the loss, metrics, Keras' own seed
+    generator, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
+    step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
+    end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
+    on. On several hosts, number 0 saves and all read.
+
+    Args:
+        model: A compiled model.
+        train: The endless training stream that ``load`` gave.
+        resume: A folder or ``gs://bucket/folder`` for this run alone.
+        epochs: As for ``model.fit``: the number of the last epoch.
+        save_steps: Save after so many steps; None = only by time.
+        save_seconds: Save after so many seconds.
+        sigterm: On SIGTERM, which clouds send before they take a machine away, save after the step
+            that runs, then end as SIGTERM ends a program.
+        callbacks: As for ``model.fit``. A class that keeps something between steps and is not
+            Keras' own has ``state_dict()`` and ``load_state_dict(state)``.
+        verbose: As for ``model.fit``.
+        **options: Others of ``model.fit``: validation_data, validation_steps, validation_freq,
+            class_weight.
+
+    Returns:
+        The history of all epochs, those before the kill included.
+
+    Raises:
+        UsageError: a stream that is not known; another dataset, model, batch size, order or
+            callbacks than those that were saved; another run has this address.
+        DatasetError: the saved state is damaged.
+    """
+    source, reopen = _source(train)
+    for name in _OURS:
+        if name in options:
+            raise UsageError(f"fit(…, {name}=…): the stream says it. Leave {name} out.")
+    if save_steps is not None:
+        positive("save_steps", save_steps)
+    steps = fit_args(train)["steps_per_epoch"]
+    if steps % model.steps_per_execution:
+        raise UsageError(
+            f"steps_per_execution={model.steps_per_execution}: an epoch of {steps} steps is no multiple of it. Compile the model "
+            "with **shardfeed.compile_args(train)."
+        )
+    file = open_state_file(resume)
+    keeper: _Keeper | None = None
+    try:
+        saved, facts = file.read(), _facts(model, source, steps)
+        if saved is not None:
+            _compare(saved.facts["training"], facts, file.url)
+        keras_state.build(model, train.element_spec)
+        keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
+        children = [*(callbacks or ()), keras.callbacks.History(), keeper]
+        keras_state.warn_of_forgetful(callbacks or ())
+        listed = _Callbacks(
+            children, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=steps
+        )
+        listed.keeper = keeper
+        keeper.others = children[:-1]
+        stopped = saved is not None and saved.facts["stopped"]
+        model.fit(
+            train if saved is None else reopen(keeper.epoch * steps + keeper.step),
+            epochs=epochs,
+            initial_epoch=epochs if stopped else min(keeper.epoch, epochs),
+            steps_per_epoch=steps,
+            callbacks=listed,
+            verbose=verbose,
+            shuffle=False,
+            **options,
+        )
+        return model.history
+    finally:
+        if keeper is not None:
+            keeper.put_back()
+        file.close()
+
+
+def _source(train: Any) -> tuple[StreamSource, Callable[[int], Any]]:
+    source = source_of(train)
+    if source is None or source.reopen is None:
+        raise UsageError(
+            f"fit(model, {clip(type(train).__name__)}): expected the training stream that load gave, not transformed "
+            "afterwards: it must be opened again at another step. Let the model transform the images."
+        )
+    if source.epochs is not None:
+        raise UsageError(f"fit(model, train): the stream ends (epochs={source.epochs}). Leave epochs out of load.")
+    return source, source.reopen
+
+
+def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
+    """What must be the same when a training goes on, and the versions, which should."""
+    backend = keras.config.backend()
+    facts = {
+        "dataset": source.info.fingerprint,
+        "split": source.split,
+        "batch_size": source.batch_size,
+        "steps_per_execution": int(model.steps_per_execution),
+        "steps_per_epoch": steps,
+        **source.order,
+        "backend": backend,
+        "hosts": running_host().count,
+        "versions": {"shardfeed": __version__, "keras": keras.__version__, backend: sys.modules[backend].__version__},
+    }
+    return dict(json.loads(json.dumps(facts)))  # as they come back from the file
+
+
+def _compare(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+    for name, value in now.items():
+        if name in ("versions", "hosts"):
+            if saved.get(name) != value:
+                warn(
+                    f"resume={clip(where)}: {name} are {value}, before {saved.get(name)}: weights may differ in the last bits."
+                )
+        elif saved.get(name) != value:
+            raise UsageError(
+                f"resume={clip(where)}: {name} is {clip(value)}, the saved training had {clip(saved.get(name))}. Restore it, or "
+                "give another address."
+            )
+
+
+class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
+    """The last but the progress bar: at a step's end all other callbacks have been told of it."""
+
+    def __init__(
+        self,
+        file: LocalStateFile | GcsStateFile,
+        facts: Mapping[str, Any],
+        saved: State | None,
+        save_steps: int | None,
+        save_seconds: float,
+        *,
+        sigterm: bool,
+    ) -> None:
+        super().__init__()
+        self.others: list[Any] = []
+        self.skip = 0  # executions of the resumed epoch that were made before the kill
+        self.epoch: int = saved.facts["epoch"] if saved else 0
+        self.step: int = saved.facts["step"] if saved else 0
+        self._file, self._facts, self._saved = file, facts, saved
+        self._save_steps, self._save_seconds, self._sigterm = save_steps, save_seconds, sigterm
+        self._begun, self._unsaved, self._saved_at = False, 0, time.monotonic()
+        self._asked = threading.Event()
+        self._before: Any = None
+
+    def on_train_begin(self, logs: object = None) -> None:
+        if self._sigterm and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, lambda *_: self._asked.set())
+        self._execution = int(self.model.steps_per_execution)
+        self._restore()
+
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+        self.epoch = epoch
+        if self._begun:
+            return
+        self._begun = True
+        if self.step:
+            # Again: a callback may change the learning rate when an epoch begins, as it did before
+            # the state was saved; and Keras has reset the metrics.
+            self._restore()
+            self._skip_steps()
+        self._save(self.epoch, self.step)  # from here on no older run writes
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self._unsaved += self._execution
+        due = self._save_steps is not None and self._unsaved >= self._save_steps
+        if due or self._asked.is_set() or time.monotonic() - self._saved_at >= self._save_seconds:
+            self._save(self.epoch, batch + 1)
+        self._end_if_asked()
+
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+        self.epoch = epoch + 1
+        if self._asked.is_set():
+            self._save(self.epoch, 0)
+            self._end_if_asked()
+
+    def on_train_end(self, logs: object = None) -> None:
+        if self._begun:
+            self._save(self.epoch, 0, stopped=bool(self.model.stop_training))
+
+    def put_back(self) -> None:
+        """Gives SIGTERM back to whom it belonged."""
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+            self._before = None
+
+    def _end_if_asked(self) -> None:
+        if self._asked.is_set():
+            self.put_back()
+            signal.raise_signal(signal.SIGTERM)
+
+    def _save(self, epoch: int, step: int, *, stopped: bool = False) -> None:
+        # On JAX, ``self.model`` brings the variables up to date, which costs time: not at each step.
+        # Every host does so: on several, values are put together from all of them.
+        arrays = keras_state.arrays_of(self.model, self.others)
+        facts = {
+            "training": self._facts,
+            "epoch": epoch,
+            "step": step,
+            "stopped": stopped,
+            "callbacks": keras_state.facts_of(self.others),
+        }
+        if running_host().index == 0:
+            self._file.write(State(facts, arrays))
+        self._unsaved, self._saved_at = 0, time.monotonic()
+
+    def _restore(self) -> None:
+        if self._saved is not None:
+            keras_state.restore_variables(self.model, self._saved.arrays, self._file.url)
+            facts = self._saved.facts["callbacks"]
+            keras_state.restore_callbacks(self.others, facts, self._saved.arrays, self._file.url)
+
+    def _skip_steps(self) -> None:
+        """Makes the steps before the saved one cost nothing.
+
+        Keras runs ``steps_per_epoch`` steps in each epoch, and cannot begin in the middle of one.
+        """
+        self.skip, model = self.step // self._execution, self.model
+        run, logs = model.train_function, model.get_metrics_result()
+
+        def train_function(*arguments: Any) -> Any:
+            if not self.skip:
+                model.train_function = run
+                return run(*arguments)
+            return (logs, arguments[0]) if len(arguments) == 2 else logs  # JAX passes its state through
+
+        model.train_function = train_function
+
+
+class _Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]
+    """Callbacks that are not told of the steps that are skipped."""
+
+    keeper: _Keeper
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if not self.keeper.skip:
+            super().on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.keeper.skip:
+            self.keeper.skip -= 1
+        else:
+            super().on_train_batch_end(batch, logs)

@@ -1,0 +1,213 @@
+"""``torch_batches`` on a stand-in for torch, which is too large for the tests.
+
+The stand-in has the few names that are used, and marks the memory that stands for pinned one. What
+the real PyTorch does with it was run by hand (docs/how-to/jax-and-pytorch.md).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from tests.arrays.test_map import shifted
+from tests.kit.datasets import write_dataset
+
+
+class Tensor:
+    """An array behind the methods of a tensor that are used."""
+
+    def __init__(self, array: Any, pinned: bool = False) -> None:
+        self.array, self.pinned, self.dtype = array, pinned, array.dtype
+
+    def numpy(self) -> Any:
+        return Numpy(self)
+
+    def long(self) -> Tensor:
+        return Tensor(self.array.astype(np.int64))
+
+    def is_pinned(self) -> bool:
+        return self.pinned
+
+    def pin_memory(self) -> Tensor:
+        return Tensor(self.array.copy(), pinned=True)
+
+    def permute(self, *axes: int) -> Tensor:
+        return Tensor(self.array.transpose(axes), self.pinned)
+
+
+def Numpy(tensor: Tensor) -> Any:
+    """An array whose base is the tensor, as PyTorch gives it."""
+    tensor.__array_interface__ = tensor.array.__array_interface__  # type: ignore[attr-defined]
+    return np.asarray(tensor)
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The stand-in, in the place of PyTorch; ``torch.cuda.found`` says whether there is a GPU."""
+    modules = [ModuleType(name) for name in ("torch", "torch.utils", "torch.utils.data", "torch.cuda")]
+    torch, utils, data, cuda = (one.__dict__ for one in modules)
+    torch.update(utils=modules[1], cuda=modules[3], Tensor=Tensor, from_numpy=Tensor)
+    torch["empty"] = lambda shape, dtype, pin_memory: Tensor(np.empty(shape, dtype), pinned=pin_memory)
+    utils.update(data=modules[2])
+    data.update(IterableDataset=type("IterableDataset", (), {}), get_worker_info=lambda: None)
+    cuda.update(found=True, is_available=lambda: cuda["found"])
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.delitem(sys.modules, "shardfeed.arrays.torch_batches", raising=False)
+    yield modules[0]
+    for name in ("torch_batches", "TorchBatches"):
+        shardfeed.__dict__.pop(name, None)
+    sys.modules.pop("shardfeed.arrays.torch_batches", None)
+
+
+OPTIONS: dict[str, Any] = {"crop": "random_resized", "image_size": (6, 9), "map": shifted}
+
+
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_a_batch_is_that_of_array_batches_with_channels_first(tmp_path: Path, torch: Any, pin_memory: bool) -> None:
+    write_dataset(tmp_path)
+    expected = list(islice(shardfeed.array_batches(tmp_path, "train", 9, **OPTIONS), 5))
+
+    found = list(islice(shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=pin_memory, **OPTIONS), 5))
+
+    for (x, y), (images, labels) in zip(found, expected, strict=True):
+        assert np.array_equal(x.array, images.transpose(0, 3, 1, 2)) and np.array_equal(y.array, labels)
+        assert (x.dtype, y.dtype) == (np.uint8, np.int64)
+        assert x.pinned == y.pinned == pin_memory
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["as stored", "cut and mapped"])
+def test_images_are_decoded_into_the_pinned_memory(
+    tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    write_dataset(tmp_path)
+    copies: list[tuple[int, ...]] = []
+    pinned = Tensor.pin_memory
+
+    def copy(one: Tensor) -> Tensor:
+        copies.append(one.array.shape)
+        return pinned(one)
+
+    monkeypatch.setattr(Tensor, "pin_memory", copy)
+
+    x, y = next(iter(shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=True, **options)))
+
+    assert x.pinned and y.pinned and copies == [(9,)]  # the labels
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
+def test_evaluation_and_dicts_have_the_same_columns(tmp_path: Path, torch: Any) -> None:
+    write_dataset(tmp_path)
+    expected = list(shardfeed.array_batches(tmp_path, "validation", 6, as_dict=True, label="onehot"))
+
+    batches = shardfeed.torch_batches(tmp_path, "validation", 6, as_dict=True, label="onehot", pin_memory=True)
+
+    found = list(batches)
+    assert len(batches) == len(found) == 2
+    for one, other in zip(found, expected, strict=True):
+        assert one.pop("key") == other.pop("key").tolist()
+        assert np.array_equal(one.pop("image").array, other.pop("image").transpose(0, 3, 1, 2))
+        assert list(one) == list(other) == ["label", "size", "weight"]
+        assert all(np.array_equal(one[name].array, values) and one[name].pinned for name, values in other.items())
+
+
+def test_what_map_batches_returns_becomes_tensors(tmp_path: Path, torch: Any) -> None:
+    write_dataset(tmp_path)
+
+    def halves(batch: Any, seed: int) -> Any:
+        images, labels = batch
+        return [images[:, ::2] / 2, labels, "a text"]
+
+    x, y, text = next(iter(shardfeed.torch_batches(tmp_path, "train", 9, map_batches=halves)))
+    (only,) = (next(iter(shardfeed.torch_batches(tmp_path, "train", 9, map_batches=lambda b, seed: b[0]))),)
+
+    assert (x.array.shape, x.dtype, y.dtype, text) == ((9, 3, 4, 12), np.float64, np.int64, "a text")
+    assert only.array.shape == (9, 3, 8, 12)
+
+
+def test_a_state_resumes_the_stream_and_travels(tmp_path: Path, torch: Any) -> None:
+    write_dataset(tmp_path)
+    batches = shardfeed.torch_batches(tmp_path, "train", 9, **OPTIONS)
+    reading = iter(batches)
+    next(reading)
+    state = batches.state_dict()
+    (expected, _) = next(reading)
+
+    batches.load_state_dict(state)
+    travelled = pickle.loads(pickle.dumps(batches))
+
+    assert state == shardfeed.array_batches(tmp_path, "train", 9, start_step=1).state_dict()
+    for one in (batches, travelled):
+        assert np.array_equal(next(iter(one))[0].array, expected.array)
+
+
+def test_the_threads_end_where_the_stream_is_left(tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset(tmp_path)
+    batches = shardfeed.torch_batches(tmp_path, "train", 9)
+    closed: list[bool] = []
+    real = batches._arrays.reading
+
+    def reading(empty: Any) -> Any:
+        try:
+            yield from real(empty)
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(batches._arrays, "reading", reading)
+    stream = iter(batches)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+
+    assert closed == [True]
+
+
+def test_it_says_what_it_is(tmp_path: Path, torch: Any) -> None:
+    write_dataset(tmp_path)
+    batches = shardfeed.torch_batches(tmp_path, "train", 9)
+
+    assert repr(batches) == f"TorchBatches(endless batches of 9 from train of {tmp_path})"
+    assert batches and batches.image_shape == (8, 12, 3)
+    with pytest.raises(TypeError, match="has no end and no length"):
+        len(batches)
+
+
+def test_pinned_memory_needs_a_gpu(tmp_path: Path, torch: Any) -> None:
+    write_dataset(tmp_path)
+    torch.cuda.found = False
+
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=True)
+
+    assert str(found.value) == (
+        "pin_memory=True: PyTorch finds no GPU here. Leave pin_memory out, or pass pin_memory=torch.cuda.is_available()."
+    )
+
+
+def test_without_pytorch_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if not (Path(path) / "torch").exists()])
+    importlib.invalidate_caches()
+
+    with pytest.raises(ImportError) as found:
+        shardfeed.torch_batches  # noqa: B018
+
+    assert str(found.value) == "shardfeed.torch_batches needs torch, which is not installed here: pip install torch"
+
+
+def test_its_arguments_are_those_of_array_batches(torch: Any) -> None:
+    import inspect
+
+    ours, theirs = (inspect.signature(one).parameters for one in (shardfeed.torch_batches, shardfeed.array_batches))
+
+    assert [*ours] == [*theirs, "pin_memory"]
+    assert all(ours[name].default == one.default and ours[name].kind == one.kind for name, one in theirs.items())

@@ -1,0 +1,85 @@
+"""Test program: trains with ``shardfeed.fit`` until it has ended or is killed.
+
+``python resumed.py BACKEND DATASET STATE [SIGNAL STEP]`` prints JSON. With a signal, the process
+sends it to itself at the end of that step of the whole training. If STATE is "none", Keras' own
+``fit`` trains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+
+def main(backend: str, dataset: str, state: str, number: str = "", at: str = "-1") -> dict[str, Any]:
+    os.environ["KERAS_BACKEND"] = backend
+
+    import keras
+    import numpy as np
+
+    import shardfeed
+
+    class Killed(keras.callbacks.Callback):  # type: ignore[misc]
+        """Keeps a count of its own, which the state keeps too."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"steps": self.steps}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.steps = state["steps"]
+
+        def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+            self.steps += 1
+            if self.steps == int(at):
+                os.kill(os.getpid(), getattr(signal, number))
+
+    keras.utils.set_random_seed(7)
+    info = shardfeed.info(dataset)
+    train = shardfeed.load(info, "train", 16, seed=5, crop="random_resized", image_size=8)
+    validation = shardfeed.load(info, "validation", 103, image_size=8)
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.RandomFlip("horizontal", seed=3),
+            keras.layers.Flatten(),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.5, seed=4),
+            keras.layers.Dense(3),
+        ]
+    )
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), weighted_metrics=["accuracy"])
+    killed = Killed()
+    options: dict[str, Any] = {
+        "epochs": 3,
+        "verbose": 0,
+        "validation_data": validation,
+        "callbacks": [
+            keras.callbacks.EarlyStopping(patience=2, monitor="val_accuracy", restore_best_weights=True),
+            keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=1, factor=0.5, min_delta=0.1),
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9),
+            killed,
+        ],
+    }
+    if state == "none":
+        history = model.fit(train, **shardfeed.fit_args(train), **options)
+    else:
+        history = shardfeed.fit(model, train, resume=state, save_steps=3, **options)
+    return {
+        "weights": [np.asarray(weight).tobytes().hex() for weight in model.get_weights()],
+        "optimizer": [np.asarray(keras.ops.convert_to_numpy(one)).tobytes().hex() for one in model.optimizer.variables],
+        "history": history.history,
+        "epochs": history.epoch,
+        "steps": killed.steps,
+    }
+
+
+print(json.dumps(main(*sys.argv[1:])))

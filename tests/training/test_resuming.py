@@ -1,0 +1,271 @@
+"""``fit``: a training that was killed ends as if it had not been, to the bit."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed.resuming.state_file import LocalStateFile, State, open_state_file
+from tests.training import programs
+from tests.training.exactness import tiny_model
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
+    dataset: Path, tmp_path: Path, backend: str
+) -> None:
+    state = tmp_path / "state"
+
+    killed = programs.ended("resumed.py", backend, dataset, state, "SIGKILL", 17)  # epochs have 12 steps
+    asked = programs.ended("resumed.py", backend, dataset, state, "SIGTERM", 29)
+    resumed = programs.run("resumed.py", backend, dataset, state)
+
+    assert (killed, asked) == (-signal.SIGKILL, -signal.SIGTERM)
+    assert resumed == programs.run("resumed.py", backend, dataset, "none")
+
+
+def train(dataset: Path, state: Path | str, model: Any = None, batch_size: int = 24, **options: Any) -> Any:
+    stream = shardfeed.load(dataset, "train", batch_size, seed=options.pop("seed", 0))
+    return shardfeed.fit(model or tiny_model(), stream, resume=state, verbose=0, **options)
+
+
+def test_a_training_that_has_ended_gives_its_model_at_once_and_goes_on_with_more_epochs(
+    dataset: Path, tmp_path: Path
+) -> None:
+    first, again, more, whole = (tiny_model() for _ in range(4))
+
+    ended = train(dataset, tmp_path / "a", first, epochs=2)
+    same = train(dataset, tmp_path / "a", again, epochs=2)
+    assert (same.history, same.epoch) == (ended.history, [0, 1])
+    assert all(map(np.array_equal, again.get_weights(), first.get_weights()))
+
+    longer = train(dataset, tmp_path / "a", more, epochs=3)
+    assert longer.history == train(dataset, tmp_path / "b", whole, epochs=3).history
+    assert all(map(np.array_equal, more.get_weights(), whole.get_weights()))
+
+
+def test_a_training_that_was_stopped_early_stays_stopped(dataset: Path, tmp_path: Path) -> None:
+    def stopping() -> list[Any]:
+        return [keras.callbacks.EarlyStopping(monitor="loss", min_delta=100, patience=1)]
+
+    first = train(dataset, tmp_path, epochs=9, callbacks=stopping())
+    again = train(dataset, tmp_path, epochs=9, callbacks=stopping())
+
+    assert again.epoch == first.epoch == [0, 1]
+
+
+class Stops(keras.callbacks.Callback):  # type: ignore[misc]
+    """Ends the training with an error after ``steps``."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.left = steps
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert state == {}
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("the plug was pulled")
+
+
+def test_an_error_leaves_the_last_state_and_gives_the_signal_and_the_address_back(
+    dataset: Path, tmp_path: Path
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(RuntimeError, match="the plug was pulled"):
+        train(dataset, tmp_path, save_steps=2, callbacks=[Stops(5)])
+
+    assert signal.getsignal(signal.SIGTERM) == before
+    file = LocalStateFile(str(tmp_path))
+    saved = file.read()
+    file.close()
+    assert saved is not None
+    assert (saved.facts["epoch"], saved.facts["step"], saved.facts["stopped"]) == (0, 4, False)
+
+
+def restore(message: str) -> str:
+    return rf"^resume=.*: {message}"
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            {"batch_size": 12},
+            restore("batch_size is 12, the saved training had 24. Restore it, or give another address.$"),
+        ),
+        ({"seed": 1}, restore("seed is 1, the saved training had 0.")),
+        (
+            {"callbacks": [keras.callbacks.TerminateOnNaN()]},
+            restore("callbacks are TerminateOnNaN, History; the saved"),
+        ),
+        (
+            {"model": lambda: wider()},
+            restore(
+                r".*dense.*/kernel has shape \(192, 4\), the saved one \(192, 3\)\. The model or its optimizer is another"
+            ),
+        ),
+    ],
+    ids=["batch size", "seed", "callbacks", "model"],
+)
+def test_another_training_than_the_saved_one_is_refused(
+    dataset: Path, tmp_path: Path, other: dict[str, Any], message: str
+) -> None:
+    train(dataset, tmp_path)
+    if "model" in other:
+        other = {"model": other["model"]()}
+
+    with pytest.raises(shardfeed.UsageError, match=message):
+        train(dataset, tmp_path, **other)
+
+
+def wider() -> Any:
+    model = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(4)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def test_another_dataset_is_refused(dataset: Path, tmp_path: Path) -> None:
+    shardfeed.testing.make_dataset(tmp_path / "other", {"train": 203}, seed=9)
+    train(dataset, tmp_path / "state")
+
+    with pytest.raises(shardfeed.UsageError, match=restore("dataset is [0-9a-f]{32}, the saved training had")):
+        train(tmp_path / "other", tmp_path / "state")
+
+
+def test_other_versions_are_warned_of(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(dataset, tmp_path)
+    monkeypatch.setattr("shardfeed.resuming.fit.__version__", "9.9")
+
+    with pytest.warns(UserWarning, match=r"versions are .*9\.9.*: weights may differ in the last bits"):
+        train(dataset, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (
+            lambda path: shardfeed.load(path, "train", 24).take(9),
+            r"^fit\(model, _TakeDataset\): expected the training stream",
+        ),
+        (
+            lambda path: shardfeed.load(path, "train", 24, epochs=2),
+            r"^fit\(model, train\): the stream ends \(epochs=2\)",
+        ),
+    ],
+    ids=["transformed", "finite"],
+)
+def test_a_stream_that_cannot_be_opened_again_is_refused(
+    dataset: Path, tmp_path: Path, stream: Any, message: str
+) -> None:
+    with pytest.raises(shardfeed.UsageError, match=message):
+        shardfeed.fit(tiny_model(), stream(dataset), resume=tmp_path)
+
+
+def test_what_the_stream_says_is_no_argument(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        shardfeed.UsageError, match=r"^fit\(…, batch_size=…\): the stream says it\. Leave batch_size out\.$"
+    ):
+        shardfeed.fit(tiny_model(), shardfeed.load(dataset, "train", 24), resume=tmp_path, batch_size=24)
+
+
+def test_executions_that_do_not_fill_an_epoch_are_refused(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        shardfeed.UsageError, match=r"^steps_per_execution=3: an epoch of 8 steps is no multiple of it\."
+    ):
+        train(dataset, tmp_path, tiny_model(steps_per_execution=3))
+
+
+def test_a_callback_of_which_nothing_is_known_is_warned_of(dataset: Path, tmp_path: Path) -> None:
+    class Mine(keras.callbacks.Callback):  # type: ignore[misc]
+        pass
+
+    with pytest.warns(UserWarning, match=r"^Mine: what this callback keeps between steps is not saved\."):
+        train(dataset, tmp_path, callbacks=[Mine()])
+
+
+@pytest.mark.parametrize("address", ["", 7, "ftp://there/run"])
+def test_what_is_no_address_is_refused(dataset: Path, address: Any) -> None:
+    with pytest.raises(shardfeed.UsageError, match=re.escape(str(address) or "''")):
+        train(dataset, address)
+
+
+def test_two_runs_at_one_address_are_refused(dataset: Path, tmp_path: Path) -> None:
+    holder = LocalStateFile(str(tmp_path))
+
+    with pytest.raises(shardfeed.UsageError, match="another run is training with this address"):
+        train(dataset, tmp_path)
+
+    holder.close()
+    train(dataset, tmp_path)
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    code = f"import os\nfrom shardfeed.resuming.state_file import LocalStateFile\nfile = LocalStateFile({str(tmp_path)!r})\n"
+    subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], cwd=programs.ROOT, check=False)
+
+    LocalStateFile(str(tmp_path)).close()
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[:-1], lambda data: b"", lambda data: data[:9] + b"!" + data[10:]])
+def test_a_damaged_state_is_named(dataset: Path, tmp_path: Path, spoil: Any) -> None:
+    train(dataset, tmp_path)
+    path = tmp_path / "training.state"
+    path.write_bytes(spoil(path.read_bytes()))
+
+    with pytest.raises(shardfeed.DatasetError, match=r"training\.state is no state of a training, or is damaged"):
+        train(dataset, tmp_path)
+
+
+def test_every_type_of_a_variable_comes_back(tmp_path: Path) -> None:
+    import ml_dtypes
+
+    arrays = {
+        name: np.arange(6).astype(kind).reshape(shape)
+        for name, kind, shape in [
+            ("a", np.float32, (2, 3)), ("b", ml_dtypes.bfloat16, (6,)), ("c", np.uint32, (3, 2)), ("d", np.int64, (1, 6)),
+        ]
+    } | {"scalar": np.float16(3), "empty": np.zeros((0, 4))}  # fmt: skip
+    file = LocalStateFile(str(tmp_path))
+    file.write(State({"epoch": 1}, arrays))
+    found = file.read()
+    file.close()
+
+    assert found is not None
+    assert found.facts == {"epoch": 1}
+    assert list(found.arrays) == list(arrays)
+    for name, array in arrays.items():
+        assert (found.arrays[name].dtype, found.arrays[name].shape) == (array.dtype, array.shape)
+        assert found.arrays[name].tobytes() == array.tobytes()
+
+
+def test_in_a_bucket_the_newer_run_goes_on_and_the_older_is_refused(gcs_bucket: str) -> None:
+    url = f"{gcs_bucket}/run7"
+    older = open_state_file(url)
+    assert older.read() is None
+    older.write(State({"step": 1}, {}))
+    older.write(State({"step": 2}, {}))
+
+    newer = open_state_file(url)
+    found = newer.read()
+    assert found is not None
+    assert found.facts == {"step": 2}
+    newer.write(found)
+
+    with pytest.raises(shardfeed.UsageError, match=f"^resume={url}: another run has begun to train with this address"):
+        older.write(State({"step": 3}, {}))
+    newer.write(State({"step": 4}, {}))

@@ -1,0 +1,135 @@
+"""What a build writes for each record of a shard: its index line, its row, its place in the index.
+
+All of it comes from the rows in the sidecars of the shard's parts. The table is written in row
+groups, so its rows are never held all at once.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shardfeed.errors import IncompleteError
+from shardfeed.format import naming
+from shardfeed.format.checksums import crc32c
+from shardfeed.format.record_table import ROW_GROUP, TableWriter, schema, table_value
+from shardfeed.transforms.elements import PartFile, Plan, ShardPlan
+from shardfeed.transforms.output.claim import refuse_published
+from shardfeed.transforms.output.part_files import Sidecar, read_sidecar
+from shardfeed.transforms.output.part_rows import CRC_KNOWN, FIX_BITS, HASH_KNOWN, ROW_BYTES, PartRows
+from shardfeed.transforms.publish.mapped_index import put_pieces
+from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
+from shardfeed.transforms.stores.base import WritableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """What the manifest and the commit must know of a shard's record files; as in ``ShardResult``."""
+
+    index_bytes: int
+    index_crc32c: int
+    offsets_crc32c: int
+    classes_crc32c: int
+    table_digest: str
+
+
+def write_record_files(store: WritableStore, plan: Plan, image_format: str, shard: ShardPlan) -> RecordFiles:
+    """Publishes a shard's index and table, and leaves its pieces of the split's index.
+
+    ``image_format``: of the stored images.
+
+    Raises:
+        ConflictError: another file has a name.
+        AlreadyBuiltError: the parts are swept, because this dataset was published meanwhile.
+        IncompleteError: a part is gone.
+    """
+    name = naming.shard_name(shard.split, shard.index, shard.count)
+    table, end = TableWriter(), 0
+    lines, offsets, classes = [], [], []
+    for rows in _row_groups(_rows_of(store, plan.fingerprint, shard)):
+        columns = rows.columns()
+        size = columns["bytes"].astype(np.int64)
+        offset = end + np.cumsum(size) - size
+        end += int(size.sum())
+        lines += [f"{at} {of}\n" for at, of in zip(offset.tolist(), size.tolist(), strict=True)]
+        offsets.append(offset)
+        classes.append(columns["class"])
+        table.add(_batch(rows, offset, plan.classes, image_format))
+    index = "".join(lines).encode()
+    store.publish(naming.index_name(name), index)
+    _publish_table(store, naming.table_name(name), table)
+    crcs = put_pieces(store, plan.fingerprint, name, np.concatenate(offsets), np.concatenate(classes))
+    return RecordFiles(len(index), crc32c(index), *crcs, f"{table.digest:032x}")
+
+
+def _publish_table(store: WritableStore, name: str, table: TableWriter) -> None:
+    """Publishes a table. One that is there with the same rows is as good: pyarrow may be another."""
+    value = table.rows, table.digest
+
+    def same(found: bytes) -> bool:
+        try:
+            return table_value(io.BytesIO(found)) == value
+        except ValueError:
+            return False
+
+    store.publish(name, table.finish(), same=same)
+
+
+def _row_groups(many: Iterable[PartRows]) -> Iterator[PartRows]:
+    """The rows of many parts, ``ROW_GROUP`` at a time."""
+    fixed, keys = bytearray(), bytearray()
+    for rows in many:
+        fixed += rows.fixed
+        keys += rows.keys
+        while len(fixed) >= ROW_GROUP * ROW_BYTES:
+            group = PartRows(bytes(fixed[: ROW_GROUP * ROW_BYTES]))
+            end = int(group.columns()["key_bytes"].sum())
+            yield PartRows(group.fixed, bytes(keys[:end]))
+            del fixed[: ROW_GROUP * ROW_BYTES], keys[:end]
+    if fixed:
+        yield PartRows(bytes(fixed), bytes(keys))
+
+
+def _batch(rows: PartRows, offset: np.ndarray, classes: Sequence[str], image_format: str) -> pa.RecordBatch:
+    """Rows as the table has them."""
+    import pyarrow as pa
+
+    found, types = rows.columns(), schema()
+    ends = np.zeros(len(found) + 1, np.int32)
+    np.cumsum(found["key_bytes"], out=ends[1:])
+    names = pa.array(classes, pa.string())
+    bits, fixes = np.unique(found["fixes"], return_inverse=True)
+    lists = [[fix for fix, bit in FIX_BITS.items() if bit & value] for value in bits.tolist()]
+    columns = {
+        "key": pa.StringArray.from_buffers(len(found), pa.py_buffer(ends), pa.py_buffer(rows.keys)),
+        "label": names.take(pa.array(found["class"])),
+        "offset": offset,
+        "format": pa.array([image_format], pa.string()).take(pa.array(np.zeros(len(found), np.int32))),
+        "crc32c": pa.array(found["crc32c"], mask=found["known"] & CRC_KNOWN == 0),
+        "hash": pa.array(found["hash"], mask=found["known"] & HASH_KNOWN == 0),
+        "fixes": pa.array(lists, types.field("fixes").type).take(pa.array(fixes)),
+    }
+    plain = {name: pa.array(found[name]) for name in types.names if name not in columns}
+    return pa.RecordBatch.from_pydict({**columns, **plain}, types)
+
+
+def _rows_of(store: WritableStore, fingerprint: str, plan: ShardPlan) -> Iterator[PartRows]:
+    """The rows of a shard's parts, in order; a few sidecars are held at a time."""
+
+    def read(part: PartFile) -> Sidecar | None:
+        return read_sidecar(store, fingerprint, plan.split, part.part)
+
+    for start in range(0, len(plan.parts), REQUESTS):
+        parts = plan.parts[start : start + REQUESTS]
+        for part, sidecar in zip(parts, side_by_side(store.url, read, parts), strict=True):
+            if sidecar is None:
+                refuse_published(store, fingerprint)  # a joined build published it and swept its parts meanwhile
+                raise IncompleteError(f"part {part.part} of {plan.split} is gone. Rerun the same command.")
+            yield sidecar.rows
