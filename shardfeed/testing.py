@@ -275,7 +275,7 @@ def write_split_index(path: Path, split: str, fingerprint: str) -> list[SideFile
         ("classes", naming.split_classes_name(split), [batch.column("class") for batch in rows]),
     )
     for column, name, values in columns:
-        data = np.concatenate([np.asarray(value) for value in values]).astype(DTYPE[column]).tobytes()
+        data = b"".join(np.asarray(value).astype(DTYPE[column]).tobytes() for value in values)
         header = IndexHeader(column, fingerprint, sum(map(len, rows)), len(shards), crc32c(data))
         files.append(_write(path, name, header.to_bytes() + data))
     return files
