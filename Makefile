@@ -3,7 +3,7 @@
 # make test     lint, then every test: what CI runs
 # make docs     the documentation as a site, in site/
 # make lint     ruff, mypy --strict, shellcheck
-# make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), wheels
+# make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), Azurite (npm), wheels
 # make versions  build wheel and sdist, and try them on the oldest and newest Python with each extra (downloads a gigabyte, once)
 # make clean    remove .venv, .engines, demo-out and caches
 #
@@ -99,6 +99,7 @@ docs: $(VENV)/.docs
 
 engines: $(VENV)/.test
 	@tools/engines.sh
+	@tools/azurite.sh
 	@tools/wheels.sh $(BIN)/python
 	@tools/pythons.sh oldest
 	@tools/pythons.sh newest

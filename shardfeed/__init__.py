@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from shardfeed.tfdata.distribute import input_fn as input_fn
     from shardfeed.tfdata.explain_errors import explain_errors as explain_errors
     from shardfeed.tfdata.load import load as load
-    from shardfeed.tfdata.tune_gcs import tune_gcs as tune_gcs
     from shardfeed.verification.dataset import verify as verify
 
 # The public names, by the module that holds them.
@@ -61,7 +60,6 @@ _NAMES = {
     "tfdata.distribute": ("distribute", "input_fn"),
     "tfdata.explain_errors": ("explain_errors",),
     "tfdata.load": ("load",),
-    "tfdata.tune_gcs": ("tune_gcs",),
     "verification.dataset": ("verify",),
 }
 # What pip installs for a missing module.

@@ -29,7 +29,7 @@ from shardfeed.words import human_bytes
 BASE_BYTES = 200_000_000  # of a local build, however many images it lists
 IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
 SEVERAL = 3  # images of a class that were read and cannot be used, before that is worth a note
-MOST_THREADS = 64  # connections of a process (shardfeed.storage.gcs_clients)
+MOST_THREADS = 64  # connections of a process (shardfeed.storage.object_clients)
 _SHOWN = 10  # classes, as in the build's own message
 
 

@@ -27,8 +27,8 @@ _RAW_DECODING = (
     "(--image_size)."
 )
 _BUCKET_READING = (
-    "Read from a bucket in the machine's own region, call shardfeed.tune_gcs() before TensorFlow is imported, or store fewer "
-    "bytes per image (--image_size, --quality)."
+    "Read from a bucket in the machine's own region, copy the dataset to a local disk (cache=), or store fewer bytes per image "
+    "(--image_size, --quality)."
 )
 
 Arrivals = list[tuple[float, int]]

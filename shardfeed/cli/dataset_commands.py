@@ -11,7 +11,7 @@ from shardfeed.errors import DatasetError, UsageError, clip
 
 def add_dataset_command(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the flags of the command ``name`` to its parser, and what runs it."""
-    parser.add_argument("dir", metavar="DIR", help="dataset: folder or gs://bucket/folder")
+    parser.add_argument("dir", metavar="DIR", help="dataset: a folder, or one on gs://, s3://, az:// or https://")
     {"verify": _add_verify, "inspect": _add_inspect, "benchmark": _add_benchmark}[name](parser)
 
 
@@ -113,10 +113,8 @@ def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
 
 def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     import shardfeed
-    from shardfeed import storage
     from shardfeed.arguments import height_width, parse_image_size, positive
     from shardfeed.benchmarking.stream import benchmark, check_times
-    from shardfeed.tfdata.tune_gcs import tune_gcs
 
     check_times(args.seconds, args.step_ms)  # before TensorFlow is imported, which takes seconds
     positive("batch_size", args.batch_size)
@@ -125,8 +123,6 @@ def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         options["image_size"] = height_width("image_size", parse_image_size(args.image_size))
     if args.crop is not None:
         options["crop"] = args.crop
-    if storage.is_remote(args.dir):
-        tune_gcs()
     info = shardfeed.info(args.dir)
     split = next(iter(info.splits)) if args.split is None else info.splits[args.split].name
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes about this CPU do not belong here

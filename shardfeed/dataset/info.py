@@ -59,7 +59,7 @@ class DatasetInfo:
     """A dataset, as its manifest describes it.
 
     Attributes:
-        url: An absolute path, or ``gs://bucket/folder``.
+        url: An absolute path, ``gs://bucket/folder`` or another remote address.
         manifest: All fields of ``manifest.json``.
     """
 
@@ -178,12 +178,17 @@ def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
 
 
 def info(directory: str | os.PathLike[str]) -> DatasetInfo:
-    """The dataset in ``directory``: a local folder or ``gs://bucket/folder``.
+    """The dataset in ``directory``: a local folder, or a folder of a bucket or web server.
+
+    Args:
+        directory: A path, ``gs://bucket/folder``, ``s3://bucket/folder``, ``az://container/folder``
+            or ``https://host/folder``.
 
     Raises:
         DatasetError: no dataset is there, its build did not finish, or its manifest is damaged or
             of an unknown version.
-        UsageError: an empty string, an address of another kind, or no permission to read.
+        UsageError: an empty string, an address of another kind, no credentials, or no permission
+            to read.
         StorageError: the store kept failing.
     """
     if not isinstance(directory, (str, os.PathLike)):
@@ -210,7 +215,7 @@ def info(directory: str | os.PathLike[str]) -> DatasetInfo:
 
 
 def _absent(url: str, store: storage.Store) -> DatasetError:
-    if next(iter(store.list(naming.PARTS + "/")), None) is not None:
+    if not storage.is_unlistable(url) and next(iter(store.list(naming.PARTS + "/")), None) is not None:
         return DatasetError(
             f"no dataset at {clip(url)}: build incomplete: rerun the same `shardfeed build` command. "
             "It carries on from its finished parts."

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shardfeed import storage
+from shardfeed.dataset.cache_limit import make_room, mark_used
 from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.format.checksums import crc32c, to_hex
@@ -46,7 +47,8 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     Raises:
         UsageError: ``folder`` lies in the dataset.
         DatasetError: a shard's bytes are not the manifest's.
-        StorageError: ``folder`` cannot be written, has too little space, or the store kept failing.
+        StorageError: ``folder`` cannot be written, has too little space (or less than
+            ``SHARDFEED_CACHE_LIMIT`` allows), or the store kept failing.
     """
     top = os.path.abspath(os.path.expanduser(folder))
     if not storage.is_remote(info.url) and Path(os.path.realpath(top)).is_relative_to(os.path.realpath(info.url)):
@@ -54,6 +56,7 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
             f"cache={clip(repr(folder))} lies in the dataset at {clip(info.url)}: choose a folder outside of it."
         )
     top = os.path.join(top, info.fingerprint)
+    mark_used(top)
     _sweep(top)
     paths = [os.path.join(top, _name(shard)) for shard in shards]
     absent = [(shard, path) for shard, path in zip(shards, paths, strict=True) if _size(path) != shard.bytes]
@@ -61,8 +64,10 @@ def mirror(info: DatasetInfo, shards: Sequence[Shard], folder: str) -> list[str]
     if absent:
         with _writing(folder, top):
             os.makedirs(top, exist_ok=True)
+            mark_used(top)
+            needed = sum(shard.bytes for shard, _ in absent)
+            make_room(folder, top, needed, shutil.disk_usage(top).free)
             free = shutil.disk_usage(top).free
-        needed = sum(shard.bytes for shard, _ in absent)
         if needed > free:
             raise StorageError(
                 f"cache={clip(repr(folder))}: {needed:,} bytes are to be copied to {clip(top)}, where {free:,} bytes are free. "

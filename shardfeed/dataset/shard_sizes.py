@@ -14,7 +14,7 @@ from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
-from shardfeed.storage.base import Stat, Store, UnreadableError
+from shardfeed.storage.base import Stat, UnreadableError
 
 _THREADS = 16  # requests at a time; a stat on gs:// waits about 50 ms for the network
 # Up to so many shards on gs:// are asked for one by one, and so are fewer than a tenth of a split's
@@ -36,7 +36,7 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             f"split {split.name} of the dataset at {clip(info.url)} has no records. Choose another split "
             "or build the dataset again."
         )
-    stats = _stats(storage.open_store(info.url), split, shards, storage.is_remote(info.url))
+    stats = _stats(info.url, split, shards)
     found = [(shard, stats.get(shard.file)) for shard in shards]
     wrong = [(shard, stat) for shard, stat in found if stat is None or stat.size != shard.bytes]
     if wrong:
@@ -49,9 +49,11 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
         )
 
 
-def _stats(store: Store, split: SplitInfo, shards: Sequence[Shard], remote: bool) -> Mapping[str, Stat | None]:
+def _stats(url: str, split: SplitInfo, shards: Sequence[Shard]) -> Mapping[str, Stat | None]:
     """The store's answers by file name, for ``shards`` and perhaps for more."""
-    if remote and len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED_PER_STAT):
+    store, remote = storage.open_store(url), storage.is_remote(url)
+    many = len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED_PER_STAT)
+    if remote and many and not storage.is_unlistable(url):
         with contextlib.suppress(UnreadableError):  # permission to read does not imply permission to list
             return dict(store.list(f"{split.name}-"))
     names = [shard.file for shard in shards]

@@ -163,7 +163,7 @@ class GcsStateFile:
         """
         from google.api_core.exceptions import PreconditionFailed
 
-        from shardfeed.storage.gcs_clients import TIMEOUT
+        from shardfeed.storage.object_clients import TIMEOUT
 
         data, blob = state.to_bytes(), self._store.blob(_NAME)
 

@@ -1,8 +1,8 @@
 """Where are a dataset's bytes, and how are they read?
 
-A local folder or a ``gs://`` prefix behind one interface.
+A local folder, or one on ``gs://``, ``s3://``, ``az://`` or ``https://``, behind one interface.
 
-Google's and obstore's clients are imported when the first ``gs://`` address is opened, so that
+obstore's and Google's clients are imported when the first remote address is opened, so that
 ``import shardfeed`` and local datasets pay nothing for them. Nothing in here writes.
 
 Callers use ``storage.open_store(...)`` through the module, so that a test can put another store in
@@ -11,7 +11,7 @@ its place.
 
 from __future__ import annotations
 
-from shardfeed.storage.address import check_address, is_remote, join_url, normal_url
+from shardfeed.storage.address import check_address, is_path, is_remote, is_unlistable, join_url, normal_url, split_url
 from shardfeed.storage.base import NotFoundError, Stat, StorageError, Store, UnreadableError
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "UnreadableError",
     "check_address",
     "is_remote",
+    "is_unlistable",
     "join_url",
     "normal_url",
     "open_store",
@@ -29,16 +30,20 @@ __all__ = [
 
 
 def open_store(url: str) -> Store:
-    """The dataset's folder at ``url``: a local folder or ``gs://bucket/prefix``.
+    """The dataset's folder at ``url``: a local folder, or a remote one as ``check_address`` allows.
 
     Raises:
         UsageError: another scheme, or no bucket in the address.
     """
     check_address(url, "dataset")
-    if is_remote(url):
-        from shardfeed.storage.gcs import GcsStore
+    if not is_remote(url):
+        from shardfeed.storage.local import LocalStore
 
-        return GcsStore(url)
-    from shardfeed.storage.local import LocalStore
+        return LocalStore(url)
+    if is_path(split_url(url)[2].rstrip("/") or "any"):
+        from shardfeed.storage.object_store import ObjectStore
 
-    return LocalStore(url)
+        return ObjectStore(url)
+    from shardfeed.storage.gcs import GcsStore
+
+    return GcsStore(url)

@@ -1,4 +1,4 @@
-"""Addresses of folders: a local path, or ``gs://bucket/folder``."""
+"""Addresses of folders: a local path, ``gs://bucket/folder``, and what else datasets are read from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 from shardfeed.errors import UsageError, clip
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_READ_ONLY = {"s3": "bucket", "az": "container", "https": "host", "http": "host"}  # and what stands behind ://
+# What obstore takes for a path and changes: segments "", "." and ".."; control characters.
+_NO_PATH = re.compile(r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]")
 
 
 def is_remote(url: str) -> bool:
@@ -45,24 +48,64 @@ def split_gs_url(url: str) -> tuple[str, str]:
     return bucket, prefix + "/" if prefix else ""
 
 
-def check_address(url: str, use: str) -> None:
-    """Raises UsageError if ``url`` is no address for this ``use`` ("input", "output").
+def split_url(url: str) -> tuple[str, str, str]:
+    """(scheme, bucket, prefix) of any remote address. The prefix is empty or ends in ``/``.
 
-    Opens nothing.
+    On https:// the bucket is the whole address: its path is written as a URL, with ``%20``.
+
+    Raises:
+        UsageError: no bucket, or an address whose names obstore or a web server takes for others.
+    """
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    if scheme == "gs":
+        return scheme, *split_gs_url(url)
+    bucket, _, prefix = rest.partition("/")
+    prefix = prefix.rstrip("/")
+    if not bucket:
+        what = _READ_ONLY[scheme]
+        raise UsageError(f"{clip(url)} names no {what}; write {scheme}://{what.upper()}/FOLDER.")
+    if prefix and not is_path(prefix):
+        raise UsageError(
+            f"{clip(url)}: {scheme}:// is read by paths, which hold no empty part, no . or .. and no control "
+            "character. Correct the address, or copy the dataset to another folder."
+        )
+    if scheme.startswith("http"):
+        if "?" in rest or "#" in rest:
+            raise UsageError(
+                f"{clip(url)}: files are looked for below this address, so it cannot end in a query (?) or a fragment "
+                "(#). Give the folder's own address; write %3F or %23 for these letters in a name."
+            )
+        return scheme, url.rstrip("/"), ""
+    return scheme, bucket, prefix + "/" if prefix else ""
+
+
+def is_path(name: str) -> bool:
+    """True if obstore reads exactly this name; others it changes to one that it takes for a path."""
+    return _NO_PATH.search(name) is None
+
+
+def is_unlistable(url: str) -> bool:
+    """True for https://: a web server has no listing that all of them understand."""
+    return url.lower().startswith(("https://", "http://"))
+
+
+def check_address(url: str, use: str) -> None:
+    """Raises UsageError if ``url`` is no address for this ``use`` ("input", "output", "dataset").
+
+    A dataset is read from more places than it is built from and to. Opens nothing.
     """
     if "\0" in url:
         raise UsageError(f"{use} {clip(url)}: no name holds a zero byte. Correct the path.")
-    scheme = _SCHEME.match(url)
-    if scheme is None:
+    found = _SCHEME.match(url)
+    if found is None:
         return
-    if scheme[1].lower() == "gs":
-        split_gs_url(url)
+    scheme = found[1].lower()
+    if scheme == "gs" or (use == "dataset" and scheme in _READ_ONLY):
+        split_url(url)
         return
-    remedy = (
-        f"Write the path without {scheme[1]}://."
-        if scheme[1].lower() == "file"
-        else "Copy the data to one of these first."
-    )
-    raise UsageError(
-        f"{use} {clip(url)}: {scheme[1]}:// is not supported; allowed: a local path or gs://bucket/folder. {remedy}"
-    )
+    remedy = f"Write the path without {found[1]}://." if scheme == "file" else "Copy the data to one of these first."
+    allowed = " or gs://bucket/folder"
+    if use == "dataset":
+        allowed = ", gs://bucket/folder, s3://bucket/folder, az://container/folder or https://host/folder"
+    raise UsageError(f"{use} {clip(url)}: {found[1]}:// is not supported; allowed: a local path{allowed}. {remedy}")

@@ -1,8 +1,8 @@
-"""Objects below ``gs://bucket/prefix``: each request is retried and its error is translated.
+"""Objects below ``gs://bucket/prefix`` as the job needs them: versions, checksums, any name.
 
 Names are opaque: GCS has no folders, and ``a//b``, ``a/../b`` or ``a/`` are objects like any other.
 obstore treats names as paths: it refuses some and strips slashes from others, which reads a
-*different object*. Those names go through Google's client.
+*different object*. Those names go through Google's client. So does a dataset in such a folder.
 
 Bytes are those that are stored, also of objects with ``Content-Encoding: gzip``: their size and
 checksum in a listing are those of the stored bytes. Google sends large ones without a length, which
@@ -12,7 +12,6 @@ obstore refuses; they go through Google's client too.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -20,19 +19,20 @@ from typing import TYPE_CHECKING, TypeVar
 import obstore
 from google.cloud.storage import Blob
 
-from shardfeed.errors import clip
-from shardfeed.storage.address import split_gs_url
-from shardfeed.storage.base import NotFoundError, Stat, Store
-from shardfeed.storage.gcs_clients import TIMEOUT, google_client, obstore_bucket
-from shardfeed.storage.gcs_errors import FAILURES, ObjectAction, is_transient, lacks_header, status_of, users_error
+from shardfeed.storage import gcs_errors
+from shardfeed.storage.address import is_path
+from shardfeed.storage.base import Stat
+from shardfeed.storage.gcs_clients import google_client
+from shardfeed.storage.object_clients import TIMEOUT, object_client
+from shardfeed.storage.object_errors import ObjectAction, failures, lacks_header
+from shardfeed.storage.object_store import ObjectStore
 from shardfeed.storage.retry import call_with_retries
 
 if TYPE_CHECKING:
     from obstore import Bytes, GetOptions
-    from obstore.store import GCSStore as ObstoreBucket
+    from obstore.store import ObjectStore as Client
 
 _FIELDS = "items(name,size,generation,crc32c),prefixes,nextPageToken"  # a fifth of the full answer's bytes
-_NOT_FOR_OBSTORE = re.compile(r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]")  # segments "", ".", ".."; control characters
 
 T = TypeVar("T")
 
@@ -45,12 +45,8 @@ class Page:
     folders: list[str]
 
 
-class GcsStore(Store):
-    """A bucket prefix. Cheap to make; the clients belong to the process."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.bucket, self.prefix = split_gs_url(url)
+class GcsStore(ObjectStore):
+    """A bucket prefix."""
 
     def read(self, name: str) -> bytes:
         # Google's client compares the bytes with the checksum in the answer.
@@ -117,27 +113,19 @@ class GcsStore(Store):
         """Google's handle of an object; no request."""
         return google_client().bucket(self.bucket).blob(self.prefix + name, generation=generation)
 
-    def bucket_for_obstore(self, name: str) -> ObstoreBucket | None:
+    def bucket_for_obstore(self, name: str) -> Client | None:
         """Obstore's client if it takes exactly this name; None if Google's client has to."""
-        return None if _NOT_FOR_OBSTORE.search(self.prefix + name) else obstore_bucket(self.bucket)
+        return object_client("gs", self.bucket) if is_path(self.prefix + name) else None
 
     def call(self, action_name: ObjectAction, name: str, action: Callable[[], T]) -> T:
-        """The result of a request, which is retried.
-
-        Raises:
-            NotFoundError: ``name`` was to be read and is not there.
-            UsageError, StorageError: what the failure means to the user.
-        """
         try:
-            return call_with_retries(action, is_transient)
-        except FAILURES as error:
-            if action_name == "get" and status_of(error) == 404:
-                raise NotFoundError(f"gs://{self.bucket}/{clip(self.prefix + name)} is not there.") from error
-            raise users_error(error, action_name, self.bucket, self.prefix + name) from error
+            return call_with_retries(action, gcs_errors.is_transient)
+        except (*gcs_errors.FAILURES, *failures()) as error:
+            if action_name == "get" and gcs_errors.status_of(error) == 404:
+                raise self.not_found(name) from error
+            raise gcs_errors.users_error(error, action_name, self.bucket, self.prefix + name) from error
 
-    def _fetch(
-        self, name: str, by_obstore: Callable[[ObstoreBucket, str], Bytes], by_google: Callable[[], bytes]
-    ) -> bytes:
+    def _fetch(self, name: str, by_obstore: Callable[[Client, str], Bytes], by_google: Callable[[], bytes]) -> bytes:
         bucket = self.bucket_for_obstore(name)
 
         def action() -> bytes:
@@ -149,8 +137,8 @@ class GcsStore(Store):
                         if not lacks_header(error):
                             raise
                 return by_google()
-            except FAILURES as error:
-                if status_of(error) == 416:  # a range that begins behind the last byte
+            except (*gcs_errors.FAILURES, *failures()) as error:
+                if gcs_errors.status_of(error) == 416:  # a range behind the last byte
                     return b""
                 raise
 

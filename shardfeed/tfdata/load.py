@@ -60,7 +60,7 @@ def load(
     exact with eval_remainder="partial" only.
 
     Args:
-        dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
+        dataset: What ``shardfeed.info`` gave, or an address that it takes.
         split: Name of the split.
         batch_size: Records per step over all hosts and devices; must divide by both.
         training: True or False chooses the form. By default "train" is trained on; "validation",

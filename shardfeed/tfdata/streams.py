@@ -29,13 +29,13 @@ from shardfeed.sampling.steps import evaluation_plan, training_steps
 from shardfeed.tfdata import batching, eval_padding, memory_cache, records
 from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions, chunk_decoder
 from shardfeed.tfdata.explain_errors import explain_errors
-from shardfeed.tfdata.tune_gcs import check_tuned
+from shardfeed.tfdata.remote_records import remote_runs
 from shardfeed.warning import warn
 
 _RUN_BYTES = 16_000_000  # bytes an evaluation reader holds at most
 # the read-ahead is a thread of its own already; reading costs a thirtieth of decoding
 _LOCAL_READERS = 1
-_REMOTE_READERS = 8  # requests in flight on gs://
+_REMOTE_READERS = 8  # requests in flight
 
 
 @dataclass(frozen=True)
@@ -147,5 +147,5 @@ class SplitStream:
             for index, copy in zip(used, mirror(self.info, [shards[index] for index in used], self.cache), strict=True):
                 paths[index] = copy
         if remote:
-            check_tuned()
-        return records.record_runs(paths, blocks, _REMOTE_READERS if remote else _LOCAL_READERS)
+            return remote_runs(self.info.url, blocks, _REMOTE_READERS)
+        return records.record_runs(paths, blocks, _LOCAL_READERS)

@@ -47,7 +47,10 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     threads = min(_MAX_THREADS, cores()) if threads is None else thread_count(threads)
     dataset = info(directory)
     store, manifest = storage.open_store(dataset.url), dataset.manifest
-    listed = dict(store.list())
+    if storage.is_unlistable(dataset.url):
+        listed = _named_files(store, manifest, threads)
+    else:
+        listed = dict(store.list())
     findings = [*_manifest_itself(store, listed), *_names_and_sizes(store, manifest, listed)]
     named = [*_sizes(manifest), *(table.file for table in manifest.tables)]
     present = {name: listed[name].size for name in named if name in listed}
@@ -60,12 +63,19 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
         findings += more
     return Report(
         findings=tuple(findings),
-        notes=tuple(_notes(manifest, listed)),
+        notes=tuple(_notes(manifest, listed, dataset.url)),
         files=len(present),
         bytes=sum(present.values()),
         records=records,
         deep=deep,
     )
+
+
+def _named_files(store: Store, manifest: Manifest, threads: int) -> dict[str, Stat]:
+    """What a listing would say, without the files that the manifest does not name."""
+    names = [naming.MANIFEST, naming.RUN, *_sizes(manifest)]
+    with ThreadPoolExecutor(threads) as pool:
+        return {name: stat for name, stat in zip(names, pool.map(store.stat, names), strict=True) if stat is not None}
 
 
 def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
@@ -151,8 +161,10 @@ def _looks_like_ours(name: str) -> bool:
     return naming.is_ours(name) or name.endswith(".tfrecord")
 
 
-def _notes(manifest: Manifest, listed: Mapping[str, Stat]) -> list[str]:
+def _notes(manifest: Manifest, listed: Mapping[str, Stat], url: str) -> list[str]:
     notes = []
+    if storage.is_unlistable(url):
+        notes.append("A web server has no listing: files that the manifest does not name were not looked for.")
     if parts := [name for name in listed if name.startswith(naming.PARTS + "/")]:
         notes.append(
             f"{naming.PARTS}/ holds {len(parts)} files of a build in progress or stopped after it published; "

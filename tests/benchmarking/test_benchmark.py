@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -198,22 +197,3 @@ def test_the_command_needs_neither_beam_nor_pillow(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\n[]\n")
-
-
-@pytest.mark.parametrize(("address", "expected"), [("gs://bucket/flowers", "2"), ("/no/flowers", None)])
-def test_the_command_reads_from_a_bucket_in_pieces_of_2_mib(
-    monkeypatch: pytest.MonkeyPatch, address: str, expected: str | None
-) -> None:
-    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)  # it would be too late to set the variable
-    monkeypatch.setenv("GCS_READ_CACHE_BLOCK_SIZE_MB", "")
-    monkeypatch.delenv("GCS_READ_CACHE_BLOCK_SIZE_MB")
-    seen: list[str | None] = []
-
-    def info(_directory: object) -> None:
-        seen.append(os.environ.get("GCS_READ_CACHE_BLOCK_SIZE_MB"))
-        raise shardfeed.DatasetError("far enough")
-
-    monkeypatch.setattr(shardfeed, "info", info)
-
-    assert main(["benchmark", address]) == 4
-    assert seen == [expected]

@@ -58,6 +58,7 @@ def write_dataset(
     shards: int = 3,
     block_records: int = 4,
     seed: int = 0,
+    fingerprint: str = "0123456789abcdef0123456789abcdef",
 ) -> Written:
     """Write a dataset into ``path``.
 
@@ -75,7 +76,7 @@ def write_dataset(
         classes=tuple(classes),
         shards=shards,
         block_records=block_records,
-        fingerprint="0123456789abcdef0123456789abcdef",
+        fingerprint=fingerprint,
         config={"image_format": image_format, "seed": seed},
     )
     return Written(path, manifest, records)

@@ -14,6 +14,11 @@ def prism() -> Path:
     return _fetched("engines.sh")
 
 
+def azurite() -> Path:
+    """Azurite's server of blobs."""
+    return _fetched("azurite.sh")
+
+
 def python(which: str) -> Path:
     """The ``oldest`` or ``newest`` Python, with the base dependencies and without shardfeed."""
     return _fetched("pythons.sh", which)

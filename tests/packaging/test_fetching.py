@@ -15,7 +15,8 @@ from tests.kit.sources import ROOT
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A checkout in which nothing was fetched."""
-    for name in ("tools/engines.sh", "tools/wheels.sh", "pyproject.toml", "constraints.txt", "tests/tfds/packages.txt"):
+    lists = ("pyproject.toml", "constraints.txt", "tests/tfds/packages.txt", "tests/clouds/packages.txt")
+    for name in ("tools/engines.sh", "tools/azurite.sh", "tools/wheels.sh", *lists):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -35,6 +36,15 @@ def test_wheels_that_cannot_be_fetched(copy: Path) -> None:
     assert "\nERROR: " in said  # pip's own words
     assert said.endswith(
         "\nwheels: they could not be collected. What fetches them, where the package index can be reached: make engines\n"
+    )
+    assert list((copy / ".engines").iterdir()) == []
+
+
+def test_azurite_that_cannot_be_fetched(copy: Path) -> None:
+    said = _fails([copy / "tools" / "azurite.sh"], npm_config_offline="true", npm_config_cache=str(copy / "npm"))
+    assert said.splitlines()[0].startswith("Fetching .engines/azurite-")
+    assert said.splitlines()[-1].startswith(
+        "azurite: it could not be fetched. What fetches it: npm install --prefix DIR azurite@"
     )
     assert list((copy / ".engines").iterdir()) == []
 

@@ -272,7 +272,7 @@ def test_a_copy_that_is_swept_before_it_is_locked_is_begun_again(
     swept: list[str] = []
 
     def lock(file: Any, operation: int) -> None:
-        if len(swept) < 5:
+        if not isinstance(file, int) and len(swept) < 5:  # an int: the folder
             swept.append(file.name)
             os.unlink(file.name)
 

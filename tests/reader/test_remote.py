@@ -1,15 +1,26 @@
-"""A dataset on gs://: what is asked of the store before the first record."""
+"""A dataset on gs://: what ``load`` asks of the store, and what it gives."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import shardfeed
+from shardfeed.sampling.blocks import blocks_in
+from shardfeed.storage import retry
 from shardfeed.transforms import stores
-from tests.kit.datasets import write_dataset
+from tests.kit.datasets import Written, write_dataset
+from tests.kit.servers.strict_gcs import StrictGCS
+from tests.reader.streams import THREE_BLOCKS
+
+SHARD = "flowers/train-00001-of-00003.tfrecord"
 
 
 @pytest.fixture
@@ -28,7 +39,6 @@ def test_info_is_the_same_as_of_the_folder_that_was_copied(url: str, tmp_path: P
     assert info.url == url
 
 
-@pytest.mark.filterwarnings("ignore:TensorFlow was imported without shardfeed.tune_gcs")
 def test_whole_shards_are_accepted_and_nothing_of_them_is_read(url: str) -> None:
     assert shardfeed.load(url, "train", 8).element_spec[0] == tf.TensorSpec([8, 8, 12, 3], tf.uint8)
 
@@ -56,3 +66,90 @@ def test_no_dataset_and_an_unfinished_build_are_told_apart(gcs_bucket: str) -> N
         shardfeed.DatasetError, match=r"^no dataset at gs://.*/flowers: build incomplete: rerun the same"
     ):
         shardfeed.info(store.url)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return write_dataset(tmp_path / "data", image_format="raw")
+
+
+@pytest.fixture
+def server(written: Written, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    """Holds ``written`` as gs://bucket/flowers, and this process takes it for Google."""
+    with StrictGCS() as server:
+        for file in written.path.iterdir():
+            server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
+        yield server
+
+
+@pytest.mark.parametrize("cache", [None, "decoded", "copies"])
+@pytest.mark.parametrize(
+    "options", [{"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "start_step": 3}, {"training": False}]
+)
+def test_batches_are_those_of_the_folder_that_was_copied(
+    server: StrictGCS, written: Written, tmp_path: Path, options: dict[str, object], cache: str | None
+) -> None:
+    cache = str(tmp_path / "copies") if cache == "copies" else cache
+    ours = shardfeed.load("gs://bucket/flowers", "train", 9, as_dict=True, cache=cache, **options)  # type: ignore[arg-type]
+    theirs = shardfeed.load(written.path, "train", 9, as_dict=True, **options)  # type: ignore[arg-type]
+    for one, other in zip(ours.as_numpy_iterator(), theirs.as_numpy_iterator(), strict=True):
+        assert all(np.array_equal(one[name], other[name]) for name in other)
+
+
+def test_each_block_is_one_request_of_its_own_bytes(server: StrictGCS, written: Written) -> None:
+    batches = shardfeed.load("gs://bucket/flowers", "train", 37, epochs=1)
+    server.log.clear()
+
+    assert len(list(batches)) == 1
+
+    blocks = blocks_in(written.manifest.splits["train"].shards)
+    asked = sorted((request.name, request.headers["range"]) for request in server.log)
+    assert asked == sorted(
+        (f"flowers/{block.shard.file}", f"bytes={block.offset}-{block.offset + block.bytes - 1}") for block in blocks
+    )
+
+
+def test_a_fault_of_the_store_is_tried_again(server: StrictGCS) -> None:
+    batches = shardfeed.load("gs://bucket/flowers", "train", 37, epochs=1)
+    fault = server.inject("drop", "get", SHARD, times=3)
+
+    assert (len(list(batches)), fault.times) == (1, 0)
+
+
+def test_a_store_that_keeps_failing_is_named_in_tensorflow_s_error(server: StrictGCS) -> None:
+    batches = shardfeed.load("gs://bucket/flowers", "train", 37, epochs=1)
+    server.inject("status", "get", SHARD, times=None)
+
+    with pytest.raises(tf.errors.UnknownError, match=rf"StorageError: cannot get gs://bucket/{SHARD}: .*, 10 times\."):
+        list(batches)
+
+
+def test_damage_in_mid_stream_is_named_and_explained(server: StrictGCS, written: Written) -> None:
+    batches = shardfeed.load("gs://bucket/flowers", "train", 37, epochs=1)
+    data = bytearray((written.path / SHARD.removeprefix("flowers/")).read_bytes())
+    data[100] ^= 1
+    server.objects.put("bucket", SHARD, bytes(data))
+    named = rf"gs://bucket/{SHARD} is damaged: record 0 at byte 0, key "
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=named):
+        list(batches)
+    with pytest.raises(shardfeed.DatasetError, match="^" + named), shardfeed.explain_errors("gs://bucket/flowers"):
+        list(batches)
+
+
+LEAVE = """
+import tensorflow, shardfeed
+batches = iter(shardfeed.load("gs://bucket/flowers", "train", 1, shuffle_buffer="1GB"))
+next(batches)
+print("left")
+"""
+
+
+def test_a_program_may_end_while_requests_are_under_way(server: StrictGCS) -> None:
+    env = {**os.environ, "STORAGE_EMULATOR_HOST": server.url, "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+    done = subprocess.run([sys.executable, "-c", LEAVE], env=env, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr

@@ -13,7 +13,8 @@ import obstore
 import pytest
 from obstore.store import GCSStore
 
-from shardfeed.storage.gcs_clients import credential_provider, google_client, obstore_bucket
+from shardfeed.storage.gcs_clients import google_client
+from shardfeed.storage.object_clients import credential_provider, object_client
 from shardfeed.transforms import stores
 from shardfeed.transforms.sources import open_source
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -32,8 +33,10 @@ class Account(google.auth.credentials.Credentials):
 
 def test_threads_share_one_client_of_each_kind(strict_gcs: StrictGCS) -> None:
     with ThreadPoolExecutor(8) as threads:
-        clients = list(threads.map(lambda _: (google_client(), obstore_bucket("bucket")), range(64)))
-    assert {(id(google), id(rust)) for google, rust in clients} == {(id(google_client()), id(obstore_bucket("bucket")))}
+        clients = list(threads.map(lambda _: (google_client(), object_client("gs", "bucket")), range(64)))
+    assert {(id(google), id(rust)) for google, rust in clients} == {
+        (id(google_client()), id(object_client("gs", "bucket")))
+    }
 
 
 def test_another_endpoint_has_clients_of_its_own(strict_gcs: StrictGCS, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +61,7 @@ def test_an_emulator_may_be_given_without_a_scheme(
 def test_an_emulator_is_asked_without_credentials(strict_gcs: StrictGCS) -> None:
     strict_gcs.objects.put("bucket", "a", b"x")
     google_client().bucket("bucket").blob("a").download_as_bytes()
-    obstore.get(obstore_bucket("bucket"), "a")  # type: ignore[arg-type]
+    obstore.get(object_client("gs", "bucket"), "a")
     assert [request.headers.get("authorization") for request in strict_gcs.log] == [None, None]
 
 
@@ -78,9 +81,9 @@ def test_obstore_reads_with_google_s_credentials_and_asks_for_a_token_once(stric
 @pytest.mark.parametrize(("given", "threads"), [(None, 1), ("3", 3)], ids=["one", "as given"])
 def test_obstore_has_few_threads_and_leaves_the_environment_alone(given: str | None, threads: int) -> None:
     code = (
-        "import os, shardfeed.storage.gcs_clients as clients; before = dict(os.environ); clients.obstore_bucket('b'); "
-        "print(dict(os.environ) == before, sum('tokio' in open(f'/proc/self/task/{task}/comm').read() "
-        "for task in os.listdir('/proc/self/task')))"
+        "import os, shardfeed.storage.object_clients as clients; before = dict(os.environ); "
+        "threads = len(os.listdir('/proc/self/task')); clients.object_client('gs', 'b'); "
+        "print(dict(os.environ) == before, len(os.listdir('/proc/self/task')) - threads)"
     )
     assert _run(code, given) == (0, f"True {threads}\n", "")
 

@@ -50,15 +50,6 @@ def test_a_name_is_joined_with_one_slash(url: str, joined: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("s3://bucket/a", "s3:// is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one"),
-        (
-            "http://host/a",
-            "http:// is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one",
-        ),
-        (
-            "file:///data",
-            "file:// is not supported; allowed: a local path or gs://bucket/folder. Write the path without",
-        ),
         ("gs://", "gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."),
         ("out\0", "out\\x00: no name holds a zero byte. Correct the path."),
         ("gs://bucket/a\0b", "gs://bucket/a\\x00b: no name holds a zero byte. Correct the path."),
@@ -72,6 +63,45 @@ def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> No
         with pytest.raises(UsageError) as raised:
             opened(url)
         assert said in str(raised.value)
+
+
+COPY = "is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one of these first."
+PATH = "is not supported; allowed: a local path or gs://bucket/folder. Write the path without file://."
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("s3://bucket/a", COPY), ("az://container/a", COPY), ("https://host/a", COPY), ("file:///data", PATH)],
+)
+def test_a_build_reads_and_writes_folders_and_google_s_buckets(url: str, said: str) -> None:
+    for opened in (open_source, stores.open_output):
+        with pytest.raises(UsageError) as raised:
+            opened(url)
+        assert said in str(raised.value)
+
+
+SCHEMES = (
+    "is not supported; allowed: a local path, gs://bucket/folder, s3://bucket/folder, az://container/folder or "
+    "https://host/folder."
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("hdfs://host/a", f"dataset hdfs://host/a: hdfs:// {SCHEMES} Copy the data to one of these first."),
+        ("file:///data", f"dataset file:///data: file:// {SCHEMES} Write the path without file://."),
+        ("s3://", "s3:// names no bucket; write s3://BUCKET/FOLDER."),
+        ("az:///a", "az:///a names no container; write az://CONTAINER/FOLDER."),
+        ("https://", "https:// names no host; write https://HOST/FOLDER."),
+        ("https://host/a?sig=1", "cannot end in a query (?) or a fragment (#). Give the folder's own address"),
+        *((f"s3://bucket/{name}", "is read by paths, which hold no empty part") for name in ("a//b", "a/../b", "./a")),
+    ],
+)
+def test_a_dataset_s_address_that_cannot_be_read_says_what_can(url: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        storage.open_store(url)
+    assert said in str(raised.value)
 
 
 def test_missing_credentials_say_how_to_log_in(tmp_path: object) -> None:

@@ -18,7 +18,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.format.checksums import crc32c
 from shardfeed.storage import NotFoundError, join_url
 from shardfeed.storage.gcs import GcsStore
-from shardfeed.storage.gcs_clients import TIMEOUT
+from shardfeed.storage.object_clients import TIMEOUT
 from shardfeed.transforms.stores.base import WritableStore
 
 _MOST_SOURCES = 32  # of one compose request; Google's limit

@@ -1,4 +1,4 @@
-"""What clients of GCS ask: the JSON API's addresses, and obstore's ``/bucket/name``."""
+"""What clients of GCS ask: the JSON API's addresses, and obstore's ``/bucket/name`` (XML API)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,11 @@ def parse(method: str, target: str, headers: dict[str, str], body: bytes) -> Req
         if method == "DELETE":
             return made("delete", found[1], found[2])
         return made("get" if query.get("alt") == "media" else "stat", found[1], found[2])
-    if method in ("GET", "DELETE") and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
-        return made("get" if method == "GET" else "delete", found[1], found[2])
+    if "list-type" in query and (found := re.fullmatch(r"/([^/]+)", path)):
+        return made("list", found[1])
+    kinds: dict[str, Kind] = {"GET": "get", "HEAD": "stat", "DELETE": "delete"}
+    if method in kinds and (found := re.fullmatch(r"/([^/]+)/(.+)", path)):
+        return made(kinds[method], found[1], found[2])
     return made("unknown", name=path)
 
 

@@ -5,8 +5,8 @@
         server.inject("status", kind="list", status=503)
 
 It speaks the JSON API (list, get, stat, multipart, resumable and media uploads, compose, delete)
-and obstore's ``/bucket/name`` reads, over HTTP/1.1 with keep-alive, and refuses query parameters
-that it does not know and writes without a precondition.
+and what obstore asks of the XML API (``/bucket/name``, HEAD, listing), over HTTP/1.1 with
+keep-alive, and refuses query parameters that it does not know and writes without a precondition.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
+from xml.sax.saxutils import escape
 
 from tests.kit.servers.gcs_objects import Object, Objects, Refusal, encode_crc
 from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
@@ -42,7 +43,7 @@ _KNOWN = {
     "maxResults",
 }
 _KNOWN |= {"startOffset", "endOffset", "alt", "generation", "ifGenerationMatch", "ifGenerationNotMatch"}
-_KNOWN |= {"uploadType", "upload_id", "name"}
+_KNOWN |= {"uploadType", "upload_id", "name", "list-type", "continuation-token", "start-after"}
 
 
 @dataclass
@@ -178,10 +179,31 @@ class StrictGCS:
         return _json({"kind": "storage#bucket", "name": name})
 
     def _list(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        if "list-type" in request.query:
+            return self._list_in_xml(request)
         page = self.objects.page(request.bucket, request.query, self.page_size)
         return _json(_only(page, request.query.get("fields")))
 
+    def _list_in_xml(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        query = {"prefix": request.query["prefix"], "pageToken": request.query.get("continuation-token", "")}
+        if after := request.query.get("start-after"):
+            query["startOffset"] = after + "\0"
+        page = self.objects.page(request.bucket, query, self.page_size)
+        contents = "".join(
+            f'<Contents><Key>{escape(item["name"])}</Key><Size>{item["size"]}</Size><ETag>"etag-{item["generation"]}"</ETag>'
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+            for item in page.get("items", ())
+        )
+        more = f"<NextContinuationToken>{token}</NextContinuationToken>" if (token := page.get("nextPageToken")) else ""
+        return (
+            200,
+            {"Content-Type": "application/xml"},
+            f"<ListBucketResult>{contents}{more}</ListBucketResult>".encode(),
+        )
+
     def _stat(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        if request.method == "HEAD":
+            return self._get(request)
         return self._described(request, self.objects.get(request.bucket, request.name, request.query))
 
     def _get(self, request: Request) -> tuple[int, dict[str, str], bytes]:
@@ -315,12 +337,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("Content-Length", str(length))
         self.end_headers()
-        self.wfile.write(answer[: length // 2] if effect == "drop" else answer)
+        if self.command != "HEAD":
+            self.wfile.write(answer[: length // 2] if effect == "drop" else answer)
         self.wfile.flush()
         if effect == "drop":
             self._hang_up()
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -1,0 +1,140 @@
+"""The same dataset is read from gs://, s3://, az:// and a web server, by the same calls."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardfeed
+from shardfeed import storage
+from shardfeed.dataset.local_copy import mirror
+from tests.clouds.conftest import Place
+from tests.kit.datasets import Written
+from tests.kit.servers.file_server import running_file_server
+from tests.reader.streams import THREE_BLOCKS
+
+OPTIONS: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "seed": 3}
+
+
+def batches(where: str | Path) -> list[tuple[Any, ...]]:
+    return list(shardfeed.array_batches(where, "train", 9, **OPTIONS))
+
+
+def assert_equal(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> None:
+    assert len(ours) == len(theirs) == 8
+    for one, other in zip(ours, theirs, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_the_manifest_is_the_folder_s(place: Place, written: Written) -> None:
+    info = shardfeed.info(place.url + "/")
+    assert (info.manifest, info.url) == (shardfeed.info(written.path).manifest, place.url)
+
+
+def test_batches_are_the_folder_s(place: Place, written: Written) -> None:
+    assert_equal(batches(place.url), batches(written.path))
+
+
+def test_every_byte_is_verified(place: Place, written: Written) -> None:
+    ours, theirs = (shardfeed.verify(where, deep=True) for where in (place.url, written.path))
+    assert (ours.ok, ours.files, ours.bytes, ours.records) == (True, theirs.files, theirs.bytes, theirs.records)
+    unlisted = ["A web server has no listing: files that the manifest does not name were not looked for."]
+    assert list(ours.notes) == (unlisted if place.scheme == "http" else []) + list(theirs.notes)
+
+
+def test_shards_are_copied_whole(place: Place, written: Written, tmp_path: Path) -> None:
+    info = shardfeed.info(place.url)
+    shards = info.splits["train"].shards
+    copies = mirror(info, shards, str(tmp_path / "copies"))
+    assert [Path(copy).read_bytes() for copy in copies] == [(written.path / s.file).read_bytes() for s in shards]
+
+
+def test_ranges_sizes_and_names(place: Place, written: Written) -> None:
+    store, name = storage.open_store(place.url), "train-00001-of-00003.tfrecord"
+    data = (written.path / name).read_bytes()
+    end = len(data)
+    ranges = [(0, 4), (3, 0), (end - 2, 100), (end, 5), (end + 9, 5)]
+    assert [store.read_range(name, *span) for span in ranges] == [data[start : start + n] for start, n in ranges]
+    stat = store.stat(name)
+    assert stat is not None and stat.size == end
+    assert store.stat("gone") is None
+    for ask in (lambda: store.read("gone"), lambda: store.read_range("gone", 0, 1)):
+        with pytest.raises(storage.NotFoundError, match=r"gone is not there\.$"):
+            ask()
+    if place.scheme != "http":
+        sizes = {file.name: file.stat().st_size for file in written.path.iterdir()}
+        listed = dict(store.list())
+        assert {name: stat.size for name, stat in listed.items()} == sizes
+        assert listed[name] == stat
+        assert [name for name, _ in store.list("validation-00000")] == [
+            f"validation-00000-of-00003.tfrecord{end}" for end in ("", ".idx")
+        ]
+        assert list(store.list("_parts/")) == []
+
+
+def test_a_folder_without_a_dataset_says_so(place: Place) -> None:
+    with pytest.raises(shardfeed.DatasetError, match=r"^no dataset at .*/none: manifest\.json is not there\."):
+        shardfeed.info(place.url + "/none")
+
+
+def in_a_fork(action: Callable[[], object]) -> int:
+    """Exit status of a forked process that runs ``action``."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    try:
+        action()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def test_a_process_forked_after_reading_can_read_and_its_own_forks_too(place: Place, written: Written) -> None:
+    def read() -> None:
+        store = storage.open_store(place.url)
+        assert store.read("manifest.json") == (written.path / "manifest.json").read_bytes()
+        assert store.stat("gone") is None  # an error, of the library that was loaded again
+
+    def read_and_fork() -> None:
+        read()
+        assert in_a_fork(read) == 0
+
+    read()
+    assert in_a_fork(read_and_fork) == 0
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "said"),
+    [
+        (
+            "aws",
+            "s3://nobody/a",
+            "bucket nobody does not exist (s3://nobody/a/_parts/). Check the spelling, AWS_REGION",
+        ),
+        ("azure", "az://nobody/a", "container nobody does not exist (az://nobody/a/_parts/). Check the spelling"),
+    ],
+    ids=["s3", "az"],
+)
+def test_a_bucket_that_does_not_exist_is_named(
+    request: pytest.FixtureRequest, server: str, url: str, said: str
+) -> None:
+    request.getfixturevalue(server)
+    with pytest.raises(shardfeed.UsageError) as raised:
+        shardfeed.info(url)
+    assert str(raised.value).startswith(said)
+
+
+def test_a_server_that_sends_whole_files_only_is_named(written: Written) -> None:
+    with running_file_server(written.path, ranges=False) as url:
+        shardfeed.info(url)
+        with pytest.raises(
+            shardfeed.UsageError, match=r"train-00000-of-00003\.tfrecord is sent as a whole whatever range"
+        ):
+            storage.open_store(url).read_range("train-00000-of-00003.tfrecord", 5, 10)

@@ -1,0 +1,174 @@
+"""``SHARDFEED_CACHE_LIMIT``: which copies make room for new ones, and which never do."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shardfeed
+from shardfeed.dataset import cache_limit
+from shardfeed.dataset.local_copy import mirror
+from tests.kit.datasets import write_dataset
+
+SIZE = 100_000  # bytes of a dataset, about
+
+
+@pytest.fixture(autouse=True)
+def no_locks_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_limit, "_locks", {})
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> dict[str, shardfeed.DatasetInfo]:
+    """Three datasets of three shards each."""
+    made = {}
+    for number, name in enumerate("abc"):
+        splits = {"train": 30 + number}
+        write_dataset(tmp_path / name, splits=splits, image_format="raw", size=(20, 55), fingerprint=name * 32)
+        made[name] = shardfeed.info(tmp_path / name)
+    return made
+
+
+def use(info: shardfeed.DatasetInfo, folder: Path) -> None:
+    """Copies ``info`` as a program does that then ends: its locks are gone."""
+    mirror(info, info.splits["train"].shards, str(folder))
+    while cache_limit._locks:
+        os.close(cache_limit._locks.popitem()[1])
+
+
+def used_at(info: shardfeed.DatasetInfo, folder: Path, second: int) -> None:
+    os.utime(folder / info.fingerprint, (second, second))
+
+
+def kept(datasets: dict[str, shardfeed.DatasetInfo], folder: Path) -> dict[str, int]:
+    """Number of copies of each dataset."""
+    found = {name: len(list((folder / info.fingerprint).glob("*.tfrecord"))) for name, info in datasets.items()}
+    return {name: count for name, count in found.items() if count}
+
+
+def limit_for(datasets: dict[str, shardfeed.DatasetInfo], names: str) -> str:
+    """The bytes of these datasets."""
+    return str(sum(datasets[name].splits["train"].bytes for name in names))
+
+
+def test_the_dataset_that_was_used_the_longest_time_ago_makes_room(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    for name, second in (("a", 2), ("b", 1)):
+        use(datasets[name], folder)
+        used_at(datasets[name], folder, second)
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ac"))
+
+    use(datasets["c"], folder)
+
+    assert kept(datasets, folder) == {"a": 3, "c": 3}
+
+
+def test_no_more_is_deleted_than_is_needed(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    use(datasets["a"], folder)
+    use(datasets["b"], folder)
+    used_at(datasets["a"], folder, 1)
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", str(int(limit_for(datasets, "abc")) - 1))
+
+    use(datasets["c"], folder)
+
+    assert kept(datasets, folder) == {"a": 2, "b": 3, "c": 3}
+
+
+def test_a_dataset_is_used_when_its_copies_are_read_again(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    for name in ("a", "b"):
+        use(datasets[name], folder)
+        used_at(datasets[name], folder, 1)
+    use(datasets["a"], folder)
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ac"))
+
+    use(datasets["c"], folder)
+
+    assert kept(datasets, folder) == {"a": 3, "c": 3}
+
+
+READ = """
+import sys, shardfeed
+from shardfeed.dataset.local_copy import mirror
+info = shardfeed.info(sys.argv[1])
+mirror(info, info.splits["train"].shards, sys.argv[2])
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_copies_that_a_living_process_reads_stay(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    command = [sys.executable, "-c", READ, str(tmp_path / "a"), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+
+        with pytest.raises(shardfeed.StorageError) as raised:
+            use(datasets["c"], folder)
+
+        assert kept(datasets, folder) == {"a": 3}
+        process.communicate(b"\n")
+    needed, over = datasets["c"].splits["train"].bytes, datasets["a"].splits["train"].bytes
+    assert str(raised.value) == (
+        f"cache={str(folder)!r}: {needed:,} bytes are to be copied, {over:,} more than SHARDFEED_CACHE_LIMIT={needed} and the "
+        "copies in use leave room for. Set a higher limit, end the programs that read the others, or choose another folder."
+    )
+    use(datasets["c"], folder)  # the process has ended
+    assert kept(datasets, folder) == {"c": 3}
+
+
+def test_files_that_are_no_copies_stay(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    use(datasets["a"], folder)
+    mine = [folder / "photos" / "train.tfrecord", folder / datasets["a"].fingerprint / "notes.txt"]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(SIZE))
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+
+    use(datasets["c"], folder)
+
+    assert (kept(datasets, folder), [path.exists() for path in mine]) == ({"c": 3}, [True, True])
+
+
+def test_without_locks_and_without_a_limit_nothing_is_deleted(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    use(datasets["a"], folder)
+    use(datasets["b"], folder)
+    assert kept(datasets, folder) == {"a": 3, "b": 3}
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+
+    def flock(file: object, operation: int) -> None:
+        raise OSError("no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(shardfeed.StorageError):
+        use(datasets["c"], folder)
+    assert kept(datasets, folder) == {"a": 3, "b": 3}
+
+
+def test_a_limit_that_is_no_size_is_refused(
+    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", "much")
+    with pytest.raises(shardfeed.UsageError, match=r"^SHARDFEED_CACHE_LIMIT='much': expected bytes as a positive int"):
+        use(datasets["a"], tmp_path / "copies")
