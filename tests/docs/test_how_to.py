@@ -14,7 +14,6 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, run_python
 from tests.kit.datasets import write_dataset
 from tests.kit.environments import python_with
-from tests.kit.indexes import write_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 
 EXAMPLES = re.findall(
@@ -67,7 +66,6 @@ def test_the_blocks_run(tmp_path: Path, process: str) -> None:
 
 def test_the_blocks_about_pytorch_run_with_a_stand_in(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out", splits={"train": 70}, size=None)
-    write_indexes(tmp_path / "out")
     stand_in = ROOT / "tests/doors/stand_in"
 
     done = run_python(code_by_process()["torch"], tmp_path, PYTHONPATH=f"{ROOT}:{stand_in}")
@@ -77,7 +75,6 @@ def test_the_blocks_about_pytorch_run_with_a_stand_in(tmp_path: Path) -> None:
 
 def test_the_blocks_about_grain_run(tmp_path: Path) -> None:
     write_dataset(tmp_path / "out", splits={"train": 70}, size=None)
-    write_indexes(tmp_path / "out")
 
     done = run_python(code_by_process()["grain"], tmp_path, python_with("doors"))
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import shardfeed
 from tests.kit.datasets import write_dataset
 from tests.kit.environments import python_with, run
-from tests.kit.indexes import write_indexes
 from tests.kit.sources import ROOT
 
 
 def test_grain_reads_every_record_once_in_threads_processes_and_hosts_and_resumes(tmp_path: Path) -> None:
     write_dataset(tmp_path, size=None)
-    write_indexes(tmp_path)
     keys = list(shardfeed.records(tmp_path, "train").keys)
     script = Path(__file__).with_name("read_with_grain.py")
 

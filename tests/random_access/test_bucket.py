@@ -17,7 +17,7 @@ from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from tests.docs.pages import run_python
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import without_indexes, write_indexes
+from tests.kit.indexes import without_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.damage import SHARD, flip, offset_of, place
 
@@ -44,7 +44,6 @@ def upload(path: Path, url: str) -> str:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     write_dataset(tmp_path)
-    write_indexes(tmp_path)
     return tmp_path
 
 

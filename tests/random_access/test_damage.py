@@ -18,7 +18,6 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import parse_manifest
 from shardfeed.format.record_index import HEADER_BYTES, IndexHeader
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import write_indexes
 from tests.reader.damage import NUMBER, SHARD, flip, message, offset_of, place, rewrite, rewrite_image
 
 FIRST = 12  # number in the split of the shard's first record
@@ -36,7 +35,6 @@ READ = pytest.mark.parametrize("read", READS, ids=["item", "items", "all items",
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     write_dataset(tmp_path)
-    write_indexes(tmp_path)
     return tmp_path
 
 
@@ -150,8 +148,7 @@ def test_a_shard_of_another_size_is_named_before_the_first_read(path: Path) -> N
 def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     ds, stale, other = shardfeed.records(path, "train"), shardfeed.info(path), tmp_path_factory.mktemp("other")
     elsewhere: shardfeed.Records = pickle.loads(pickle.dumps(ds))  # as a worker process has it before its first read
-    write_dataset(other, seed=1)
-    manifest = write_indexes(other)
+    manifest = write_dataset(other, seed=1).manifest
     (other / "manifest.json").write_text((other / "manifest.json").read_text().replace(manifest.fingerprint, "f" * 32))
     for file in other.iterdir():
         shutil.copy(file, path)

@@ -17,13 +17,11 @@ import shardfeed
 from shardfeed.random_access import shard_files
 from tests.docs.pages import run_python
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import write_indexes
 
 
 @pytest.fixture
 def ds(tmp_path: Path) -> shardfeed.Records:
     write_dataset(tmp_path)
-    write_indexes(tmp_path)
     return shardfeed.records(tmp_path, "train", image_size=6, crop="random_resized", seed=3)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import shardfeed
 from tests.kit.datasets import Written, write_dataset
-from tests.kit.indexes import write_indexes
 from tests.reader.damage import offset_of
 
 SPAN = list(range(37))
@@ -17,9 +16,7 @@ SPAN = list(range(37))
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    made = write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw")
-    write_indexes(made.path)
-    return made
+    return write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw")
 
 
 @pytest.fixture

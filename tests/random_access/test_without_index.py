@@ -10,7 +10,7 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from tests.kit.datasets import write_dataset
-from tests.kit.indexes import without_indexes, write_indexes
+from tests.kit.indexes import without_indexes
 from tests.kit.sources import ROOT
 
 INDEX = "train-00001-of-00003.tfrecord.idx"
@@ -30,10 +30,9 @@ def without_index(path: Path) -> shardfeed.Records:
 
 
 def test_it_reads_the_same_records_and_labels(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    old = without_index(tmp_path)
-    write_indexes(tmp_path)
-    new = shardfeed.records(tmp_path, "train")
+    for name in ("old", "new"):
+        write_dataset(tmp_path / name)
+    old, new = without_index(tmp_path / "old"), shardfeed.records(tmp_path / "new", "train")
 
     assert len(old) == len(new) == 37
     for ours, theirs in zip(old.__getitems__(range(37)), new, strict=True):
