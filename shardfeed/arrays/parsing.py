@@ -95,7 +95,7 @@ def keys_and_sizes(blocks: Sequence[LoadedBlock], reader: BlockReader) -> tuple[
     for number in others:
         try:
             found = decode_example(bytes(records[number].data))
-            (keys[number],), sizes[number] = _values(found, "key", bytes, 1), _values(found, "size", int, 2)
+            (keys[number],), sizes[number] = column_values(found, "key", bytes, 1), column_values(found, "size", int, 2)
         except ValueError as error:
             raise reader.damage(records[number], _no_example(error)) from None
     return keys, sizes
@@ -108,11 +108,12 @@ def image_and_class(data: bytes) -> tuple[bytes, int]:
         ValueError: the bytes are not an Example with these two columns.
     """
     found = decode_example(data)
-    (image,), (number,) = _values(found, "image", bytes, 1), _values(found, "class", int, 1)
+    (image,), (number,) = column_values(found, "image", bytes, 1), column_values(found, "class", int, 1)
     return image, number
 
 
-def _values(found: Mapping[str, list[Any]], name: str, kind: type, count: int) -> list[Any]:
+def column_values(found: Mapping[str, list[Any]], name: str, kind: type, count: int = 1) -> list[Any]:
+    """The ``count`` values of a column; ValueError if there is another number or kind of them."""
     values = found.get(name, [])
     if len(values) != count or not all(isinstance(value, kind) for value in values):
         raise ValueError(f"column {name}: expected {count} of {kind.__name__}, found {clip(repr(values), 40)}")

@@ -9,11 +9,10 @@ times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from shardfeed.arrays.parsing import column_values
 from shardfeed.decoding import RecordProblem
-from shardfeed.errors import clip
 from shardfeed.format.example import decode_example, encode_feature, feature_head, join_features
 from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, is_frame, unframe
 
@@ -102,11 +101,11 @@ class FieldParser:
         """Of the data of a record of any encoder."""
         columns = decode_example(data)
         (image,), (label,), (key,) = (
-            _values(columns, *of) for of in (("image", bytes), ("class", int), ("key", bytes))
+            column_values(columns, *of) for of in (("image", bytes), ("class", int), ("key", bytes))
         )
         if not 0 <= label < len(self.classes):
             raise RecordProblem("class", f"0 to {len(self.classes) - 1}", str(label))
-        height, width = _values(columns, "size", int, 2) if "size" in columns else (0, 0)
+        height, width = column_values(columns, "size", int, 2) if "size" in columns else (0, 0)
         return Fields(image, label, key.decode(), (height, width) if height > 0 and width > 0 else None)
 
     def _class_of(self, entry: bytes) -> tuple[int, bytes] | None:
@@ -141,13 +140,6 @@ def _only_column(entry: bytes, name: str) -> list[Any]:
         return decode_example(join_features([entry])).get(name, [])
     except ValueError:
         return []
-
-
-def _values(columns: Mapping[str, list[Any]], name: str, kind: type, count: int = 1) -> list[Any]:
-    values = columns.get(name, [])
-    if len(values) != count or not all(isinstance(value, kind) for value in values):
-        raise ValueError(f"column {name}: expected {count} of {kind.__name__}, found {clip(repr(values), 40)}")
-    return values
 
 
 def _varint(digits: bytes) -> int:

@@ -214,7 +214,7 @@ def records(
     compares the record's checksums.
 
     Args:
-        dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
+        dataset: What ``shardfeed.info`` gave, or the folder or address that it takes.
         split: Name of the split.
         decode: False = ``image`` is the bytes of the stored image.
         image_size: Height and width of ``image`` (an int: both). None: as stored. Images are

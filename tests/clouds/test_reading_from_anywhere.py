@@ -41,6 +41,20 @@ def test_batches_are_the_folder_s(place: Place, written: Written) -> None:
     assert_equal(batches(place.url), batches(written.path))
 
 
+def test_records_are_the_folder_s(place: Place, written: Written) -> None:
+    ours, theirs = (shardfeed.records(where, "train") for where in (place.url, written.path))
+
+    for one, other in zip(
+        [*ours, ours[5], *ours.__getitems__([30, 2])], [*theirs, theirs[5], theirs[30], theirs[2]], strict=True
+    ):
+        assert (
+            one["key"] == other["key"]
+            and one["label"] == other["label"]
+            and np.array_equal(one["image"], other["image"])
+        )
+    assert ours.labels.tolist() == theirs.labels.tolist() and len(ours) == 37
+
+
 def test_every_byte_is_verified(place: Place, written: Written) -> None:
     ours, theirs = (shardfeed.verify(where, deep=True) for where in (place.url, written.path))
     assert (ours.ok, ours.files, ours.bytes, ours.records) == (True, theirs.files, theirs.bytes, theirs.records)

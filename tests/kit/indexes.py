@@ -1,4 +1,4 @@
-"""Index files of a dataset as a build writes them, and a dataset without them."""
+"""A dataset without the mapped index, as version 1 of the format has it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import dataclasses
 from pathlib import Path
 
 from shardfeed.format import naming
-from shardfeed.format.manifest import Manifest, SideFile, parse_manifest
+from shardfeed.format.manifest import parse_manifest
 
 
-def without_indexes(folder: Path) -> Manifest:
-    """Remove ``SPLIT.index`` and ``SPLIT.classes`` of all splits, as before there were any."""
-    manifest = parse_manifest((folder / naming.MANIFEST).read_bytes(), "manifest")
-    names = {
-        name for split in manifest.splits for name in (naming.split_index_name(split), naming.split_classes_name(split))
-    }
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
-    return _written(folder, manifest, [file for file in manifest.files if file.file not in names])
-
-
-def _written(folder: Path, manifest: Manifest, files: list[SideFile]) -> Manifest:
-    manifest = dataclasses.replace(manifest, files=tuple(sorted(files, key=lambda file: file.file)))
-    (folder / naming.MANIFEST).write_bytes(manifest.to_json())
-    return manifest
+def without_indexes(folder: Path) -> None:
+    """Remove ``SPLIT.index`` and ``SPLIT.classes`` of all splits, also from the manifest."""
+    path = folder / naming.MANIFEST
+    manifest = parse_manifest(path.read_bytes(), "manifest")
+    for split in manifest.splits:
+        for name in (naming.split_index_name(split), naming.split_classes_name(split)):
+            (folder / name).unlink()
+    kept = tuple(file for file in manifest.files if not naming.is_split_index(file.file))
+    path.write_bytes(dataclasses.replace(manifest, files=kept).to_json())

@@ -12,14 +12,9 @@ import shardfeed
 from shardfeed.errors import UsageError
 from shardfeed.sampling.boxes import random_boxes
 from shardfeed.sampling.order import mix_one, stream_seed
-from tests.kit.datasets import Pixels, Written, write_dataset
+from tests.kit.datasets import Pixels, write_dataset
 
 FORMATS = ["jpeg", "png", "raw", "webp"]
-
-
-def written(path: Path, **options: Any) -> Written:
-    made = write_dataset(path, **options)
-    return made
 
 
 def images(path: Path, **options: Any) -> list[Pixels]:
@@ -42,7 +37,7 @@ def differences(found: list[Pixels], expected: list[Pixels]) -> Pixels:
 @pytest.mark.parametrize("image_format", FORMATS)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_as_stored_are_those_of_load(tmp_path: Path, image_format: str, channels: int) -> None:
-    written(tmp_path, image_format=image_format, channels=channels)
+    write_dataset(tmp_path, image_format=image_format, channels=channels)
 
     assert differences(images(tmp_path), loaded(tmp_path)).max() == 0
     assert differences(images(tmp_path, image_size=(8, 12)), loaded(tmp_path)).max() == 0
@@ -51,7 +46,7 @@ def test_images_as_stored_are_those_of_load(tmp_path: Path, image_format: str, c
 @pytest.mark.parametrize("image_format", FORMATS)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_of_varying_size_come_in_their_own(tmp_path: Path, image_format: str, channels: int) -> None:
-    made = written(tmp_path, image_format=image_format, size=None, channels=channels)
+    made = write_dataset(tmp_path, image_format=image_format, size=None, channels=channels)
 
     found = images(tmp_path)
 
@@ -77,13 +72,13 @@ def test_images_of_varying_size_come_in_their_own(tmp_path: Path, image_format: 
 def test_resized_images_are_those_of_load_but_for_a_level(
     tmp_path: Path, options: dict[str, Any], image_format: str, size: Any
 ) -> None:
-    written(tmp_path, image_format=image_format, size=size)
+    write_dataset(tmp_path, image_format=image_format, size=size)
 
     assert differences(images(tmp_path, **options), loaded(tmp_path, **options)).max() <= 1
 
 
 def test_a_center_crop_alone_is_resized_to_the_stored_size(tmp_path: Path) -> None:
-    written(tmp_path, image_format="png", size=(16, 24))
+    write_dataset(tmp_path, image_format="png", size=(16, 24))
 
     found = images(tmp_path, crop="center")
 
@@ -92,7 +87,7 @@ def test_a_center_crop_alone_is_resized_to_the_stored_size(tmp_path: Path) -> No
 
 
 def test_a_random_crop_depends_on_seed_and_record_alone(tmp_path: Path) -> None:
-    made = written(tmp_path, image_format="raw", size=(40, 56))
+    made = write_dataset(tmp_path, image_format="raw", size=(40, 56))
 
     def crops(seed: int) -> shardfeed.Records:
         return shardfeed.records(tmp_path, "train", image_size=12, crop="random_resized", seed=seed)
@@ -116,7 +111,7 @@ def refusal(path: Path, **options: Any) -> str:
 
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
     path = tmp_path
-    written(path, size=None)
+    write_dataset(path, size=None)
 
     assert refusal(path, split="test").startswith("split 'test' is not in the dataset at")
     assert refusal(path, columns=["image", "size"]) == (

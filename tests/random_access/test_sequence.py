@@ -16,8 +16,7 @@ SPAN = list(range(37))
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    made = write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw")
-    return made
+    return write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw")
 
 
 @pytest.fixture
@@ -127,6 +126,12 @@ def test_getitems_reads_neighbours_at_once(
 
     ds.__getitems__(SPAN)
     assert read == [(number, 0, size) for number, size in enumerate(sizes)]
+
+    read.clear()
+    monkeypatch.setattr("shardfeed.random_access.reader._JOINED", sizes[1] - 1)
+    ds.__getitems__(range(12, 24))
+    last = offset_of(written.path, 11)
+    assert read == [(1, 0, last), (1, last, sizes[1] - last)]
 
     read.clear()
     monkeypatch.setattr("shardfeed.random_access.reader._GAP", 10)
