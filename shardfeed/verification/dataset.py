@@ -73,7 +73,7 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
 
 def _named_files(store: Store, manifest: Manifest, threads: int) -> dict[str, Stat]:
     """What a listing would say, without the files that the manifest does not name."""
-    names = [naming.MANIFEST, naming.RUN, *_sizes(manifest)]
+    names = [naming.MANIFEST, naming.RUN, *_sizes(manifest), *(table.file for table in manifest.tables)]
     with ThreadPoolExecutor(threads) as pool:
         return {name: stat for name, stat in zip(names, pool.map(store.stat, names), strict=True) if stat is not None}
 
