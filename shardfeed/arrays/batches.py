@@ -32,8 +32,10 @@ from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
 from shardfeed.runtime import cores
+from shardfeed.sampling.blocks import blocks_in
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
+from shardfeed.sampling.streams import is_elastic, warn_if_not_elastic
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
@@ -165,13 +167,16 @@ def array_batches(
     readers = _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS
     decoded = partial(batches, decoder=decoder, batch_size=share, readers=readers, threads=threads)
 
+    blocks = blocks_in(chosen.shards)
     if training:
-        steps = training_steps(split, chosen.num_records, share, hosts, epochs, start)
+        elastic = is_elastic(len(blocks), hosts)
+        steps = training_steps(split, chosen.num_records, share, hosts, epochs, start, elastic=elastic)
+        warn_if_not_elastic(split, len(blocks), hosts)
         watch = None if epochs is None else Repeats(split, epochs)
 
         def read() -> Iterator[Batch]:
             windows = training_windows(
-                chosen.shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * share,
+                blocks, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=start * share,
                 count=None if steps is None else steps * share,
             )  # fmt: skip
             with closing(decoded(windows)) as stream:
@@ -193,7 +198,7 @@ def array_batches(
         none = np.empty((0, *shape), np.uint8), np.empty(0, np.int32)
 
         def read() -> Iterator[Batch]:
-            with closing(decoded(evaluation_windows(chosen.shards, host=index, hosts=hosts))) as stream:
+            with closing(decoded(evaluation_windows(blocks, host=index, hosts=hosts))) as stream:
                 for _ in range(plan.steps):
                     # This host's records can be used up before those of another one.
                     yield _weighted(*next(stream, none), share if pad else 0, plan.weight)

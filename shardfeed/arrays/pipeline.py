@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,11 @@ from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord
 from shardfeed.arrays.parsing import images_and_classes
 from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
 from shardfeed.runtime import DECODED_AHEAD
-from shardfeed.sampling.record_order import ReadWindow
+from shardfeed.sampling.record_order import ReadWindow, Run
 
 RECORDS_PER_TASK = 64  # 16 ms of decoding for 0.1 ms of handing it over
 _TASKS_AHEAD = 2  # per thread
 _BATCHES_AHEAD = 2
-_WINDOWS_AHEAD = 1
 
 Labels = NDArray[np.int32]
 Decoded = tuple[Pixels, Labels]
@@ -50,8 +50,20 @@ class Examples(NamedTuple):
         raise IndexError(number)
 
 
-Picked = tuple[Examples, Sequence[int]]
-"""Numbers of examples that go into a batch one after the other."""
+class Picked(NamedTuple):
+    """Numbers of ``examples`` that go into a batch, and the ``rows`` they go to."""
+
+    examples: Examples
+    numbers: Sequence[int]
+    rows: range
+
+
+class _Ahead(NamedTuple):
+    """A window whose blocks are being read."""
+
+    window: ReadWindow
+    blocks: list[Future[LoadedBlock]]
+    examples: Future[Examples]
 
 
 @dataclass(frozen=True)
@@ -101,8 +113,8 @@ def batches(
         most = records_per_task(decoder.shape, threads)
         ahead = max(_BATCHES_AHEAD, -(-_TASKS_AHEAD * threads * most // batch_size))
         pending: deque[Callable[[], Decoded]] = deque()
-        for picked in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
-            pending.append(_started(picked, decoder, decoding, most))
+        for batch in _batched(_read(windows, decoder, readers, reading, finding), batch_size):
+            pending.append(_started(batch, decoder, decoding, most))
             if len(pending) > ahead:
                 yield pending.popleft()()
         while pending:
@@ -116,14 +128,11 @@ def records_per_task(shape: tuple[int, int, int], threads: int) -> int:
 
 def _started(batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: int) -> Callable[[], Decoded]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
-    images = np.empty((sum(len(numbers) for _, numbers in batch), *decoder.shape), np.uint8)
-    labels = np.concatenate([examples.labels[numbers] for examples, numbers in batch])
-    tasks, row = [], 0
-    for examples, numbers in batch:
-        for at in range(0, len(numbers), most):
-            part = numbers[at : at + most]
-            tasks.append(pool.submit(decoder.pixels, examples, part, images[row : row + len(part)]))
-            row += len(part)
+    size = sum(len(numbers) for _, numbers, _ in batch)
+    images, labels = np.empty((size, *decoder.shape), np.uint8), np.empty(size, np.int32)
+    for examples, numbers, rows in batch:
+        labels[_slice(rows)] = examples.labels[numbers]
+    tasks = [pool.submit(_decode, decoder, task, images) for task in _tasks(batch, most)]
 
     def finished() -> Decoded:
         for task in tasks:
@@ -133,46 +142,89 @@ def _started(batch: list[Picked], decoder: RecordDecoder, pool: Executor, most: 
     return finished
 
 
-def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked]]:
-    """What makes a batch together; the last may be smaller."""
-    batch: list[Picked] = []
-    missing = batch_size
-    for examples, order in windows:
+def _decode(decoder: RecordDecoder, task: list[Picked], images: Pixels) -> None:
+    for examples, numbers, rows in task:
+        decoder.pixels(examples, numbers, images[_slice(rows)])
+
+
+def _tasks(batch: list[Picked], most: int) -> Iterator[list[Picked]]:
+    """``batch`` in parts of ``most`` records; the last may be smaller."""
+    task: list[Picked] = []
+    missing = most
+    for examples, numbers, rows in batch:
         at = 0
-        while at < len(order):
-            numbers = order[at : at + missing]
-            batch.append((examples, numbers))
-            at, missing = at + len(numbers), missing - len(numbers)
+        while at < len(numbers):
+            part = slice(at, at + missing)
+            task.append(Picked(examples, numbers[part], rows[part]))
+            taken = len(task[-1].numbers)
+            at, missing = at + taken, missing - taken
             if not missing:
-                yield batch
-                batch, missing = [], batch_size
-    if batch:
+                yield task
+                task, missing = [], most
+    if task:
+        yield task
+
+
+def _batched(windows: Iterator[_Ahead], batch_size: int) -> Iterator[list[Picked]]:
+    """What makes a batch together; the last may be smaller."""
+    open_windows: list[tuple[_Ahead, int]] = []  # and how many of their records are used up
+    following = next(windows, None)
+    start = 0
+    while open_windows or following is not None:
+        stop = start + batch_size
+        while following is not None and following.window.rows.start < stop:
+            open_windows.append((following, 0))
+            following = next(windows, None)
+        batch, left = [], []
+        for ahead, used in open_windows:
+            rows = ahead.window.rows[used:]
+            taken = len(range(rows.start, min(stop, rows.stop), rows.step))
+            numbers = ahead.window.order[used : used + taken]
+            if taken:
+                batch.append(Picked(ahead.examples.result(), numbers, _moved(rows[:taken], -start)))
+            if taken < len(rows):
+                left.append((ahead, used + taken))
         yield batch
+        open_windows, start = left, stop
 
 
 def _read(
     windows: Iterator[ReadWindow], decoder: RecordDecoder, readers: int, reading: Executor, finding: Executor
-) -> Iterator[Picked]:
-    """Examples of ``windows`` and their order.
+) -> Iterator[_Ahead]:
+    """``windows`` that are being read, in their order.
 
-    The next window is read while this one is used up; more of them if they have fewer blocks than
-    there are ``readers``.
+    Per stream, the next window is read while one is used up; more of them if they have fewer
+    blocks than there are ``readers``. A block that another window still holds is not read again.
     """
-    ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
+    held: WeakValueDictionary[tuple[str, int], Future[LoadedBlock]] = WeakValueDictionary()
+
+    def block_of(run: Run) -> Future[LoadedBlock]:
+        place = run.block.shard.file, run.block.offset
+        found = held.get(place)
+        if found is None:
+            found = held[place] = reading.submit(decoder.reader.read, run.block)
+        return found
+
+    pending: deque[_Ahead] = deque()
     for window in windows:
-        blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
-        ahead.append((window, finding.submit(_found, decoder, window, blocks)))
-        while len(ahead) > _WINDOWS_AHEAD and sum(len(one.runs) for one, _ in ahead) > readers:
-            window, examples = ahead.popleft()
-            yield examples.result(), window.order
-    while ahead:
-        window, examples = ahead.popleft()
-        yield examples.result(), window.order
+        blocks = list(map(block_of, window.runs))
+        pending.append(_Ahead(window, blocks, finding.submit(_found, decoder, window, blocks)))
+        while len(pending) >= window.rows.step and sum(len(one.blocks) for one in pending) >= readers:
+            yield pending.popleft()
+    yield from pending
 
 
 def _found(decoder: RecordDecoder, window: ReadWindow, blocks: Sequence[Future[LoadedBlock]]) -> Examples:
     pairs = zip(window.runs, blocks, strict=True)
     return decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
+
+
+def _slice(rows: range) -> slice:
+    return slice(rows.start, rows.stop, rows.step)
+
+
+def _moved(rows: range, by: int) -> range:
+    return range(rows.start + by, rows.stop + by, rows.step)
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def load(
     options = ImageOptions(
         size=_size(found, image_size),
         crop=None if crop is None else choice("crop", crop, ("center", "random_resized")),
-        crop_seed=order.crop_seed(seed, here.index),
+        crop_seed=order.crop_seed(seed),
         classes=len(found.classes),
         onehot=choice("label", label, ("int", "onehot")) == "onehot",
     )
