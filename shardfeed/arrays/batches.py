@@ -32,7 +32,6 @@ from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
 from shardfeed.runtime import cores
-from shardfeed.sampling.blocks import blocks_in
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
 from shardfeed.sampling.streams import is_elastic, warn_if_not_elastic
@@ -109,7 +108,8 @@ def array_batches(
     Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y``
     is int32[b], indices into ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every
     pass holds every record exactly once over the hosts, in an order that depends on ``(seed,
-    pass)``, ``shuffle_buffer`` and the hosts alone. Batches straddle passes.
+    pass)`` and ``shuffle_buffer`` alone. Row r of host h of H is row r * H + h of the global batch.
+    Batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the
     hosts, in the order of the shards. ``w`` is float32[b]: 0 on the rows that fill batches up, all
@@ -131,9 +131,9 @@ def array_batches(
         seed: Training: seed of the order.
         host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
         start_step: Training: begin with this batch, as if those before had been read. Needs the
-            same hosts and batch size.
-        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
-            is read ahead.
+            same batch size; the number of hosts may change as for ``load``.
+        shuffle_buffer: Training: bytes shuffled together over all hosts ("64MB", "1GB" or an int);
+            at least a block (1 MB) of each stream. As much again is read ahead.
         eval_remainder: Evaluation: "pad", or "partial" for a smaller last batch with weights of 1
             (one host only).
         threads: Decoding threads; by default one per core.
@@ -167,7 +167,7 @@ def array_batches(
     readers = _REMOTE_READERS if storage.is_remote(found.url) else _LOCAL_READERS
     decoded = partial(batches, decoder=decoder, batch_size=share, readers=readers, threads=threads)
 
-    blocks = blocks_in(chosen.shards)
+    blocks = chosen.blocks()
     if training:
         elastic = is_elastic(len(blocks), hosts)
         steps = training_steps(split, chosen.num_records, share, hosts, epochs, start, elastic=elastic)

@@ -70,5 +70,6 @@ def evaluation_windows(blocks: Blocks, *, host: int, hosts: int) -> Iterator[Rea
 
 
 def _each(blocks: Blocks, runs: Runs) -> Iterator[Run]:
-    for block, skip, take in zip(runs.block.tolist(), runs.skip.tolist(), runs.take.tolist(), strict=True):
+    skips = blocks.skip[runs.block] + runs.skip
+    for block, skip, take in zip(runs.block.tolist(), skips.tolist(), runs.take.tolist(), strict=True):
         yield Run(blocks[block], skip, take)

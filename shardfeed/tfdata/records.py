@@ -38,7 +38,7 @@ def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader
     if blocks.records.max() > _BLOCK_LENGTH:
         readers = 1  # several would take turns within such a block, which changes the order
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
-    shard, offset = tf.constant(blocks.shard), tf.constant(blocks.offset)
+    shard, offset, skipped = (tf.constant(column) for column in (blocks.shard, blocks.offset, blocks.skip))
 
     def read_run(path: Any, offset: Any, skip: Any, take: Any) -> tf.data.Dataset:
         # Without the assertion, a shard that has been cut between two records meanwhile would only
@@ -47,6 +47,7 @@ def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader
 
     def read_runs(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
         path = tf.gather(files, tf.gather(shard, block))
+        skip += tf.gather(skipped, block)
         return tf.data.Dataset.from_tensor_slices((path, tf.gather(offset, block), skip, take)).interleave(
             read_run,
             cycle_length=readers,
@@ -77,30 +78,35 @@ def training_stream(
     window: int,
     streams: Streams,
     start: int = 0,
+    count: int | None = None,
     ahead: int = 0,
 ) -> tf.data.Dataset:
-    """The endless stream of one host from its row ``start`` on, as ``order.host_windows``.
+    """``count`` records (None: endless) of one host from its row ``start`` on.
 
-    The order is the same, whatever ``read_runs`` gives. With ``ahead``, each slot is read by a
-    thread of its own, so many records ahead.
+    Their windows are those of ``order.host_windows``. The order is the same, whatever ``read_runs``
+    gives. With ``ahead``, each slot is read by a thread of its own, so many records ahead.
     """
     rows = range(start, start + streams.slots)
     slots = tf.constant([row % streams.slots for row in rows], tf.int64)
     epochs, indices = (tf.constant(column, tf.int64) for column in zip(*map(streams.place, rows), strict=True))
+    counts = tf.constant(
+        [-1 if count is None else len(range(i, count, streams.slots)) for i in range(len(rows))], tf.int64
+    )
     records = tf.constant(blocks.records)
     starts, stops = tf.constant(streams.starts), tf.constant(streams.starts + streams.lengths)
     backwards, phases = tf.constant(streams.backwards), tf.constant(streams.phases(window))
     base = _word(order.stream_seed(seed))
 
-    def slot_stream(slot: Any, first_epoch: Any, first_index: Any) -> tf.data.Dataset:
+    def slot_stream(slot: Any, first_epoch: Any, first_index: Any, count: Any) -> tf.data.Dataset:
         def epoch_stream(epoch: Any) -> tf.data.Dataset:
             epoch_seed = hashed(base, epoch)
             permuted = permutation(len(blocks), epoch_seed)
             stream, _ = streams.stream(slot, epoch)
             runs = _runs_up_to(tf.cumsum(tf.gather(records, permuted)), starts[stream], stops[stream])
             place, skip, take = (tf.where(backwards[stream] > 0, column[::-1], column) for column in runs)
-            phase, count = phases[stream], tf.size(place, tf.int64)
-            edges = tf.clip_by_value(tf.range(-(-(count + phase) // window) + 1) * window - phase, 0, count)
+            phase, length = phases[stream], tf.size(place, tf.int64)
+            edges = tf.range(-(-(length + phase) // window) + 1) * window - phase
+            edges = tf.clip_by_value(edges, 0, length)
             before = tf.gather(tf.concat([[0], tf.cumsum(take)], 0), edges)
             entered = tf.where(epoch == first_epoch, first_index, 0)
 
@@ -114,10 +120,10 @@ def training_stream(
             number = tf.searchsorted(before[1:], [entered], "right", tf.int64)[0]
             return tf.data.Dataset.range(number, tf.size(before, tf.int64) - 1).flat_map(window_stream)
 
-        endless = tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream)
-        return endless.prefetch(ahead) if ahead else endless
+        stream = tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream).take(count)
+        return stream.prefetch(ahead) if ahead else stream
 
-    every = tf.data.Dataset.from_tensor_slices((slots, epochs, indices))
+    every = tf.data.Dataset.from_tensor_slices((slots, epochs, indices, counts))
     return every.interleave(
         slot_stream,
         cycle_length=streams.slots,

@@ -22,7 +22,7 @@ from shardfeed.dataset.local_copy import mirror
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import Blocks, blocks_in
+from shardfeed.sampling.blocks import Blocks
 from shardfeed.sampling.host_share import Runs, host_range, runs_in
 from shardfeed.sampling.steps import evaluation_plan, training_steps
 from shardfeed.sampling.streams import host_streams, is_elastic, warn_if_not_elastic
@@ -57,7 +57,7 @@ class SplitStream:
         """The stream from ``start_step`` on; a finite one that is read again warns."""
         split, share = self.split, self.share
         check_split(self.info, split)
-        blocks = blocks_in(split.shards)
+        blocks = split.blocks()
         host, hosts = self.host.index, self.host.count
         steps = training_steps(
             split.name, split.num_records, share, hosts, epochs, start_step, elastic=is_elastic(len(blocks), hosts)
@@ -76,10 +76,9 @@ class SplitStream:
         # where each request waits, by one thread per stream.
         ahead, start = -(-split.num_records * window // len(blocks)), start_step * share
         stream = records.training_stream(
-            blocks, read_runs, seed=seed, window=window, streams=streams, start=start, ahead=ahead * waits
-        )
-        if steps is not None:
-            stream = stream.take(steps * share)
+            blocks, read_runs, seed=seed, window=window, streams=streams, start=start,
+            count=None if steps is None else steps * share, ahead=ahead * waits,
+        )  # fmt: skip
         if not waits:
             stream = stream.prefetch(ahead * streams.slots)
         image = self.options.output(self.info.manifest.image)
@@ -145,7 +144,7 @@ class SplitStream:
 
     def _sequential_runs(self, mine: range) -> tuple[Blocks, Runs, list[int]]:
         """The records ``mine`` in file order: blocks, runs in them, and the used shards."""
-        blocks = blocks_in(self.split.shards, merged_bytes=_RUN_BYTES)
+        blocks = self.split.blocks(merged_bytes=_RUN_BYTES)
         runs = runs_in(blocks.records, mine)
         return blocks, runs, sorted(set(blocks.shard[runs.block].tolist()))
 

@@ -14,8 +14,8 @@ from tests.kit import sources
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
-    {"decoding", "storage"},
-    {"dataset", "sampling"},
+    {"decoding", "storage", "sampling"},
+    {"dataset"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
     {"inspection", "tfdata"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from shardfeed.sampling.host_share import host_range
 from shardfeed.sampling.record_order import ReadWindow, training_windows
 from shardfeed.sampling.steps import host_batch
 from shardfeed.sampling.streams import Streams, host_streams, stream_count
+from tests.reader.streams import READERS, elastic, train
 
 POWERS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -112,14 +115,14 @@ def test_any_number_of_hosts_reads_every_record_once_a_pass(hosts: int) -> None:
     counts = uneven(200, 4)
     blocks = blocks_of(counts)
     streams = [host_streams(200, len(counts), host, hosts) for host in range(hosts)]
-    elastic = stream_count(len(counts)) % hosts == 0
+    together = stream_count(len(counts)) % hosts == 0
 
-    sizes = [len(range(host, 200, hosts)) if elastic else len(host_range(200, host, hosts)) for host in range(hosts)]
+    sizes = [len(range(host, 200, hosts)) if together else len(host_range(200, host, hosts)) for host in range(hosts)]
     found = np.concatenate([read(blocks, host, hosts, size) for host, size in enumerate(sizes)])
 
     assert sorted(found.tolist()) == list(range(200))
-    assert {one.slots for one in streams} == ({8 // hosts} if elastic else {1})
-    assert elastic == (hosts in (1, 2, 4, 8))
+    assert {one.slots for one in streams} == ({8 // hosts} if together else {1})
+    assert together == (hosts in (1, 2, 4, 8))
 
 
 def test_a_batch_of_any_size_is_put_together_from_the_batches_of_its_hosts() -> None:
@@ -184,7 +187,32 @@ def test_blocks_are_cut_at_the_ends_of_streams_only(blocks: int, hosts: int, rea
         for window in of_host:
             for run in window.runs:
                 first, last = spans.get(run.block.first, (window.rows.start, -1))
-                assert last == -1 or window.rows.start <= last
+                assert last == -1 or window.rows.start < last + window.rows.step
                 spans[run.block.first] = first, max(last, window.rows.stop)
         once += len(spans)
     assert once <= blocks + hosts - 1
+
+
+@READERS
+def test_hosts_that_do_not_divide_the_streams_are_told_that_their_order_is_their_own(
+    tmp_path: Path, reader: Any
+) -> None:
+    written = elastic(tmp_path)
+    with pytest.warns(UserWarning, match="not elastic") as found:
+        reader(written.path, "train", 3, host=(1, 3))
+
+    assert [str(one.message) for one in found] == [
+        "train on 3 hosts is not elastic: start_step holds for 3 hosts only, because its 76 blocks make 8 streams. Numbers of "
+        "hosts that share one order: 1, 2, 4, 8."
+    ]
+
+
+@READERS
+def test_elastic_epochs_leave_out_less_than_a_batch(tmp_path: Path, reader: Any) -> None:
+    written = elastic(tmp_path)
+    steps = {hosts: len(reader(written.path, "train", 24, epochs=3, host=(0, hosts))) for hosts in (1, 2, 4, 8, 3)}
+
+    assert steps == {1: 37, 2: 37, 4: 37, 8: 37, 3: 37}  # 903 records
+    fewest = {hosts: len(reader(written.path, "train", 8 * hosts, epochs=8, host=(0, hosts))) for hosts in (4, 8, 3)}
+    assert fewest == {4: 75, 8: 37, 3: 100}  # 2408 records; a host of three has 300 // 3 per pass
+    assert all(len(train(reader, written, 24, epochs=3, host=(host, 8))) == 37 * 3 for host in (0, 7))
