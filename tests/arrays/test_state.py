@@ -1,4 +1,4 @@
-"""``state_dict`` and ``load_state_dict``: where a stream is, and proof that it is the same stream."""
+"""``state_dict`` and ``load_state_dict``: where a stream is, and proof that it is the same."""
 
 from __future__ import annotations
 
