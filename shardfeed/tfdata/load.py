@@ -61,7 +61,7 @@ def load(
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
-        split: Name of the split.
+        split: Name of the split, or a part of it such as "train[:10%]" (see ``info.splits``).
         batch_size: Records per step over all hosts and devices; must divide by both.
         training: True or False chooses the form. By default "train" is trained on; "validation",
             "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this

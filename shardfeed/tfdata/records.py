@@ -96,11 +96,14 @@ def training_stream(
     starts, stops = tf.constant(streams.starts), tf.constant(streams.starts + streams.lengths)
     backwards, phases = tf.constant(streams.backwards), tf.constant(streams.phases(window))
     base = _word(order.stream_seed(seed))
+    # A million blocks are sorted in 0.2 s, and the first batch waits for all slots.
+    entered_epoch = streams.place(start)[0]
+    known = tf.constant(order.permutation(len(blocks), order.epoch_seed(seed, entered_epoch)))
 
     def slot_stream(slot: Any, first_epoch: Any, first_index: Any, count: Any) -> tf.data.Dataset:
         def epoch_stream(epoch: Any) -> tf.data.Dataset:
             epoch_seed = hashed(base, epoch)
-            permuted = permutation(len(blocks), epoch_seed)
+            permuted = tf.cond(epoch == entered_epoch, lambda: known, lambda: permutation(len(blocks), epoch_seed))
             stream, _ = streams.stream(slot, epoch)
             runs = _runs_up_to(tf.cumsum(tf.gather(records, permuted)), starts[stream], stops[stream])
             place, skip, take = (tf.where(backwards[stream] > 0, column[::-1], column) for column in runs)
@@ -136,7 +139,7 @@ def training_stream(
 def permutation(count: int, seed: Any) -> Any:
     """``order.permutation`` for a uint64 tensor ``seed``."""
     keys = _mix(tf.cast(tf.range(count), tf.uint64) * _word(order.GOLDEN) + seed)
-    return tf.argsort(tf.cast(tf.bitwise.right_shift(keys, _word(1)), tf.int64), stable=True)
+    return tf.cast(tf.argsort(tf.cast(tf.bitwise.right_shift(keys, _word(1)), tf.int64), stable=True), tf.int64)
 
 
 def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
