@@ -65,7 +65,8 @@ _NAMES = {
 # What pip installs for a missing module.
 _INSTALL = {"keras": "'shardfeed[tf]'", "tensorflow": "'shardfeed[tf]'", "torch": "torch"}
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
-__all__ = ["__version__", "testing", *sorted(_MODULES)]
+_TORCH = _NAMES["arrays.torch_batches"]  # not in __all__: a star import works without PyTorch
+__all__ = ["__version__", "testing", *sorted(_MODULES.keys() - _TORCH)]
 
 
 def __getattr__(name: str) -> Any:
@@ -86,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_TORCH])

@@ -96,12 +96,13 @@ def is_training(split: str, training: object) -> bool:
     """
     if training is not None:
         return flag("training", training, "True, False or None")
-    if split != "train" and split not in EVALUATED:
+    name = split.partition("[")[0]  # of "train[:10%]", train
+    if name != "train" and name not in EVALUATED:
         raise UsageError(
             f"split {clip(repr(split))}: its name does not say what it is for. Pass training=True for an endless stream of "
             "(x, y), or training=False for one exact pass of (x, y, w)."
         )
-    return split == "train"
+    return name == "train"
 
 
 def host_pair(value: object) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -41,13 +41,13 @@ from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import image_decoder
 from shardfeed.errors import UsageError
-from shardfeed.format.manifest import Shard
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import blocks_in
+from shardfeed.sampling.blocks import Blocks
 from shardfeed.sampling.host_share import host_range, runs_in
 from shardfeed.sampling.record_order import evaluation_windows, training_windows
 from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
+from shardfeed.sampling.streams import is_elastic, warn_if_not_elastic
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
@@ -122,7 +122,8 @@ class ArrayBatches:
 
         Raises:
             UsageError: the state is that of another dataset, split, batch size, seed, shuffle
-                buffer or number of hosts, or behind the stream's end.
+                buffer or, where one of the two is not elastic, number of hosts; or it is behind the
+                stream's end.
         """
         step = self._name.step(state)
         if self._end is not None and step > self._end:
@@ -167,7 +168,8 @@ def array_batches(
     Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y``
     is int32[b], indices into ``info.classes``; ``b`` is ``batch_size`` / number of hosts. Every
     pass holds every record exactly once over the hosts, in an order that depends on ``(seed,
-    pass)``, ``shuffle_buffer`` and the hosts alone. Batches straddle passes.
+    pass)`` and ``shuffle_buffer`` alone. Row r of host h of H is row r * H + h of the global batch.
+    Batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the
     hosts, in the order of the shards. ``w`` is float32[b]: 0 on the rows that fill batches up, all
@@ -180,7 +182,7 @@ def array_batches(
 
     Args:
         dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
-        split: Name of the split.
+        split: Name of the split, or a part of it such as "train[:10%]" (see ``info.splits``).
         batch_size: Records per batch over all hosts.
         training: True or False chooses the form. By default "train" is trained on; "validation",
             "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
@@ -190,9 +192,9 @@ def array_batches(
         seed: Training: seed of the order and of random crops.
         host: As for ``load``: (index, count); None or "auto" asks the frameworks that run here.
         start_step: Training: begin with this batch, as if those before had been read. Needs the
-            same hosts and batch size.
-        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
-            is read ahead.
+            same batch size; the number of hosts may change as for ``load``.
+        shuffle_buffer: Training: bytes shuffled together over all hosts ("64MB", "1GB" or an int);
+            at least a block (1 MB) of each stream. As much again is read ahead.
         image_size: Height and width of ``x`` (an int: both). None: as stored, which needs images
             of one size. Images are resized bilinearly with antialiasing and without keeping their
             ratio; choose a ``crop`` to keep it.
@@ -248,8 +250,11 @@ def array_batches(
     )  # fmt: skip
     check_split(found, chosen)
     weight, rows = None, 0
+    blocks = chosen.blocks()
+    elastic = training and is_elastic(len(blocks), hosts)
     if training:
-        steps = training_steps(split, chosen.num_records, share, hosts, epochs, start)
+        steps = training_steps(split, chosen.num_records, share, hosts, epochs, start, elastic=elastic)
+        warn_if_not_elastic(split, len(blocks), hosts)
         end = None if steps is None else start + steps
         mine = range(chosen.num_records)  # of which passes a host reads, depends on the pass
     else:
@@ -264,18 +269,17 @@ def array_batches(
             )
         end, weight, rows = plan.steps, plan.weight, share if pad else 0
         mine = host_range(chosen.num_records, index, hosts)
-    shards: Sequence[Shard] = chosen.shards
     reader = BlockReader(found.url)
     remote = storage.is_remote(found.url)
     kept = None
     if cache == "decoded":
         whole = stored if crop == "random_resized" else size
         check_decoded_fits(None if whole is None else math.prod(whole) * image.channels, len(mine))
-        kept = DecodedImages(shards)
+        kept = DecodedImages(chosen.shards)
     elif cache is not None:
-        shards, reader = _copied(found, shards, mine, cache)
+        blocks, reader = _copied(found, blocks, mine, cache)
         remote = False
-    crops = order.crop_seed(seed, index)
+    crops = order.crop_seed(seed)
     plain = crop is None and size == stored and image_map is None and kept is None
     options = None if plain else ImageOptions(stored, crop, crops, image_map, kept)
     decoder = RecordDecoder(
@@ -293,10 +297,12 @@ def array_batches(
 
         def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
             windows = training_windows(
-                shards, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=begin * share,
+                blocks, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=begin * share,
                 count=None if end is None else (end - begin) * share,
             )  # fmt: skip
-            with closing(decoded(windows, range(begin * share, _FOREVER), empty=empty)) as stream:
+            with closing(
+                decoded(windows, range(begin * share * hosts + index, _FOREVER, hosts), empty=empty)
+            ) as stream:
                 for step, batch in enumerate(stream, begin + 1):
                     if watch is not None:
                         watch(step == begin + 1, step == end)
@@ -304,7 +310,7 @@ def array_batches(
     else:
 
         def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
-            windows = evaluation_windows(shards, host=index, hosts=hosts, start=begin * share)
+            windows = evaluation_windows(blocks, host=index, hosts=hosts, start=begin * share)
             with closing(decoded(windows, mine[begin * share :], empty=empty)) as stream:
                 yield from stream
             # This host's records can be used up before those of another one.
@@ -312,22 +318,20 @@ def array_batches(
                 yield form(decoder.no_rows(), chosen.num_records, lambda: "its padding, which has no record")
 
     name = StreamName(
-        found.fingerprint, split, batch_size, seed if training else None, window_bytes if training else None, hosts
-    )
+        found.fingerprint, split, batch_size, seed if training else None, window_bytes if training else None,
+        None if elastic else hosts,
+    )  # fmt: skip
     return ArrayBatches(again, read, name, start=start, end=end, batch_size=share, image_shape=decoder.shape)
 
 
-def _copied(
-    found: DatasetInfo, shards: Sequence[Shard], mine: range, folder: str
-) -> tuple[Sequence[Shard], BlockReader]:
-    """``shards`` by the names of their copies below ``folder``, and a reader of those.
+def _copied(found: DatasetInfo, blocks: Blocks, mine: range, folder: str) -> tuple[Blocks, BlockReader]:
+    """``blocks`` in copies of their shards below ``folder``, and a reader of those.
 
     Only shards with records of ``mine`` are copied.
     """
-    blocks = blocks_in(shards)
     used = sorted(set(blocks.shard[runs_in(blocks.records, mine).block].tolist()))
-    paths = mirror(found, [shards[index] for index in used], folder)
+    paths = mirror(found, [blocks.shards[index] for index in used], folder)
     files = {index: os.path.basename(path) for index, path in zip(used, paths, strict=True)}
     top = os.path.dirname(paths[0]) if paths else found.url
-    copies = [replace(shard, file=files.get(index, shard.file)) for index, shard in enumerate(shards)]
-    return copies, BlockReader(top, copy_remedy(found))
+    copies = [replace(shard, file=files.get(index, shard.file)) for index, shard in enumerate(blocks.shards)]
+    return replace(blocks, shards=copies), BlockReader(top, copy_remedy(found))

@@ -13,24 +13,38 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from shardfeed.arrays.blocks import LoadedBlock
 from shardfeed.arrays.decoded_cache import DecodedImages
-from shardfeed.arrays.decoder import Examples, RecordDecoder
+from shardfeed.arrays.decoder import Examples, Images, RecordDecoder
 from shardfeed.arrays.forms import Batch, BatchForm
 from shardfeed.arrays.user_map import Empty, MappedRows
 from shardfeed.runtime import DECODED_AHEAD
-from shardfeed.sampling.record_order import ReadWindow
+from shardfeed.sampling.record_order import ReadWindow, Run
 
 RECORDS_PER_TASK = 64  # 16 ms of decoding for 0.1 ms of handing it over
 _TASKS_AHEAD = 2  # per thread
 _BATCHES_AHEAD = 2
-_WINDOWS_AHEAD = 1
 
-Picked = tuple[Examples, Sequence[int]]
-"""Numbers of examples that go into a batch one after the other."""
+
+class Picked(NamedTuple):
+    """Numbers of ``examples`` that go into a batch, and the ``rows`` they go to."""
+
+    examples: Examples
+    numbers: Sequence[int]
+    rows: range
+
+
+class _Ahead(NamedTuple):
+    """A window whose blocks are being read."""
+
+    window: ReadWindow
+    blocks: list[Future[LoadedBlock]]
+    examples: Future[Examples]
 
 
 def batches(
@@ -85,43 +99,70 @@ def _started(
     empty: Empty,
 ) -> Callable[[], Batch]:
     """Begins to decode a batch; what it returns waits for the end and gives the batch."""
-    images = decoder.images(sum(len(numbers) for _, numbers in batch), empty)
-    tasks, row = [], 0
-    for examples, numbers in batch:
-        for at in range(0, len(numbers), most):
-            part = numbers[at : at + most]
-            rows = range(row, row + len(part))
-            tasks.append(pool.submit(decoder.pixels, examples, part, images, rows, positions[rows.start : rows.stop]))
-            row = rows.stop
+    size = sum(len(one.numbers) for one in batch)
+    images = decoder.images(size, empty)
+    tasks = [pool.submit(_decode, decoder, task, images, positions) for task in _tasks(batch, most)]
     columns = {
-        name: np.concatenate([examples.columns[name][numbers] for examples, numbers in batch])
-        for name in batch[0][0].columns
+        name: np.empty((size, *values.shape[1:]), values.dtype) for name, values in batch[0].examples.columns.items()
     }
+    for examples, numbers, rows in batch:
+        for name, values in columns.items():
+            values[_slice(rows)] = examples.columns[name][numbers]
+    first = min(batch, key=lambda one: one.rows.start)
 
     def finished() -> Batch:
         for task in tasks:
             task.result()
         made = images.array() if isinstance(images, MappedRows) else images
-        return form({"image": made} | columns, positions[0], lambda: batch[0][0].where(batch[0][1][0]))
+        return form({"image": made} | columns, positions[0], lambda: first.examples.where(first.numbers[0]))
 
     return finished
 
 
-def _batched(windows: Iterator[Picked], batch_size: int) -> Iterator[list[Picked]]:
-    """What makes a batch together; the last may be smaller."""
-    batch: list[Picked] = []
-    missing = batch_size
-    for examples, order in windows:
+def _decode(decoder: RecordDecoder, task: list[Picked], images: Images, positions: range) -> None:
+    for examples, numbers, rows in task:
+        decoder.pixels(examples, numbers, images, rows, positions[_slice(rows)])
+
+
+def _tasks(batch: list[Picked], most: int) -> Iterator[list[Picked]]:
+    """``batch`` in parts of ``most`` records; the last may be smaller."""
+    task: list[Picked] = []
+    missing = most
+    for examples, numbers, rows in batch:
         at = 0
-        while at < len(order):
-            numbers = order[at : at + missing]
-            batch.append((examples, numbers))
-            at, missing = at + len(numbers), missing - len(numbers)
+        while at < len(numbers):
+            part = slice(at, at + missing)
+            task.append(Picked(examples, numbers[part], rows[part]))
+            taken = len(task[-1].numbers)
+            at, missing = at + taken, missing - taken
             if not missing:
-                yield batch
-                batch, missing = [], batch_size
-    if batch:
+                yield task
+                task, missing = [], most
+    if task:
+        yield task
+
+
+def _batched(windows: Iterator[_Ahead], batch_size: int) -> Iterator[list[Picked]]:
+    """What makes a batch together; the last may be smaller."""
+    open_windows: list[tuple[_Ahead, int]] = []  # and how many of their records are used up
+    following = next(windows, None)
+    start = 0
+    while open_windows or following is not None:
+        stop = start + batch_size
+        while following is not None and following.window.rows.start < stop:
+            open_windows.append((following, 0))
+            following = next(windows, None)
+        batch, left = [], []
+        for ahead, used in open_windows:
+            rows = ahead.window.rows[used:]
+            taken = len(range(rows.start, min(stop, rows.stop), rows.step))
+            numbers = ahead.window.order[used : used + taken]
+            if taken:
+                batch.append(Picked(ahead.examples.result(), numbers, _moved(rows[:taken], -start)))
+            if taken < len(rows):
+                left.append((ahead, used + taken))
         yield batch
+        open_windows, start = left, stop
 
 
 def _read(
@@ -131,25 +172,31 @@ def _read(
     readers: int,
     reading: Executor,
     finding: Executor,
-) -> Iterator[Picked]:
-    """Examples of ``windows`` and their order.
+) -> Iterator[_Ahead]:
+    """``windows`` that are being read, in their order.
 
-    The next window is read while this one is used up; more of them if they have fewer blocks than
-    there are ``readers``.
+    Per stream, the next window is read while one is used up; more of them if they have fewer
+    blocks than there are ``readers``. A block that another window still holds is not read again.
     """
-    ahead: deque[tuple[ReadWindow, Future[Examples]]] = deque()
+    held: WeakValueDictionary[tuple[str, int], Future[LoadedBlock]] = WeakValueDictionary()
+
+    def block_of(run: Run) -> Future[LoadedBlock]:
+        place = run.block.shard.file, run.block.offset
+        found = held.get(place)
+        if found is None:
+            found = held[place] = reading.submit(decoder.reader.read, run.block)
+        return found
+
+    pending: deque[_Ahead] = deque()
     for window in windows:
         if kept is not None and kept.has(window):
-            ahead.append((window, finding.submit(kept.examples, window)))
+            pending.append(_Ahead(window, [], finding.submit(kept.examples, window)))
         else:
-            blocks = [reading.submit(decoder.reader.read, run.block) for run in window.runs]
-            ahead.append((window, finding.submit(_found, decoder, kept, window, blocks)))
-        while len(ahead) > _WINDOWS_AHEAD and sum(len(one.runs) for one, _ in ahead) > readers:
-            window, examples = ahead.popleft()
-            yield examples.result(), window.order
-    while ahead:
-        window, examples = ahead.popleft()
-        yield examples.result(), window.order
+            blocks = list(map(block_of, window.runs))
+            pending.append(_Ahead(window, blocks, finding.submit(_found, decoder, kept, window, blocks)))
+        while len(pending) >= window.rows.step and sum(len(one.window.runs) for one in pending) >= readers:
+            yield pending.popleft()
+    yield from pending
 
 
 def _found(
@@ -158,6 +205,14 @@ def _found(
     pairs = zip(window.runs, blocks, strict=True)
     examples = decoder.examples([block.result().part(run.skip, run.take) for run, block in pairs])
     return examples if kept is None else kept.noted(window, examples)
+
+
+def _slice(rows: range) -> slice:
+    return slice(rows.start, rows.stop, rows.step)
+
+
+def _moved(rows: range, by: int) -> range:
+    return range(rows.start + by, rows.stop + by, rows.step)
 
 
 @contextmanager

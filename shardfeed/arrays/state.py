@@ -20,7 +20,8 @@ _NAMES = ("dataset (fingerprint)", "split", "batch_size", "seed", "shuffle_buffe
 class StreamName:
     """What the order of a stream depends on.
 
-    ``seed`` and ``shuffle_buffer`` are None in evaluation.
+    ``seed`` and ``shuffle_buffer`` are None in evaluation. ``hosts`` is None if the stream is
+    elastic, that is the same on any number of hosts that is.
     """
 
     fingerprint: str
@@ -28,7 +29,7 @@ class StreamName:
     batch_size: int
     seed: int | None
     shuffle_buffer: int | None
-    hosts: int
+    hosts: int | None
 
     def state(self, step: int) -> dict[str, Any]:
         """The state before batch number ``step``."""
@@ -64,6 +65,6 @@ class StreamName:
     def _texts(self) -> list[str]:
         # Seeds are equal if their low 64 bits are.
         seed = None if self.seed is None else (self.seed + _HALF) % (2 * _HALF) - _HALF
-        numbers = (self.batch_size, seed, self.shuffle_buffer, self.hosts)
-        texts = ["none" if number is None else str(number) for number in numbers]
-        return [self.fingerprint[:_FINGERPRINT_DIGITS], self.split, *texts]
+        texts = ["none" if number is None else str(number) for number in (self.batch_size, seed, self.shuffle_buffer)]
+        hosts = "any" if self.hosts is None else str(self.hosts)
+        return [self.fingerprint[:_FINGERPRINT_DIGITS], self.split, *texts, hosts]

@@ -20,7 +20,6 @@ from shardfeed.decoding import image_decoder
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import blocks_in
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
 _READERS = (2, 16)  # local, gs://
@@ -77,7 +76,7 @@ def _reading(
     The first blocks are put into ``sample``.
     """
     readers = _READERS[storage.is_remote(found.url)]
-    blocks = blocks_in(split.shards)
+    blocks = split.blocks()
     endless = itertools.cycle(order.permutation(len(blocks), _SEED).tolist())
     held = 0
     with ThreadPoolExecutor(readers) as pool:

@@ -6,28 +6,39 @@ folder tells a build that stopped from a wrong path.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from shardfeed import storage
 from shardfeed.arguments import EVALUATED, positive
+from shardfeed.dataset.parts import ClassCounts, part_range, whole_name
 from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
 from shardfeed.warning import warn
 
+if TYPE_CHECKING:
+    from shardfeed.sampling.blocks import Blocks
+
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """One split of a dataset.
+    """One split of a dataset, or a part of one, such as "train[:10%]".
 
     Attributes:
-        name: Name of the split.
+        name: Name of the split; of a part with its slice.
         num_records: Number of its records.
-        bytes: Size of all its shards.
-        class_counts: Class name to number of records; classes without a record have 0.
-        shards: The shards in the order of their numbers.
+        bytes: Size of all its shards; of a part, of the blocks that hold its records.
+        class_counts: Class name to number of records; classes without a record have 0. Those of a
+            part are read from the dataset's index of classes; without one, asking for them is a
+            UsageError.
+        shards: The shards that hold its records, in the order of their numbers.
+        part: The records of the whole split that these are, in the stored order.
+        fingerprint: That of the dataset; of a part with "[start:stop]" behind it.
     """
 
     name: str
@@ -35,17 +46,29 @@ class SplitInfo:
     bytes: int
     class_counts: Mapping[str, int]
     shards: tuple[Shard, ...]
+    part: range
+    fingerprint: str
+    # of the first shard: records before ``part``
+    _skipped: int = 0
+
+    def blocks(self, merged_bytes: int = 0) -> Blocks:
+        """Blocks of these records, as ``blocks_in``."""
+        from shardfeed.sampling.blocks import blocks_in  # imports NumPy
+
+        return blocks_in(self.shards, merged_bytes=merged_bytes, skip=self._skipped, take=self.num_records)
 
 
 class _Splits(dict[str, SplitInfo]):
     """A dict that answers a missing key with an error that lists the splits."""
 
-    def __init__(self, url: str, splits: Mapping[str, SplitInfo]) -> None:
-        super().__init__(splits)
-        self._url = url
+    def __init__(self, url: str, manifest: Manifest) -> None:
+        super().__init__({name: _split_info(url, manifest, name) for name in manifest.splits})
+        self._url, self._manifest = url, manifest
 
     def __getitem__(self, name: str) -> SplitInfo:
         try:
+            if isinstance(name, str) and whole_name(name) != name and whole_name(name) in self:
+                return _split_info(self._url, self._manifest, name)
             return super().__getitem__(name)
         except (KeyError, TypeError):  # TypeError: a list, for example, has no hash
             raise UsageError(
@@ -73,14 +96,14 @@ class DatasetInfo:
 
     @property
     def splits(self) -> Mapping[str, SplitInfo]:
-        """Splits by name. An unknown name raises a UsageError that lists the known ones."""
-        return _Splits(
-            self.url,
-            {
-                name: SplitInfo(name, split.records, split.bytes, split.class_counts, split.shards)
-                for name, split in self.manifest.splits.items()
-            },
-        )
+        """Splits by name, and parts of them by a name with a slice.
+
+        A slice is a range of record numbers in the stored order, or of percentages: "train[:10%]",
+        "train[10%:]", "train[1000:2000]", "train[-10%:]". Percentages are rounded to the closest
+        record. An unknown name raises a UsageError that lists the known ones; so does a wrong
+        slice, with what is allowed.
+        """
+        return _Splits(self.url, self.manifest)
 
     @property
     def image_shape(self) -> tuple[int | None, int | None, int]:
@@ -114,7 +137,7 @@ class DatasetInfo:
         name of the split says that it is evaluated.
         """
         records, batch_size = self.splits[split].num_records, positive("batch_size", batch_size)
-        if split in EVALUATED:
+        if whole_name(split) in EVALUATED:
             warn(
                 f"steps_per_epoch({split!r}, {batch_size}) is for training: as steps= or validation_steps= it leaves out the "
                 "last batch, and loss is wrong. Leave these arguments out, or use info.evaluation_steps."
@@ -158,6 +181,20 @@ class DatasetInfo:
             for name, split in self.splits.items()
         ]
         return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])
+
+
+def _split_info(url: str, manifest: Manifest, name: str) -> SplitInfo:
+    split = manifest.splits[whole_name(name)]
+    part = part_range(name, split.records)
+    if whole_name(name) == name:
+        return SplitInfo(name, split.records, split.bytes, split.class_counts, split.shards, part, manifest.fingerprint)
+    ends = list(itertools.accumulate(shard.records for shard in split.shards))
+    first, last = bisect.bisect_right(ends, part.start), bisect.bisect_left(ends, part.stop)
+    found = SplitInfo(
+        name, len(part), 0, ClassCounts(url, manifest, name, part), split.shards[first : last + 1], part,
+        f"{manifest.fingerprint}[{part.start}:{part.stop}]", part.start - (ends[first] - split.shards[first].records),
+    )  # fmt: skip
+    return replace(found, bytes=int(found.blocks().bytes.sum()))
 
 
 def one_size(info: DatasetInfo, remedy: str) -> tuple[int, int]:

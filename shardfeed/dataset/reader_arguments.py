@@ -1,4 +1,4 @@
-"""Arguments that ``load`` and ``array_batches`` share and that depend on the dataset or its store."""
+"""Arguments of ``load`` and ``array_batches`` that depend on the dataset or its store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cache_place(value: object) -> str | None:
 
 
 def check_decoded_fits(size: int | None, records: int) -> None:
-    """Check ``cache="decoded"`` for images of ``size`` bytes; None = they vary, which is not checked.
+    """Check ``cache="decoded"`` for images of ``size`` bytes; None = they vary, and pass.
 
     Raises:
         UsageError: they need more memory than this process may use.

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.dataset.parts import whole_name
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import Stat, UnreadableError
@@ -55,7 +56,7 @@ def _stats(url: str, split: SplitInfo, shards: Sequence[Shard]) -> Mapping[str, 
     many = len(shards) > max(_MOST_STATS, len(split.shards) // _LISTED_PER_STAT)
     if remote and many and not storage.is_unlistable(url):
         with contextlib.suppress(UnreadableError):  # permission to read does not imply permission to list
-            return dict(store.list(f"{split.name}-"))
+            return dict(store.list(f"{whole_name(split.name)}-"))
     names = [shard.file for shard in shards]
     with ThreadPoolExecutor(_THREADS if remote else 1) as pool:
         return dict(zip(names, pool.map(store.stat, names), strict=True))

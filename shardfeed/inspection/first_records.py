@@ -12,7 +12,6 @@ from shardfeed.arrays.blocks import BlockReader, LoadedRecord
 from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.decoding import RecordProblem
 from shardfeed.format.example import decode_example
-from shardfeed.sampling.blocks import blocks_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,9 @@ def first_records(directory: str | os.PathLike[str], split: str, n: int) -> list
 
 def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:
     reader = BlockReader(dataset.url)
-    for block in blocks_in(dataset.splits[split].shards):
-        for record in reader.read(block):
+    blocks = dataset.splits[split].blocks()
+    for block, skip, take in zip(blocks, blocks.skip.tolist(), blocks.records.tolist(), strict=True):
+        for record in reader.read(block).part(skip, take):
             try:
                 yield _stored(record)
             except (ValueError, KeyError) as error:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from shardfeed.arguments import choice, flag, height_width, integer, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
+from shardfeed.dataset.parts import whole_name
 from shardfeed.decoding import ImageDecoder, RecordProblem, image_decoder
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES
@@ -215,7 +216,7 @@ def records(
 
     Args:
         dataset: What ``shardfeed.info`` gave, or the folder or address that it takes.
-        split: Name of the split.
+        split: Name of the split, or a part of it such as "train[:10%]".
         decode: False = ``image`` is the bytes of the stored image.
         image_size: Height and width of ``image`` (an int: both). None: as stored. Images are
             resized bilinearly with antialiasing and without keeping their ratio; choose a ``crop``
@@ -238,20 +239,22 @@ def records(
         UserWarning: the dataset has no index files, as those of older versions.
     """
     found = opened(dataset)
-    chosen = found.splits[split]
+    part = found.splits[split].part
+    whole = whole_name(split)
     names = _names(columns)
     pixels: PixelOptions | None = _pixel_options(found, image_size, crop, seed)
     if not flag("decode", decode):
         if image_size is not None or crop is not None:
             raise UsageError("decode=False gives stored bytes: leave image_size and crop out, or decode.")
         pixels = None
-    reader = SplitReader(found, chosen)
+    reader = SplitReader(found, found.splits[whole])
     if not reader.indexed:
         warn(
-            f"the dataset at {clip(found.url)} has no index to map for {split}. The first read from a shard reads its text "
+            f"the dataset at {clip(found.url)} has no index to map for {whole}. The first read from a shard reads its text "
             "index, in each process, and ds.labels reads every record. Build the dataset again to have one."
         )
-    return Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
+    every = Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
+    return every if whole == split else every[part.start : part.stop]
 
 
 def _names(columns: object) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Where images are cropped, in NumPy.
 
-A random box depends on (seed, host, position in the stream) and nothing else, by the hash that
-also gives the order. So a resumed stream has the same crops to the pixel.
+A random box depends on (seed, position in the order of all hosts) and nothing else, by the hash
+that also gives the order. So a resumed stream has the same crops to the pixel, on another number
+of hosts too.
 
 ``random_resized`` draws as torchvision's RandomResizedCrop does: an area, uniform in 8 to 100 % of
 the image, and a ratio of width to height, log-uniform in 3/4 to 4/3. It draws up to ten times

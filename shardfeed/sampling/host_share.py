@@ -26,6 +26,9 @@ class Runs:
     def __len__(self) -> int:
         return len(self.block)
 
+    def __getitem__(self, part: slice) -> Runs:
+        return Runs(self.block[part], self.skip[part], self.take[part])
+
 
 def host_range(records: int, host: int, hosts: int) -> range:
     """Record numbers of host number ``host``.
@@ -37,8 +40,13 @@ def host_range(records: int, host: int, hosts: int) -> range:
 
 def runs_in(counts: Ints, mine: range) -> Runs:
     """The records ``mine`` of blocks of ``counts`` records that are read one after the other."""
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    block = np.flatnonzero((starts < mine.stop) & (ends > mine.start)) if mine else np.zeros(0, np.int64)
-    skip = np.maximum(mine.start - starts[block], 0)
-    return Runs(block, skip, np.minimum(ends[block], mine.stop) - starts[block] - skip)
+    return runs_up_to(np.cumsum(counts), mine)
+
+
+def runs_up_to(ends: Ints, mine: range) -> Runs:
+    """``runs_in`` of blocks that have ``ends`` records up to and with each."""
+    first, last = int(np.searchsorted(ends, mine.start, "right")), int(np.searchsorted(ends, mine.stop, "left"))
+    block = np.arange(first, last + 1 if mine else first)
+    begins = np.concatenate([[0], ends])[block]
+    skip = np.maximum(mine.start - begins, 0)
+    return Runs(block, skip, np.minimum(ends[block], mine.stop) - begins - skip)

@@ -1,12 +1,13 @@
 """The order of a training stream, computed: which blocks, in which windows, from which record.
 
 There is no state. Each epoch permutes the split's blocks by hash(seed, epoch) and cuts them into
-windows of K consecutive blocks. Inside a window, the records are shuffled by
-hash(seed, epoch, window). So every position of the stream can be computed without the positions
-before it. The order depends on (seed, epoch, K) and the host's share alone: not on batch size,
-cores, readers, or where the shards lie. A classic shuffle buffer cannot be entered in the middle.
+streams (``shardfeed.sampling.streams``). A stream is cut into windows of K blocks. Inside a window,
+the records are shuffled by hash(seed, epoch, window). So every position of the stream can be
+computed without the positions before it. The order depends on (seed, epoch, K) alone: not on batch
+size, cores, readers, or where the shards lie, and not on the number of hosts as long as it divides
+the streams. A classic shuffle buffer cannot be entered in the middle.
 
-Shards are shuffled on disk, so a window of blocks from all over the split is as good as a global
+Shards are shuffled on disk, so windows of blocks from all over the split are as good as a global
 shuffle needs to be. ``shardfeed.tfdata.records`` says the same in TensorFlow; a test compares
 them.
 """
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed.sampling.blocks import Blocks, Ints
-from shardfeed.sampling.host_share import Runs, runs_in
+from shardfeed.sampling.host_share import Runs, runs_up_to
+from shardfeed.sampling.streams import Streams
 
 # 2**64 / golden ratio: the increment of SplitMix64 (Steele, Lea, Flood 2014)
 GOLDEN = 0x9E3779B97F4A7C15
@@ -30,15 +33,24 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Window:
-    """Runs of records that are read and shuffled together, by ``seed``."""
+    """Runs of records that are read and shuffled together, by ``seed``.
+
+    ``rows``: numbers of the shuffled records, after the first ``skip``, in the host's stream.
+    """
 
     seed: int
     runs: Runs
+    skip: int
+    rows: range
 
 
-def window_blocks(blocks: Blocks, window_bytes: int) -> int:
-    """K: how many average blocks make ``window_bytes``; at least 1, at most all."""
-    return max(1, min(len(blocks), round(window_bytes * len(blocks) / int(blocks.bytes.sum()))))
+def window_blocks(blocks: Blocks, window_bytes: int, streams: Streams) -> int:
+    """K: blocks per window, so that the windows of all streams together have ``window_bytes``.
+
+    At least 1 and at most all. The host's number is not asked, so all hosts cut alike.
+    """
+    average = window_bytes * len(blocks) / int(blocks.bytes.sum())
+    return max(1, min(len(blocks), round(average / streams.count)))
 
 
 def stream_seed(seed: int) -> int:
@@ -52,14 +64,17 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def window_seed(seed: int, epoch: int, window: int) -> int:
-    """hash(seed, epoch, window), which shuffles the records of one window."""
+    """hash(seed, epoch, window), which shuffles the records of one window.
+
+    ``window`` is the position in the pass of its first record.
+    """
     return mix_one(mix_one(epoch_seed(seed, epoch)) + (window + 1) * GOLDEN)
 
 
-def crop_seed(seed: int, host: int) -> int:
-    """hash(seed, host), which with a position in the stream of that host gives its random crop."""
+def crop_seed(seed: int) -> int:
+    """A number which, hashed with the global position of a record, gives its random crop."""
     # no epoch uses mix(stream_seed)
-    return mix_one(mix_one(stream_seed(seed)) + (host + 1) * GOLDEN)
+    return mix_one(mix_one(stream_seed(seed)) + GOLDEN)
 
 
 def permutation(count: int, seed: int) -> Ints:
@@ -69,32 +84,55 @@ def permutation(count: int, seed: int) -> Ints:
     return np.argsort((keys >> np.uint64(1)).astype(np.int64), kind="stable")
 
 
-def host_windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> Iterator[Window]:
-    """The records ``mine`` of an epoch's permuted blocks, in windows of ``size`` blocks.
+def host_windows(
+    blocks: Blocks, seed: int, epoch: int, size: int, streams: Streams, start: int = 0
+) -> Iterator[Window]:
+    """The windows of ``size`` blocks of an epoch on one host that hold rows from ``start`` on.
 
-    A window is hashed by the place of its first block in the permutation, so windows of different
-    hosts differ.
+    They come in the order in which their first rows are needed.
     """
     order = permutation(len(blocks), epoch_seed(seed, epoch))
-    runs = runs_in(blocks.records[order], mine)
-    for first in range(0, len(runs), size):
-        one = slice(first, first + size)
-        places = runs.block[one]
-        yield Window(window_seed(seed, epoch, int(places[0])), Runs(order[places], runs.skip[one], runs.take[one]))
+    ends, slots = np.cumsum(blocks.records[order]), streams.slots
+    cuts = [_stream_cut(ends, size, streams, streams.stream(slot, epoch)) for slot in range(slots)]
+    slot = np.repeat(np.arange(slots), [len(cut.rows) for cut in cuts])
+    number = np.concatenate([np.arange(len(cut.rows)) for cut in cuts])
+    first = np.concatenate([cut.rows for cut in cuts])
+    last = first + (np.concatenate([cut.records for cut in cuts]) - 1) * slots
+    entered = np.maximum(first, start + (first - start) % slots)
+    due = np.flatnonzero(entered <= last)
+    for i in due[np.argsort(entered[due], kind="stable")].tolist():
+        cut, rows = cuts[slot[i]], range(int(entered[i]), int(last[i]) + 1, slots)
+        window_runs = cut.runs[cut.edges[number[i]] : cut.edges[number[i] + 1]]
+        runs = Runs(order[window_runs.block], window_runs.skip, window_runs.take)
+        seed_of_window = window_seed(seed, epoch, int(cut.positions[number[i]]))
+        yield Window(seed_of_window, runs, int(entered[i] - first[i]) // slots, rows)
 
 
-def position(blocks: Blocks, seed: int, size: int, mine: range, record: int) -> tuple[int, int, int]:
-    """Epoch, window and record in it of record number ``record`` of a host's endless stream.
+class _StreamCut(NamedTuple):
+    """One stream of a pass in windows; ``runs`` are of places in the permutation.
 
-    The other arguments are those of ``host_windows``.
+    Window number w has the runs from ``edges[w]`` to ``edges[w + 1]`` and ``records[w]`` records.
+    The first one is row ``rows[w]`` of the host and ``positions[w]`` of the pass.
     """
-    epoch, left = divmod(record, len(mine))
-    for number, window in enumerate(host_windows(blocks, seed, epoch, size, mine)):
-        inside = int(window.runs.take.sum())
-        if left < inside:
-            return epoch, number, left
-        left -= inside
-    raise AssertionError("a split has at least one block and each block at least one record")
+
+    runs: Runs
+    edges: Ints
+    records: Ints
+    rows: Ints
+    positions: Ints
+
+
+def _stream_cut(ends: Ints, size: int, streams: Streams, stream_and_row: tuple[int, int]) -> _StreamCut:
+    stream, row = stream_and_row
+    begin = int(streams.starts[stream])
+    runs = runs_up_to(ends, range(begin, begin + int(streams.lengths[stream])))
+    if streams.backwards[stream]:
+        runs = runs[::-1]
+    phase = int(streams.phases(size)[stream])
+    edges = np.clip(np.arange(-(-(len(runs) + phase) // size) + 1) * size - phase, 0, len(runs))
+    before = np.concatenate([[0], np.cumsum(runs.take)])[edges]
+    positions = streams.first + before[:-1] * streams.count + stream
+    return _StreamCut(runs, edges, np.diff(before), row + before[:-1] * streams.slots, positions)
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

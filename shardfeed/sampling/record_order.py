@@ -8,14 +8,16 @@ TensorFlow's own shuffle.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardfeed.format.manifest import Shard
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import Block, Blocks, blocks_in
+from shardfeed.sampling.blocks import Block, Blocks
 from shardfeed.sampling.host_share import Runs, host_range, runs_in
+from shardfeed.sampling.streams import host_streams
 
 
 class Run(NamedTuple):
@@ -28,45 +30,49 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadWindow:
-    """Runs that are in memory together, and the order in which their records are used."""
+    """Runs that are in memory together, and the order in which their records are used.
+
+    ``rows``: where those records go, counted from the first row that was asked for. Windows come
+    in the order of their first rows.
+    """
 
     runs: tuple[Run, ...]
     order: Sequence[int]
+    rows: range
 
 
 def training_windows(
-    shards: Sequence[Shard], *, seed: int, window_bytes: int, host: int, hosts: int, start: int, count: int | None
+    blocks: Blocks, *, seed: int, window_bytes: int, host: int, hosts: int, start: int, count: int | None
 ) -> Iterator[ReadWindow]:
-    """This host's stream from its record number ``start`` on: ``count`` records, or without end."""
-    blocks = blocks_in(shards)
-    size = order.window_blocks(blocks, window_bytes)
-    mine = host_range(int(blocks.records.sum()), host, hosts)
-    epoch, skip = divmod(start, len(mine))
-    left = count
-    while True:
-        for window in order.host_windows(blocks, seed, epoch, size, mine):
-            inside = int(window.runs.take.sum())
-            if inside > skip:
-                permuted = order.permutation(inside, window.seed)[skip:][:left]
-                yield ReadWindow(tuple(_each(blocks, window.runs)), permuted.tolist())
-                left = None if left is None else left - len(permuted)
-                if left == 0:
-                    return
-            skip = max(0, skip - inside)
-        epoch += 1
+    """This host's stream from its row ``start`` on: ``count`` rows, or without end."""
+    streams = host_streams(int(blocks.records.sum()), len(blocks), host, hosts)
+    size = order.window_blocks(blocks, window_bytes, streams)
+    stop = math.inf if count is None else start + count
+    for epoch in itertools.count(streams.place(start)[0]):
+        for window in order.host_windows(blocks, seed, epoch, size, streams, start):
+            rows = window.rows
+            if rows.start >= stop:
+                return
+            if rows[-1] >= stop:
+                rows = range(rows.start, int(stop), rows.step)
+            permuted = order.permutation(int(window.runs.take.sum()), window.seed)[window.skip :][: len(rows)]
+            rows = range(rows.start - start, rows.stop - start, rows.step)
+            yield ReadWindow(tuple(_each(blocks, window.runs)), permuted.tolist(), rows)
 
 
-def evaluation_windows(shards: Sequence[Shard], *, host: int, hosts: int, start: int = 0) -> Iterator[ReadWindow]:
+def evaluation_windows(blocks: Blocks, *, host: int, hosts: int, start: int = 0) -> Iterator[ReadWindow]:
     """This host's share once, in the order of the shards, one block per window.
 
     ``start``: records of the share that are left out.
     """
-    blocks = blocks_in(shards)
     mine = host_range(int(blocks.records.sum()), host, hosts)[start:]
+    row = 0
     for run in _each(blocks, runs_in(blocks.records, mine)):
-        yield ReadWindow((run,), range(run.take))
+        yield ReadWindow((run,), range(run.take), range(row, row + run.take))
+        row += run.take
 
 
 def _each(blocks: Blocks, runs: Runs) -> Iterator[Run]:
-    for block, skip, take in zip(runs.block.tolist(), runs.skip.tolist(), runs.take.tolist(), strict=True):
+    skips = blocks.skip[runs.block] + runs.skip
+    for block, skip, take in zip(runs.block.tolist(), skips.tolist(), runs.take.tolist(), strict=True):
         yield Run(blocks[block], skip, take)

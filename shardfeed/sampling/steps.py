@@ -46,18 +46,24 @@ def host_batch(batch_size: int, hosts: int, replicas: int) -> int:
     return batch_size // hosts
 
 
-def training_steps(split: str, records: int, share: int, hosts: int, epochs: int | None, start: int) -> int | None:
+def training_steps(
+    split: str, records: int, share: int, hosts: int, epochs: int | None, start: int, *, elastic: bool
+) -> int | None:
     """Batches of ``share`` records from step ``start`` on; None = without end.
+
+    ``elastic``: the hosts read one common order, of which only the last, incomplete batch is left
+    out. Otherwise each host has its own, and the host that has the fewest records decides.
 
     Raises:
         UsageError: there are none.
     """
-    fewest = records // hosts  # records per epoch on the host that has the fewest
+    fewest = records // hosts
     if not fewest:
         raise UsageError(f"split {split} has {records} records for {hosts} hosts: train on fewer hosts.")
     if epochs is None:
         return None
-    steps = positive("epochs", epochs) * fewest // share
+    passes = positive("epochs", epochs)
+    steps = passes * records // (share * hosts) if elastic else passes * fewest // share
     if not steps:
         raise UsageError(
             f"batch_size={share * hosts}: {epochs} × {records} records of {split} are less than one batch. "

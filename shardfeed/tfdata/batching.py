@@ -29,19 +29,20 @@ def batches(
     batch_size: int,
     *,
     image: tf.TensorSpec,
-    start: int = 0,
+    first: int = 0,
+    step: int = 1,
     drop_remainder: bool,
 ) -> tf.data.Dataset:
     """Decoded batches of ``stream``, in the shape that ``form`` gives them.
 
-    ``image`` is the shape of each decoded image, ``start`` the number of the first record in the
-    whole stream.
+    ``image`` is the shape of each decoded image. ``first`` is the position of the first record in
+    the order of all hosts, ``step`` the distance of the next one.
     """
     chunk = min(batch_size, records_per_call(image))
     chunks = stream.batch(chunk, drop_remainder=drop_remainder and chunk == batch_size)
 
     def decode_chunk(number: Any, records: Any) -> Any:
-        positions = start + number * chunk + tf.range(tf.size(records, tf.int64))
+        positions = first + step * (number * chunk + tf.range(tf.size(records, tf.int64)))
         return form(decode(records, positions))
 
     decoded = chunks.enumerate().map(decode_chunk, num_parallel_calls=threads(), deterministic=True)

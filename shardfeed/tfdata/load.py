@@ -49,8 +49,10 @@ def load(
 
     Training: ``(x, y)`` without end. ``x`` is uint8[b, height, width, channels], 0 to 255; ``y``
     is int32[b], indices into ``info.classes``. Every pass holds every record exactly once, over
-    all hosts, in an order that depends on ``(seed, pass)``, ``shuffle_buffer`` and the hosts
-    alone. Batches straddle passes. Give ``fit`` a ``steps_per_epoch`` (``info.steps_per_epoch``).
+    all hosts, in an order that depends on ``(seed, pass)`` and ``shuffle_buffer`` alone: row r of
+    host h of H is row r * H + h of the global batch. A number of hosts that does not divide the
+    split's streams (see ``start_step``) has an order of its own. Batches straddle passes. Give
+    ``fit`` a ``steps_per_epoch`` (``info.steps_per_epoch``).
 
     Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once,
     in the order of the shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, all
@@ -61,20 +63,22 @@ def load(
 
     Args:
         dataset: What ``shardfeed.info`` gave, or an address that it takes.
-        split: Name of the split.
+        split: Name of the split, or a part of it such as "train[:10%]" (see ``info.splits``).
         batch_size: Records per step over all hosts and devices; must divide by both.
         training: True or False chooses the form. By default "train" is trained on; "validation",
             "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
             argument.
-        epochs: Training: end after this many passes, that is after floor(epochs × (records //
-            hosts) / (batch_size / hosts)) batches. Left out at the end of the last pass are less
-            than a batch and up to (hosts - 1) × epochs records. None = never end. Read such a
-            stream once: each reading is the same, and a second one warns.
+        epochs: Training: end after this many passes, that is after floor(epochs × records /
+            batch_size) batches. Left out at the end of the last pass is less than a batch (and up
+            to (hosts - 1) × epochs records, if the hosts do not divide the streams). None = never
+            end. Read such a stream once: each reading is the same, and a second one warns.
         seed: Training: seed of the order and of random crops.
-        shuffle_buffer: Training: bytes shuffled together ("64MB", "1GB" or an int). As much again
-            is read ahead.
+        shuffle_buffer: Training: bytes shuffled together over all hosts ("64MB", "1GB" or an int);
+            at least a block (1 MB) of each stream. As much again is read ahead.
         start_step: Training: begin with this step, as if all before it had been read. The other
-            arguments must be those of the stream that is resumed.
+            arguments must be those of the stream that is resumed. The number of hosts may be
+            another one, if both divide the split's streams: the largest power of two that is at
+            most 64 and at most an eighth of its blocks.
         host: (index, count), or the ``tf.distribute.InputContext`` of
             ``distribute_datasets_from_function``. None or "auto" asks JAX if Keras runs on it or
             it has started, TensorFlow's strategy in scope, and PyTorch's process group.
@@ -115,7 +119,7 @@ def load(
     options = ImageOptions(
         size=shown_size(found, image_size),
         crop=crop_kind(crop, training=training),
-        crop_seed=order.crop_seed(seed, here.index),
+        crop_seed=order.crop_seed(seed),
         classes=len(found.classes),
         onehot=choice("label", label, ("int", "onehot")) == "onehot",
     )

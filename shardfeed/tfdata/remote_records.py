@@ -33,7 +33,9 @@ def remote_runs(url: str, blocks: Blocks, readers: int) -> RunReader:
         except DatasetError as error:
             # What TensorFlow makes an InvalidArgumentError of, which explain_errors looks into.
             raise ValueError(str(error)) from None
-        return np.array([bytes(record.data) for record in loaded.part(int(skip), int(take))], object)
+        return np.array(
+            [bytes(record.data) for record in loaded.part(int(blocks.skip[block]) + int(skip), int(take))], object
+        )
 
     def read_run(block: Any, skip: Any, take: Any) -> Any:
         found = tf.numpy_function(read, (block, skip, take), tf.string)

@@ -23,9 +23,10 @@ from shardfeed.dataset.reader_arguments import check_decoded_fits
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import Blocks, blocks_in
+from shardfeed.sampling.blocks import Blocks
 from shardfeed.sampling.host_share import Runs, host_range, runs_in
 from shardfeed.sampling.steps import evaluation_plan, training_steps
+from shardfeed.sampling.streams import host_streams, is_elastic, warn_if_not_elastic
 from shardfeed.tfdata import batching, eval_padding, memory_cache, records
 from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions, chunk_decoder
 from shardfeed.tfdata.explain_errors import explain_errors
@@ -57,23 +58,34 @@ class SplitStream:
         """The stream from ``start_step`` on; a finite one that is read again warns."""
         split, share = self.split, self.share
         check_split(self.info, split)
-        steps = training_steps(split.name, split.num_records, share, self.host.count, epochs, start_step)
-        blocks = blocks_in(split.shards)
-        window = order.window_blocks(blocks, window_bytes)
+        blocks = split.blocks()
+        host, hosts = self.host.index, self.host.count
+        steps = training_steps(
+            split.name, split.num_records, share, hosts, epochs, start_step, elastic=is_elastic(len(blocks), hosts)
+        )
+        warn_if_not_elastic(split.name, len(blocks), hosts)
+        streams = host_streams(split.num_records, len(blocks), host, hosts)
+        window = order.window_blocks(blocks, window_bytes, streams)
+        waits = self._remote and self.cache is None
         if self.cache == "decoded":
             read_runs, decode = records.number_runs(blocks), self._decode_all(range(split.num_records))
         else:
-            read_runs, decode = self._record_runs(blocks, range(len(split.shards))), self._decoder(self.options)
-        start = start_step * share
-        mine = host_range(split.num_records, self.host.index, self.host.count)
-        stream = records.training_stream(blocks, read_runs, seed=seed, window=window, mine=mine, start=start)
-        if steps is not None:
-            stream = stream.take(steps * share)
-        # A window is read while the one before it is used up, which also hides the end of an
-        # epoch.
-        stream = stream.prefetch(-(-split.num_records * window // len(blocks)))
+            readers = -(-_REMOTE_READERS // streams.slots) if waits else _LOCAL_READERS
+            read_runs = self._record_runs(blocks, range(len(split.shards)), readers)
+            decode = self._decoder(self.options)
+        # A window is read while the one before it is used up: by one thread for all streams, or,
+        # where each request waits, by one thread per stream.
+        ahead, start = -(-split.num_records * window // len(blocks)), start_step * share
+        stream = records.training_stream(
+            blocks, read_runs, seed=seed, window=window, streams=streams, start=start,
+            count=None if steps is None else steps * share, ahead=ahead * waits,
+        )  # fmt: skip
+        if not waits:
+            stream = stream.prefetch(ahead * streams.slots)
         image = self.options.output(self.info.manifest.image)
-        batches = batching.batches(stream, decode, self._form, share, image=image, start=start, drop_remainder=True)
+        batches = batching.batches(
+            stream, decode, self._form, share, image=image, first=host + start * hosts, step=hosts, drop_remainder=True
+        )
         watch = None if epochs is None else Repeats(split.name, epochs)
         return batching.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
 
@@ -94,7 +106,7 @@ class SplitStream:
         if self.cache == "decoded" and mine:
             stream, decode = tf.data.Dataset.range(len(mine)), self._decode_all(mine)
         else:
-            stream = self._record_runs(blocks, used)(runs.block, runs.skip, runs.take)
+            stream = self._in_order(blocks, runs, used)
             decode = self._decoder(self.options)
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
@@ -123,7 +135,7 @@ class SplitStream:
             kept, decode = options, self._decoder(options)
         check_decoded_fits(kept.output(image).shape.num_elements(), len(mine))
         blocks, runs, used = self._sequential_runs(mine)
-        stream = self._record_runs(blocks, used)(runs.block, runs.skip, runs.take)
+        stream = self._in_order(blocks, runs, used)
         pixels = kept.output(image)
         size = batching.records_per_call(pixels)
         whole = batching.batches(stream, decode, lambda found: found, size, image=pixels, drop_remainder=False)
@@ -133,19 +145,26 @@ class SplitStream:
 
     def _sequential_runs(self, mine: range) -> tuple[Blocks, Runs, list[int]]:
         """The records ``mine`` in file order: blocks, runs in them, and the used shards."""
-        blocks = blocks_in(self.split.shards, merged_bytes=_RUN_BYTES)
+        blocks = self.split.blocks(merged_bytes=_RUN_BYTES)
         runs = runs_in(blocks.records, mine)
         return blocks, runs, sorted(set(blocks.shard[runs.block].tolist()))
 
-    def _record_runs(self, blocks: Blocks, used: Sequence[int]) -> records.RunReader:
+    def _in_order(self, blocks: Blocks, runs: Runs, used: Sequence[int]) -> tf.data.Dataset:
+        readers = _REMOTE_READERS if self._remote else _LOCAL_READERS
+        return self._record_runs(blocks, used, readers)(runs.block, runs.skip, runs.take)
+
+    @property
+    def _remote(self) -> bool:
+        """Whether records are read over a network."""
+        return storage.is_remote(self.info.url) and self.cache in (None, "decoded")
+
+    def _record_runs(self, blocks: Blocks, used: Sequence[int], readers: int) -> records.RunReader:
         """Reader of ``blocks``; with a cache folder, the ``used`` shards are copied there first."""
         shards = self.split.shards
         paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
-        remote = storage.is_remote(self.info.url)
         if self.cache is not None and self.cache != "decoded":
-            remote = False
             for index, copy in zip(used, mirror(self.info, [shards[index] for index in used], self.cache), strict=True):
                 paths[index] = copy
-        if remote:
-            return remote_runs(self.info.url, blocks, _REMOTE_READERS)
-        return records.record_runs(paths, blocks, _LOCAL_READERS)
+        if self._remote:
+            return remote_runs(self.info.url, blocks, readers)
+        return records.record_runs(paths, blocks, readers)

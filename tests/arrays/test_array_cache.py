@@ -1,4 +1,4 @@
-"""``cache`` of ``array_batches``: the same stream in all three modes, and what is not read again."""
+"""``cache`` of ``array_batches``: one stream in all three modes, and what is not read again."""
 
 from __future__ import annotations
 

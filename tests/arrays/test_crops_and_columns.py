@@ -118,7 +118,7 @@ def test_boxes_are_those_of_load_to_the_bit() -> None:
     for number in range(8):
         sizes = random.integers(1, 40 if number % 2 else 3000, (20_000, 2))
         positions = random.integers(0, 1 << 40, 20_000)
-        seed = order.crop_seed(number, 3)
+        seed = order.crop_seed(number)
 
         found = boxes.random_boxes(sizes, positions, seed)
 

@@ -1,4 +1,4 @@
-"""``map`` and ``map_batches``: what they get, what becomes of it, and errors that name the record."""
+"""``map`` and ``map_batches``: what they get and make, and errors that name the record."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ from shardfeed.sampling.blocks import Block
 from shardfeed.storage.base import Store
 from tests.kit.datasets import Written, write_dataset
 
-BLOCKS = 200
+BLOCKS = 250
 RECORDS = 4  # a block
 BATCH = 8
-WINDOW = 5  # blocks
+STREAMS = 16  # of so many blocks
+WINDOW = 2 * STREAMS  # blocks: two per stream
 # Records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two tasks are more than
 # two batches.
 DECODED = 2 * 64

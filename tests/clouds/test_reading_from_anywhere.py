@@ -62,13 +62,6 @@ def test_every_byte_is_verified(place: Place, written: Written) -> None:
     assert list(ours.notes) == (unlisted if place.scheme == "http" else []) + list(theirs.notes)
 
 
-def test_records_are_the_folder_s(place: Place, written: Written) -> None:
-    ours, theirs = (shardfeed.records(where, "train") for where in (place.url, written.path))
-    for one, other in zip(ours.__getitems__([36, 0, 7]), theirs.__getitems__([36, 0, 7]), strict=True):
-        assert one.keys() == other.keys()
-        assert all(np.array_equal(one[name], other[name]) for name in one)
-
-
 def test_shards_are_copied_whole(place: Place, written: Written, tmp_path: Path) -> None:
     info = shardfeed.info(place.url)
     shards = info.splits["train"].shards

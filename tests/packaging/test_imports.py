@@ -14,8 +14,8 @@ from tests.kit import sources
 LEVELS = (
     {"_version", "errors", "no_gc", "processes", "runtime", "warning", "words"},
     {"signals", "arguments", "format"},
-    {"decoding", "resizing", "storage"},
-    {"dataset", "sampling"},
+    {"decoding", "resizing", "storage", "sampling"},
+    {"dataset"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
     {"inspection", "random_access", "resuming", "tfdata"},

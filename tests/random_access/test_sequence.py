@@ -198,3 +198,10 @@ def test_no_framework_is_imported(written: Written) -> None:
     )
 
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_part_of_a_split_is_a_slice(written: Written, ds: shardfeed.Records) -> None:
+    part = shardfeed.records(written.path, "train[5:-20]")
+
+    assert [item["key"] for item in part] == [item["key"] for item in ds[5:-20]]
+    assert part.labels.tolist() == ds.labels.tolist()[5:-20]

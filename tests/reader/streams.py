@@ -14,6 +14,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Blocks
+from shardfeed.sampling.streams import Streams
 from tests.kit.datasets import Pixels, Written, write_dataset
 
 # bytes; a shuffle_buffer that makes windows of 3 blocks of ``lossless`` datasets
@@ -26,6 +27,11 @@ def lossless(path: Path, **options: Any) -> Written:
     record.
     """
     return write_dataset(path, image_format="raw", **options)
+
+
+def elastic(path: Path) -> Written:
+    """A dataset of raw pixels: 301 training records in 5 shards and 76 blocks, so 8 streams."""
+    return lossless(path, splits={"train": 301}, shards=5)
 
 
 def numbers(batches: Any, written: Written, split: str, count: int | None = None) -> list[int]:
@@ -61,17 +67,16 @@ def passes(stream: Sequence[int], size: int) -> list[list[int]]:
     return [list(stream[i : i + size]) for i in range(0, len(stream) - size + 1, size)]
 
 
-def windows(blocks: Blocks, seed: int, epoch: int, size: int, mine: range) -> list[list[int]]:
-    """Numbers of the records in each window of an epoch of one host, in the order of the files."""
+def windows(blocks: Blocks, seed: int, epoch: int, size: int, streams: Streams) -> list[tuple[range, list[int]]]:
+    """The windows of an epoch of one host: their rows, and their records in the order of the
+    files.
+    """
     firsts = np.cumsum(blocks.records) - blocks.records
-    return [
-        [
-            int(firsts[block]) + skip + i
-            for block, skip, take in zip(*map(list, (runs.block, runs.skip, runs.take)), strict=True)
-            for i in range(take)
-        ]
-        for runs in (window.runs for window in order.host_windows(blocks, seed, epoch, size, mine))
-    ]
+    found = []
+    for window in order.host_windows(blocks, seed, epoch, size, streams):
+        runs = zip(*map(list, (window.runs.block, window.runs.skip, window.runs.take)), strict=True)
+        found.append((window.rows, [int(firsts[block]) + skip + i for block, skip, take in runs for i in range(take)]))
+    return found
 
 
 def pixels_of(batches: tf.data.Dataset) -> Pixels:

@@ -16,8 +16,7 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed.arrays.blocks import BlockReader
-from shardfeed.sampling.blocks import Block
+from shardfeed.arrays.decoder import RecordDecoder
 from shardfeed.tfdata import records
 from tests.kit.datasets import Written, write_dataset
 
@@ -29,8 +28,9 @@ PATIENCE = 60  # seconds until the test gives up; it is over as soon as the wind
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return write_dataset(
-        tmp_path_factory.mktemp("dataset"), image_format="raw", size=(4, 4), splits={"train": RECORDS}, shards=4
-    )
+        tmp_path_factory.mktemp("dataset"), image_format="raw", size=(4, 4), splits={"train": RECORDS}, shards=4,
+        block_records=100,
+    )  # fmt: skip
 
 
 def half(written: Written) -> int:
@@ -73,21 +73,19 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
 def test_array_batches_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blocks, next_epoch = [0], threading.Event()
-    in_an_epoch = sum(len(shard.blocks) for shard in written.manifest.splits["train"].shards)
-    real = BlockReader.read
+    found, next_epoch = [0], threading.Event()
+    real = RecordDecoder.examples
 
-    def watched(self: BlockReader, block: Block) -> Any:
-        found = real(self, block)
-        blocks[0] += 1
-        if blocks[0] == in_an_epoch + in_an_epoch // WINDOWS:
+    def watched(self: RecordDecoder, blocks: Any) -> Any:
+        found[0] += 1
+        if found[0] > WINDOWS:
             next_epoch.set()
-        return found
+        return real(self, blocks)
 
-    monkeypatch.setattr(BlockReader, "read", watched)
+    monkeypatch.setattr(RecordDecoder, "examples", watched)
     stream = iter(shardfeed.array_batches(written.path, "train", BATCH, shuffle_buffer=half(written), threads=1))
     hold(stream)
 
     assert next_epoch.wait(PATIENCE)
-    assert blocks == [in_an_epoch + in_an_epoch // WINDOWS]
+    assert found == [WINDOWS + 1]
     stream.close()  # type: ignore[attr-defined]

@@ -56,6 +56,7 @@ def test_every_public_name_is_there_at_run_time_and_for_type_checkers() -> None:
     for name in shardfeed.__all__:
         assert getattr(shardfeed, name) is not None
         assert name in dir(shardfeed)
+    assert {"TorchBatches", "torch_batches"} == set(dir(shardfeed)) - set(shardfeed.__all__)
 
 
 def test_the_helper_for_tests_is_an_attribute_that_is_loaded_when_it_is_asked_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from shardfeed.format.manifest import Shard
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Block, blocks_in
 from shardfeed.sampling.host_share import host_range, runs_in
+from shardfeed.sampling.streams import host_streams
 
 
 def shard(index: int, *blocks: tuple[int, int]) -> Shard:
@@ -21,7 +23,7 @@ def shard(index: int, *blocks: tuple[int, int]) -> Shard:
 
 
 SHARDS = (shard(0, (4, 400), (4, 410), (1, 90)), shard(1, (4, 420), (3, 300)))
-ALL = range(16)  # their records
+ALONE = host_streams(16, 5, 0, 1)  # one stream, that of the only host
 
 
 def test_blocks_know_where_they_start_in_their_shard() -> None:
@@ -52,7 +54,7 @@ def test_offsets_stay_64_bits_wide() -> None:
     ("window_bytes", "expected"), [(1, 1), (324, 1), (648, 2), (972, 3), (1620, 5), (10**12, 5)], ids=str
 )
 def test_a_window_is_as_many_average_blocks_as_its_bytes_hold(window_bytes: int, expected: int) -> None:
-    assert order.window_blocks(blocks_in(SHARDS), window_bytes) == expected
+    assert order.window_blocks(blocks_in(SHARDS), window_bytes, ALONE) == expected
 
 
 @given(count=st.integers(1, 500), seed=st.integers(0, 2**64 - 1))
@@ -87,27 +89,18 @@ def test_seeds_of_epochs_and_windows_are_all_different() -> None:
     assert len(seeds | {order.epoch_seed(s, e) for s in range(10) for e in range(10)}) == 1100
 
 
-def test_windows_are_the_permuted_blocks_in_turn_each_hashed_by_its_first_place() -> None:
+def test_windows_are_the_permuted_blocks_in_turn_each_hashed_by_its_first_position() -> None:
     blocks = blocks_in(SHARDS)
 
-    found = list(order.host_windows(blocks, 3, 5, 2, ALL))
+    found = list(order.host_windows(blocks, 3, 5, 2, ALONE))
 
     permuted = order.permutation(5, order.epoch_seed(3, 5)).tolist()
     assert [one.runs.block.tolist() for one in found] == [permuted[:2], permuted[2:4], permuted[4:]]
-    assert [one.seed for one in found] == [order.window_seed(3, 5, place) for place in (0, 2, 4)]
-    assert all(not one.runs.skip.any() for one in found)
+    firsts = np.cumsum([0, *(int(one.runs.take.sum()) for one in found)]).tolist()
+    assert [one.seed for one in found] == [order.window_seed(3, 5, first) for first in firsts[:-1]]
+    assert [(one.rows.start - 80, one.rows.stop - 80) for one in found] == list(pairwise(firsts))
+    assert all(not one.runs.skip.any() and not one.skip for one in found)
     assert all(one.runs.take.tolist() == blocks.records[one.runs.block].tolist() for one in found)
-
-
-@given(seed=st.integers(-(2**63), 2**64 - 1), size=st.integers(1, 5), record=st.integers(0, 200))
-def test_a_position_counts_the_records_before_it(seed: int, size: int, record: int) -> None:
-    blocks = blocks_in(SHARDS)
-
-    epoch, window, skip = order.position(blocks, seed, size, ALL, record)
-
-    windows = [int(one.runs.take.sum()) for one in order.host_windows(blocks, seed, epoch, size, ALL)]
-    assert epoch * 16 + sum(windows[:window]) + skip == record
-    assert 0 <= skip < windows[window]
 
 
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=20), hosts=st.integers(1, 30))

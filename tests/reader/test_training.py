@@ -18,12 +18,12 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.sampling.host_share import host_range
 from shardfeed.sampling.record_order import training_windows
+from shardfeed.sampling.streams import host_streams
 from shardfeed.tfdata import records
 from shardfeed.tfdata.batching import threads
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS, THREE_BLOCKS, lossless, numbers, passes, train, windows
+from tests.reader.streams import READERS, THREE_BLOCKS, elastic, lossless, numbers, passes, train, windows
 
 N = 37
 
@@ -33,26 +33,71 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return lossless(tmp_path_factory.mktemp("dataset"))
 
 
+@pytest.fixture(scope="module")
+def many_blocks(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return elastic(tmp_path_factory.mktemp("dataset"))
+
+
 @READERS
-@pytest.mark.parametrize(("hosts", "seed"), [(1, 0), (1, -3), (3, 7), (7, 0), (8, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "hosts", "seed"),
+    [
+        *(("written", hosts, seed) for hosts, seed in ((1, 0), (1, -3), (3, 7), (7, 0), (8, 0))),
+        *(("many_blocks", hosts, 5) for hosts in (1, 2, 8, 3)),
+    ],
+    ids=str,
+)
 def test_hosts_read_the_windows_of_the_pure_order_shuffled_and_together_each_record_once_a_pass(
-    written: Written, reader: Any, hosts: int, seed: int
+    request: pytest.FixtureRequest, reader: Any, name: str, hosts: int, seed: int
 ) -> None:
-    blocks = blocks_in(written.manifest.splits["train"].shards)
+    written: Written = request.getfixturevalue(name)
+    blocks, records = blocks_in(written.manifest.splits["train"].shards), len(written.records["train"])
     together: list[list[int]] = [[], []]
     as_read = 0
     for host in range(hosts):
-        mine = host_range(N, host, hosts)
-        found = iter(train(reader, written, hosts, 2 * len(mine), host=(host, hosts), seed=seed))
+        streams = host_streams(records, len(blocks), host, hosts)
+        size = order.window_blocks(blocks, THREE_BLOCKS * streams.count, streams)
+        found = train(
+            reader, written, hosts, 2 * (records // hosts + 1), host=(host, hosts), seed=seed,
+            shuffle_buffer=THREE_BLOCKS * streams.count,
+        )  # fmt: skip
         for epoch in range(2):
-            for expected in windows(blocks, seed, epoch, 3, mine):
-                inside = [next(found) for _ in expected]
+            for rows, expected in windows(blocks, seed, epoch, size, streams):
+                inside = [found[row] for row in rows]
                 assert sorted(inside) == sorted(expected)
-                as_read += len(expected) > 4 and inside == expected
+                as_read += len(expected) > 8 and inside == expected
                 together[epoch] += inside
 
-    assert [sorted(epoch) for epoch in together] == [list(range(N))] * 2
+    assert [sorted(epoch) for epoch in together] == [list(range(records))] * 2
     assert together[0] != together[1] and not as_read
+
+
+@READERS
+@pytest.mark.parametrize("batch_size", [8, 24, 304])
+def test_batches_of_any_number_of_hosts_that_divides_the_streams_are_those_of_one_host(
+    many_blocks: Written, reader: Any, batch_size: int
+) -> None:
+    count = 700 // batch_size
+    whole = np.array(train(reader, many_blocks, batch_size, count)).reshape(count, batch_size)
+
+    assert [sorted(whole.reshape(-1)[:602].tolist())] == [sorted([*range(301)] * 2)]
+    for hosts in (2, 4, 8):
+        of_hosts = [train(reader, many_blocks, batch_size, count, host=(host, hosts)) for host in range(hosts)]
+        shared = np.array(of_hosts).reshape(hosts, count, batch_size // hosts)
+        for step in range(count):
+            assert np.stack(list(shared[:, step]), axis=1).reshape(-1).tolist() == whole[step].tolist()
+
+
+@READERS
+def test_a_stream_goes_on_with_another_number_of_hosts(many_blocks: Written, reader: Any) -> None:
+    whole = np.array(train(reader, many_blocks, 24, 30)).reshape(30, 24)
+    found, step = [], 0
+    for hosts, steps in ((4, 7), (1, 6), (8, 3), (2, 14)):
+        batches = [train(reader, many_blocks, 24, steps, host=(host, hosts), start_step=step) for host in range(hosts)]
+        found.append(np.array(batches).reshape(hosts, steps, -1).transpose(1, 2, 0).reshape(steps, 24))
+        step += steps
+
+    assert np.concatenate(found).tolist() == whole.tolist()
 
 
 @READERS
@@ -106,18 +151,24 @@ def test_order_does_not_depend_on_cores(written: Written, reader: Any, one_core:
     assert train(reader, written, 5, 20) == alone
 
 
-def keys(written: Written, readers: int) -> list[bytes]:
+def keys(written: Written, readers: int, ahead: int = 0) -> list[bytes]:
     """The ends of the records of three passes."""
     shards = written.manifest.splits["train"].shards
     blocks = blocks_in(shards)
     runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
-    stream = records.training_stream(blocks, runs, seed=0, window=3, mine=range(N))
-    return [record[-200:] for record in stream.take(3 * N).as_numpy_iterator()]
+    count = int(blocks.records.sum())
+    streams = host_streams(count, len(blocks), 0, 1)
+    stream = records.training_stream(blocks, runs, seed=0, window=3, streams=streams, start=5, ahead=ahead)
+    return [record[-200:] for record in stream.take(3 * count).as_numpy_iterator()]
 
 
 @pytest.mark.parametrize("readers", [2, 8])
 def test_order_does_not_depend_on_parallel_readers(written: Written, readers: int) -> None:
     assert keys(written, readers) == keys(written, 1)
+
+
+def test_order_does_not_depend_on_reading_streams_ahead(many_blocks: Written) -> None:
+    assert keys(many_blocks, 1, ahead=20) == keys(many_blocks, 1)
 
 
 @pytest.mark.parametrize("readers", [1, 8])
@@ -136,7 +187,9 @@ def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path, reader
     blocks = blocks_in(written.manifest.splits["train"].shards)
     found = iter(train(reader, written, 36, 2))
 
-    every = [window for epoch in range(2) for window in windows(blocks, 0, epoch, 3, range(36))]
+    every = [
+        window for epoch in range(2) for _, window in windows(blocks, 0, epoch, 3, host_streams(36, len(blocks), 0, 1))
+    ]
     shuffles = {tuple(window.index(next(found)) for _ in window) for window in every}
 
     assert len(shuffles) == len(every) == 6
@@ -148,7 +201,7 @@ def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
 
     places = set()
     for epoch, one in enumerate(passes(train(shardfeed.load, written, 36, 60, shuffle_buffer="1MB"), 36)):
-        (window,) = windows(blocks, 0, epoch, len(blocks), range(36))
+        ((_, window),) = windows(blocks, 0, epoch, len(blocks), host_streams(36, len(blocks), 0, 1))
         places.add(window.index(one[0]))
 
     # In the order of the files; a shuffle buffer shorter than the window never gives the end
@@ -223,7 +276,9 @@ def test_arrays_do_not_depend_on_the_number_of_threads(written: Written) -> None
 @pytest.mark.parametrize("count", [1, 36, 37, 100], ids=str)
 def test_no_record_beyond_the_end_is_in_a_window(written: Written, count: int) -> None:
     shards = written.manifest.splits["train"].shards
-    found = training_windows(shards, seed=0, window_bytes=THREE_BLOCKS, host=0, hosts=1, start=5, count=count)
+    found = training_windows(
+        blocks_in(shards), seed=0, window_bytes=THREE_BLOCKS, host=0, hosts=1, start=5, count=count
+    )
 
     assert sum(len(window.order) for window in found) == count
 
