@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import shardfeed
-from shardfeed.format.checksums import crc32c
-from shardfeed.format.manifest import SideFile
-from shardfeed.format.record_index import IndexHeader
+from shardfeed.format.record_index import parse_header
 from shardfeed.inspection.first_records import first_records
 from shardfeed.sampling.host_share import host_range
 from tests.kit.datasets import Written
+from tests.kit.indexes import without_indexes
 from tests.reader.streams import READERS, lossless, numbers
 
 N = 37
@@ -125,24 +124,27 @@ def test_parts_of_a_split_that_is_evaluated_are_evaluated(written: Written) -> N
 def test_class_counts_of_a_part_come_from_the_index_of_classes(tmp_path: Path) -> None:
     written = lossless(tmp_path)
     info = shardfeed.info(tmp_path)
+    labels = np.array([record.label for record in written.records["train"]])
+
+    counts = np.bincount(labels[13:29], minlength=3)
+    assert dict(info.splits["train[13:29]"].class_counts) == dict(zip(info.classes, counts.tolist(), strict=True))
+    assert info.class_weight("train[13:29]") == pytest.approx(dict(enumerate(16 / (3 * counts))))
+
+    data = (tmp_path / "train.classes").read_bytes()
+    header = replace(parse_header(data, "classes"), fingerprint="0" * 32)
+    (tmp_path / "train.classes").write_bytes(header.to_bytes() + data[64:])
+    with pytest.raises(shardfeed.DatasetError, match=r"train.classes is damaged: fingerprint 0{32}, expected"):
+        info.class_weight("train[13:29]")
+
+
+def test_class_counts_of_a_part_without_that_index_are_an_error(tmp_path: Path) -> None:
+    lossless(tmp_path)
+    without_indexes(tmp_path)
+    info = shardfeed.info(tmp_path)
+
     with pytest.raises(shardfeed.UsageError) as unknown:
         info.class_weight("train[13:29]")
     assert str(unknown.value) == (
         f"class counts of train[13:29] are not known: the dataset at {tmp_path} has no train.classes. Use those of train, or "
         "build the dataset again, which writes it."
     )
-
-    labels = np.array([record.label for record in written.records["train"]], "<i4")
-    column = labels.tobytes()
-    header = IndexHeader("classes", info.fingerprint, N, 3, crc32c(column))
-    (tmp_path / "train.classes").write_bytes(header.to_bytes() + column)
-    files = (*info.manifest.files, SideFile("train.classes", 64 + len(column), "00000000"))
-    indexed = replace(info, manifest=replace(info.manifest, files=files))
-
-    counts = np.bincount(labels[13:29], minlength=3)
-    assert dict(indexed.splits["train[13:29]"].class_counts) == dict(zip(info.classes, counts.tolist(), strict=True))
-    assert indexed.class_weight("train[13:29]") == pytest.approx(dict(enumerate(16 / (3 * counts))))
-
-    (tmp_path / "train.classes").write_bytes(replace(header, fingerprint="0" * 32).to_bytes() + column)
-    with pytest.raises(shardfeed.DatasetError, match=r"train.classes is damaged: fingerprint 0{32}, expected"):
-        indexed.class_weight("train[13:29]")
