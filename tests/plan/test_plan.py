@@ -286,7 +286,7 @@ def test_json_has_the_same_facts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     }
     assert here.keys() == {"threads", "rate", "seconds"}
     assert (cloud["prices_of"], cloud["prices_in"], cloud["workers"]) == ("2026-11", "us-central1", 1)
-    assert cloud["reads"] == 5 + 2 * 5 + 2 * 2
+    assert cloud["reads"] == 5 + 2 * 5 + 2 * 2 + 6
     assert cloud["dollars"] > 0
 
 
