@@ -38,7 +38,9 @@ def test_up_to_a_hundred_shards_are_asked_for_one_by_one(server: StrictGCS, tmp_
     assert server.counts() == {"stat": 100}
 
 
-def test_more_shards_are_listed_with_what_lies_beside_them_and_no_other_split(server: StrictGCS, tmp_path: Path) -> None:
+def test_more_shards_are_listed_with_what_lies_beside_them_and_no_other_split(
+    server: StrictGCS, tmp_path: Path
+) -> None:
     info = dataset(server, tmp_path, 101)
     server.page_size = 50
 
