@@ -150,7 +150,7 @@ def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
         "steps_per_epoch": steps,
         **source.order,
         "backend": backend,
-        "hosts": running_host().count,
+        "processes": running_host().count,
         "versions": {"shardfeed": __version__, "keras": keras.__version__, backend: sys.modules[backend].__version__},
     }
     return dict(json.loads(json.dumps(facts)))  # as they come back from the file
@@ -158,7 +158,7 @@ def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
 
 def _compare(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
     for name, value in now.items():
-        if name in ("versions", "hosts"):
+        if name in ("versions", "processes"):
             if saved.get(name) != value:
                 warn(
                     f"resume={clip(where)}: {name} are {value}, before {saved.get(name)}: weights may differ in the last bits."

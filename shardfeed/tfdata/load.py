@@ -23,6 +23,7 @@ from shardfeed.dataset.reader_arguments import cache_place, shown_size
 from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
+from shardfeed.sampling.streams import is_elastic
 from shardfeed.tfdata.decode import ImageOptions
 from shardfeed.tfdata.streams import SplitStream
 
@@ -131,7 +132,7 @@ def load(
         batches = stream.train(epochs, seed, window_bytes, start_step)
         order_of = {
             "seed": seed, "shuffle_buffer": window_bytes, "start_step": start_step, "image_size": options.size, "crop": crop,
-            "label": label,
+            "label": label, "hosts": "any" if is_elastic(len(stream.blocks), here.count) else here.count,
         }  # fmt: skip
         again = partial(
             load, found, split, batch_size, training=True, epochs=epochs, seed=seed, shuffle_buffer=window_bytes, host=host,

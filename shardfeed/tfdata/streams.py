@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -54,11 +55,16 @@ class SplitStream:
     as_dict: bool
     cache: str | None
 
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks in which a training shuffles."""
+        return self.split.blocks()
+
     def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
         """The stream from ``start_step`` on; a finite one that is read again warns."""
         split, share = self.split, self.share
         check_split(self.info, split)
-        blocks = split.blocks()
+        blocks = self.blocks
         host, hosts = self.host.index, self.host.count
         steps = training_steps(
             split.name, split.num_records, share, hosts, epochs, start_step, elastic=is_elastic(len(blocks), hosts)

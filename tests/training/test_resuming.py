@@ -147,6 +147,25 @@ def test_another_dataset_is_refused(dataset: Path, tmp_path: Path) -> None:
         train(tmp_path / "other", tmp_path / "state")
 
 
+def test_a_number_of_hosts_that_is_not_elastic_must_stay(dataset: Path, tmp_path: Path) -> None:
+    def train_on(*host: int) -> None:
+        stream = shardfeed.load(dataset, "train", 24, host=host)
+        shardfeed.fit(tiny_model(), stream, resume=tmp_path, verbose=0)
+
+    train_on(0, 3)  # 29 blocks make 2 streams
+
+    train_on(1, 3)
+    with pytest.raises(shardfeed.UsageError, match=restore("hosts is any, the saved training had 3")):
+        train_on(0, 2)
+
+
+def test_another_number_of_elastic_hosts_goes_on(dataset: Path, tmp_path: Path) -> None:
+    for epochs, host in enumerate([(0, 2), (0, 1)], 1):
+        stream = shardfeed.load(dataset, "train", 24, host=host)
+        history = shardfeed.fit(tiny_model(), stream, resume=tmp_path, verbose=0, epochs=epochs)
+    assert history.epoch == [0, 1]
+
+
 def test_other_versions_are_warned_of(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(dataset, tmp_path)
     monkeypatch.setattr("shardfeed.resuming.fit.__version__", "9.9")
