@@ -51,7 +51,7 @@ from shardfeed.sampling.streams import is_elastic, warn_if_not_elastic
 from shardfeed.warning import warn
 
 _LOCAL_READERS = 1
-# requests in flight on gs://: a block is a megabyte, and a request waits about 50 ms
+# requests in flight to a remote store: a block is a megabyte, and a request waits about 50 ms
 _REMOTE_READERS = 16
 _MAX_THREADS = 64
 _FOREVER = 1 << 62  # records of a stream
@@ -181,7 +181,7 @@ def array_batches(
     ``shuffle_buffer`` bytes is another one.
 
     Args:
-        dataset: What ``shardfeed.info`` gave, a local folder or ``gs://bucket/folder``.
+        dataset: What ``shardfeed.info`` gave, or an address that it takes.
         split: Name of the split, or a part of it such as "train[:10%]" (see ``info.splits``).
         batch_size: Records per batch over all hosts.
         training: True or False chooses the form. By default "train" is trained on; "validation",
