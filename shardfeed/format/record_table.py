@@ -12,12 +12,14 @@ pyarrow is imported when a table is written or read, not before: few processes o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shardfeed.format.hashing import MASK128, sum128
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 _MAGIC = b"PAR1"
 ROW_GROUP = 65_536  # rows that are written and read at a time, some 10 MB
@@ -142,40 +144,57 @@ def table_value(file: BinaryIO) -> tuple[int, int]:
 
 
 def batch_digest(batch: pa.RecordBatch) -> int:
-    """The digest of the rows of a batch."""
+    """The digest of the rows of a batch.
+
+    It reads the buffers, because most functions of an array import pyarrow.compute, pandas or both.
+    """
     import numpy as np
 
-    keys = batch.column("key")
     fixed = np.zeros(len(batch), np.dtype([(name, f"<{code}") for name, code in (*_FIXED, *_BEHIND)]))
     for name, _ in _FIXED:
         column = batch.column(name)
-        if column.null_count < len(column):
-            fixed[name] = column.fill_null(0) if column.null_count else column
-        if name in _NULLABLE and column.null_count < len(column):
-            fixed["known"] |= np.asarray(column.is_valid()).astype("u1") << _NULLABLE.index(name)
-    ends = np.frombuffer(keys.buffers()[1], "<i4")[keys.offset : keys.offset + len(keys) + 1]
-    fixed["key_bytes"] = np.diff(ends)
+        values, known = _buffers(column, str(column.type))
+        fixed[name] = values * known
+        if name in _NULLABLE:
+            fixed["known"] |= known.astype("u1") << _NULLABLE.index(name)
+    keys = [key.encode() for key in batch.column("key").to_pylist()]
+    fixed["key_bytes"] = [len(key) for key in keys]
     width, packed = fixed.itemsize, fixed.tobytes()
     rows = zip(
-        range(0, len(packed), width), keys.cast("binary").to_pylist(), _packed(batch.column("label")),
-        _packed(batch.column("format")), _packed_lists(batch.column("fixes")), strict=True,
+        range(0, len(packed), width), keys, _packed(batch.column("label")), _packed(batch.column("format")),
+        _packed_lists(batch.column("fixes")), strict=True,
     )  # fmt: skip
     return sum128(
         "row", 0, (packed[at : at + width] + key + label + kind + fixes for at, key, label, kind, fixes in rows)
     )
 
 
+def _buffers(column: pa.Array, dtype: str) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """The numbers of a column, and 1 for each that is not null, else 0."""
+    import numpy as np
+
+    valid, values = column.buffers()
+    rows = slice(column.offset, column.offset + len(column))
+    if valid is None:
+        known = np.ones(len(column), np.uint8)
+    else:
+        known = np.unpackbits(np.frombuffer(valid, np.uint8), count=rows.stop, bitorder="little")[rows]
+    if values is None:
+        return np.zeros(len(column), dtype), known
+    return np.frombuffer(values, dtype, rows.stop)[rows], known
+
+
 def _packed(column: pa.StringArray) -> Sequence[bytes]:
     """Each text as its length and its bytes; equal texts are packed once."""
-    texts = column.dictionary_encode()
-    packed = [_length(len(text)) + text for text in texts.dictionary.cast("binary").to_pylist()]
-    return [packed[index] for index in texts.indices.to_pylist()]
+    texts = column.to_pylist()
+    packed = {text: _length(len(text.encode())) + text.encode() for text in set(texts)}
+    return [packed[text] for text in texts]
 
 
 def _packed_lists(column: pa.ListArray) -> Sequence[bytes]:
     """Each list as its length and its texts; equal lists are packed once."""
     packed: dict[tuple[str, ...], bytes] = {(): _length(0)}
-    if not len(column.flatten()):
+    if not len(column.values):
         return [packed[()]] * len(column)
     made = []
     for texts in map(tuple, column.to_pylist()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from shardfeed.transforms.stores.base import WritableStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +105,28 @@ def _batch(rows: PartRows, offset: np.ndarray, classes: Sequence[str], image_for
     found, types = rows.columns(), schema()
     ends = np.zeros(len(found) + 1, np.int32)
     np.cumsum(found["key_bytes"], out=ends[1:])
-    names = pa.array(classes, pa.string())
-    bits, fixes = np.unique(found["fixes"], return_inverse=True)
-    lists = [[fix for fix, bit in FIX_BITS.items() if bit & value] for value in bits.tolist()]
+    bits = found["fixes"].tolist()
+    fixes = {value: [fix for fix, bit in FIX_BITS.items() if bit & value] for value in set(bits)}
+    # pa.array of NumPy's arrays, and take(), import as much again as a build has imported before.
     columns = {
         "key": pa.StringArray.from_buffers(len(found), pa.py_buffer(ends), pa.py_buffer(rows.keys)),
-        "label": names.take(pa.array(found["class"])),
-        "offset": offset,
-        "format": pa.array([image_format], pa.string()).take(pa.array(np.zeros(len(found), np.int32))),
-        "crc32c": pa.array(found["crc32c"], mask=found["known"] & CRC_KNOWN == 0),
-        "hash": pa.array(found["hash"], mask=found["known"] & HASH_KNOWN == 0),
-        "fixes": pa.array(lists, types.field("fixes").type).take(pa.array(fixes)),
+        "label": pa.array([classes[number] for number in found["class"].tolist()], pa.string()),
+        "offset": _numbers(pa.int64(), offset),
+        "format": pa.array([image_format] * len(found), pa.string()),
+        "crc32c": _numbers(pa.uint32(), found["crc32c"], found["known"] & CRC_KNOWN != 0),
+        "hash": _numbers(pa.uint64(), found["hash"], found["known"] & HASH_KNOWN != 0),
+        "fixes": pa.array([fixes[value] for value in bits], types.field("fixes").type),
     }
-    plain = {name: pa.array(found[name]) for name in types.names if name not in columns}
-    return pa.RecordBatch.from_pydict({**columns, **plain}, types)
+    arrays = [columns[field.name] if field.name in columns else _numbers(field.type, found[field.name]) for field in types]
+    return pa.RecordBatch.from_arrays(arrays, schema=types)
+
+
+def _numbers(kind: pa.DataType, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> pa.Array:
+    """A column of numbers; ``known``: which values are not null, by default all."""
+    import pyarrow as pa
+
+    valid = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values.astype(str(kind)))])
 
 
 def _rows_of(store: WritableStore, fingerprint: str, plan: ShardPlan) -> Iterator[PartRows]:
