@@ -117,7 +117,9 @@ def _batch(rows: PartRows, offset: np.ndarray, classes: Sequence[str], image_for
         "hash": _numbers(pa.uint64(), found["hash"], found["known"] & HASH_KNOWN != 0),
         "fixes": pa.array([fixes[value] for value in bits], types.field("fixes").type),
     }
-    arrays = [columns[field.name] if field.name in columns else _numbers(field.type, found[field.name]) for field in types]
+    arrays = [
+        columns[field.name] if field.name in columns else _numbers(field.type, found[field.name]) for field in types
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=types)
 
 
