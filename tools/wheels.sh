@@ -16,7 +16,7 @@ if [[ ! -d $wheels ]]; then
   mkdir -p .engines
   made=$(mktemp -d "$PWD/.engines/made-XXXXXX")
   trap 'rm -rf "$made"' EXIT
-  echo "Collecting wheels for the tests into $wheels (60 MB, once)" >&2
+  echo "Collecting wheels for the tests into $wheels (240 MB, once)" >&2
   pip=("$python" -m pip --disable-pip-version-check wheel --quiet --wheel-dir "$made/wheels")
   echo "$worker" >"$made/worker.txt"
   if ! { "${pip[@]}" --constraint constraints.txt --requirement "$made/worker.txt" &&

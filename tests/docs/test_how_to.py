@@ -46,7 +46,7 @@ def test_no_block_is_left_out() -> None:
     found = sorted((ROOT / "docs/how-to").glob("*.md"))
 
     assert sorted(pages()) == [f"how-to/{page.name}" for page in found]
-    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs", "torch", "grain"}
+    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs", "torch", "grain", "jax"}
     assert sum(map(len, code_by_process().values())) == sum(
         len(code) for page in found for code in blocks(page, "python")
     )
@@ -73,10 +73,12 @@ def test_the_blocks_about_pytorch_run_with_a_stand_in(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_blocks_about_grain_run(tmp_path: Path) -> None:
-    write_dataset(tmp_path / "out", splits={"train": 70}, size=None)
+@pytest.mark.parametrize("process", ["grain", "jax"])
+def test_the_blocks_about_grain_and_jax_run(tmp_path: Path, process: str) -> None:
+    write_dataset(tmp_path / "out", splits={"train": 70, "validation": 37}, size=None)
+    code = f"import sys; sys.modules['tensorflow'] = None\n{code_by_process()[process]}"
 
-    done = run_python(code_by_process()["grain"], tmp_path, python_with("doors"))
+    done = run_python(code, tmp_path, python_with("doors"))
 
     assert done.returncode == 0, done.stderr
 
