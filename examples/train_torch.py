@@ -4,8 +4,7 @@
     python examples/train_torch.py out/ --epochs 5
     torchrun --nproc_per_node 8 examples/train_torch.py out/      # each process reads its own share
 
-``num_workers`` stays 0: ``array_batches`` decodes in threads, which use all cores, so worker
-processes would only copy.
+``torch_batches`` decodes in threads, which use all cores: no ``DataLoader`` and no worker processes.
 """
 
 from __future__ import annotations
@@ -13,37 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 try:
     import torch
     from torch import nn
-    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 except ImportError:
     sys.exit("train_torch.py needs PyTorch, which is not installed here: pip install torch")
 
 import shardfeed
-
-
-class Batches(IterableDataset):
-    """This process's batches of a split: uint8[n, channels, height, width], int64[n] labels.
-
-    In evaluation also the weights.
-    """
-
-    def __init__(self, info: shardfeed.DatasetInfo, split: str, batch_size: int, **options: Any) -> None:
-        self.batches = shardfeed.array_batches(info, split, batch_size, **options)  # its share: by the process group
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
-        if get_worker_info() is not None:  # each worker process would read every record again
-            raise RuntimeError("use DataLoader(batches, batch_size=None, num_workers=0): threads use all cores already")
-        for images, labels, *weights in self.batches:
-            pixels = torch.from_numpy(images).permute(0, 3, 1, 2)
-            yield pixels, torch.from_numpy(labels).long(), *map(torch.from_numpy, weights)
 
 
 def network(height: int, width: int, channels: int, classes: int) -> nn.Module:
@@ -61,7 +37,7 @@ def scaled(images: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, batches: Batches, device: torch.device) -> float:
+def accuracy(model: nn.Module, batches: shardfeed.TorchBatches, device: torch.device) -> float:
     """Accuracy on the whole split. Each record counts once; rows of padding weigh nothing."""
     counts = torch.zeros(2, device=device)
     for images, labels, weights in batches:
@@ -104,9 +80,11 @@ def main() -> None:
         torch.distributed.init_process_group("nccl" if cuda else "gloo")
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), args.rate, momentum=0.9)
-    batches = Batches(info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step)
+    batches = shardfeed.torch_batches(
+        info, "train", args.batch_size, epochs=args.epochs, seed=args.seed, start_step=args.start_step, pin_memory=cuda
+    )  # this process's share: it asks the process group
     steps = args.start_step + len(batches)
-    for step, (images, labels) in enumerate(DataLoader(batches, batch_size=None), args.start_step + 1):
+    for step, (images, labels) in enumerate(batches, args.start_step + 1):
         loss = nn.functional.cross_entropy(model(scaled(images, device)), labels.to(device))
         optimizer.zero_grad()
         loss.backward()
@@ -114,7 +92,7 @@ def main() -> None:
         if first:
             show(step, steps, loss.item())
     for split in info.splits:
-        found = accuracy(model, Batches(info, split, args.batch_size, training=False), device)
+        found = accuracy(model, shardfeed.torch_batches(info, split, args.batch_size, training=False), device)
         if first:
             print(f"accuracy on {split}: {found:.4f}")
 

@@ -1,6 +1,7 @@
 """The examples without TensorFlow.
 
-JAX trains for real; of PyTorch's only the reading half runs, on a stand-in for torch.
+JAX trains for real; PyTorch's is run by hand, and here only its network is looked at. What it reads by
+has tests of its own (``test_torch_batches.py``).
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardfeed
 from tests.kit.datasets import write_dataset
-from tests.reader.streams import numbers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -68,80 +67,19 @@ def test_an_example_without_its_library_names_the_remedy(
     assert left.value.code == f"{example}.py {remedy}"
 
 
-class StandInDataset:
-    """All of torch's IterableDataset that the example uses."""
-
-
-class StandInTensor(np.ndarray):
-    """An array with the two methods of a tensor that the example calls while it reads."""
-
-    def permute(self, *axes: int) -> Any:
-        return self.transpose(axes)
-
-    def long(self) -> Any:
-        return self.astype(np.int64)
-
-
 @pytest.fixture
 def train_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example's module, with ``torch`` standing in for PyTorch, which answers what is in
-    ``found``.
-    """
-    names = ("torch", "torch.nn", "torch.utils", "torch.utils.data", "torch.distributed")
-    torch, nn, utils, data, distributed = map(ModuleType, names)
-    found: dict[str, Any] = {"worker": None, "rank": 0, "world": 1}
-    distributed.is_available = distributed.is_initialized = lambda: True  # type: ignore[attr-defined]
-    distributed.get_rank = lambda: found["rank"]  # type: ignore[attr-defined]
-    distributed.get_world_size = lambda: found["world"]  # type: ignore[attr-defined]
-    torch.from_numpy = lambda array: array.view(StandInTensor)  # type: ignore[attr-defined]
+    """The example's module, with ``torch`` standing in for PyTorch."""
+    torch, nn = map(ModuleType, ("torch", "torch.nn"))
     torch.no_grad = lambda: lambda function: function  # type: ignore[attr-defined]
-    torch.nn, torch.utils = nn, utils  # type: ignore[attr-defined]
-    data.IterableDataset, data.DataLoader = StandInDataset, None  # type: ignore[attr-defined]
-    data.get_worker_info = lambda: found["worker"]  # type: ignore[attr-defined]
-    for module in (torch, nn, utils, data, distributed):
+    torch.nn = nn  # type: ignore[attr-defined]
+    for module in (torch, nn):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     spec = importlib.util.spec_from_file_location("train_torch", EXAMPLES / "train_torch.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.found = found  # type: ignore[attr-defined]
     return module
-
-
-@pytest.mark.parametrize("world", [1, 2])
-def test_the_torch_dataset_gives_each_process_its_share_in_torchs_layout(
-    tmp_path: Path, train_torch: Any, world: int
-) -> None:
-    written = write_dataset(tmp_path, image_format="raw", splits={"train": 36})
-    info = shardfeed.info(tmp_path)
-    seen = []
-    for rank in range(world):
-        train_torch.found.update(rank=rank, world=world)
-        batches = train_torch.Batches(info, "train", 6, epochs=1)
-        found = list(batches)
-        assert len(batches) == len(found) == 6
-        assert found[0][0].shape == (6 // world, 3, 8, 12) and found[0][1].dtype == np.int64
-        seen += numbers([(np.asarray(x).transpose(0, 2, 3, 1), np.asarray(y)) for x, y in found], written, "train")
-
-    assert sorted(seen) == list(range(36))
-
-
-def test_the_torch_dataset_resumes_and_gives_weights_in_evaluation(tmp_path: Path, train_torch: Any) -> None:
-    info = shardfeed.info(write_dataset(tmp_path).path)
-    whole = list(train_torch.Batches(info, "train", 9, epochs=1))
-    rest = list(train_torch.Batches(info, "train", 9, epochs=1, start_step=2))
-
-    assert len(rest) == 2 and all(np.array_equal(a[0], b[0]) for a, b in zip(whole[2:], rest, strict=True))
-    assert [len(batch) for batch in train_torch.Batches(info, "validation", 5)] == [3, 3]
-
-
-def test_the_torch_dataset_refuses_worker_processes(tmp_path: Path, train_torch: Any) -> None:
-    info = shardfeed.info(write_dataset(tmp_path).path)
-    batches = train_torch.Batches(info, "train", 9)
-    train_torch.found["worker"] = object()
-
-    with pytest.raises(RuntimeError, match=r"num_workers=0\): threads use all cores already$"):
-        next(iter(batches))
 
 
 @pytest.mark.parametrize("size", [(64, 64), (28, 33), (1, 224)], ids=str)
