@@ -6,7 +6,7 @@ has the median of the pairs' ratios, a 90 % interval for the median (by the sign
 
 The others are installed in an environment of their own, together with this project:
 
-    python -m venv rivals && rivals/bin/pip install . array_record torch torchvision spdl
+    python -m venv rivals && rivals/bin/pip install . array_record grain torch torchvision spdl
 """
 
 from __future__ import annotations
@@ -119,6 +119,17 @@ def _decoding_image_folder_in_data_loader(files: Files) -> Iterator[int]:
     return _data_loader(ImageFolder(str(files.folders), loader=decode_image))
 
 
+def _grain(files: Files) -> Iterator[int]:
+    import grain
+
+    import shardfeed
+
+    ds = shardfeed.records(files.dataset, "train", columns=["image", "label"])
+    batches = grain.MapDataset.source(ds).seed(1).shuffle().repeat().batch(_BATCH)
+    for batch in batches.to_iter_dataset(grain.ReadOptions(num_threads=_CORES, prefetch_buffer_size=4)):
+        yield len(batch["label"])
+
+
 def _array_batches(files: Files) -> Iterator[int]:
     import shardfeed
 
@@ -189,6 +200,7 @@ CONTENDERS: dict[str, Callable[[Files], Iterator[int]]] = {
     "DataLoader of records": _records_in_data_loader,
     "DataLoader of ImageFolder": _image_folder_in_data_loader,
     "DataLoader of ImageFolder with torchvision's decoder": _decoding_image_folder_in_data_loader,
+    "Grain over records": _grain,
     "array_batches": _array_batches,
     "SPDL": _spdl,
     "bare loop": _bare_loop,
@@ -199,6 +211,7 @@ COMPARISONS = [
     ("DataLoader of records", "DataLoader of ImageFolder", 0.9),
     ("DataLoader of records", "DataLoader of ImageFolder with torchvision's decoder", 0.9),
     ("array_batches", "DataLoader of records", 2.0),
+    ("array_batches", "Grain over records", 1.0),
     ("array_batches", "SPDL", 1.2),
     ("array_batches", "bare loop", 0.88),
 ]

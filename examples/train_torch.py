@@ -95,6 +95,8 @@ def main() -> None:
         found = accuracy(model, shardfeed.torch_batches(info, split, args.batch_size, training=False), device)
         if first:
             print(f"accuracy on {split}: {found:.4f}")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # its threads would otherwise abort the process at its end
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ RECORDS = 4  # a block
 BATCH = 8
 STREAMS = 16  # of so many blocks
 WINDOW = 2 * STREAMS  # blocks: two per stream
-# Records decoded ahead with one thread (docs/how-to/jax-and-pytorch.md): two tasks are more than
+# Records decoded ahead with one thread (docs/how-to/numpy.md): two tasks are more than
 # two batches.
 DECODED = 2 * 64
 READERS = 1  # blocks that may be asked for beyond the next window

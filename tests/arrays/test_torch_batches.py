@@ -1,7 +1,7 @@
 """``torch_batches`` on a stand-in for torch, which is too large for the tests.
 
 The stand-in has the few names that are used, and marks the memory that stands for pinned one. What
-the real PyTorch does with it was run by hand (docs/how-to/jax-and-pytorch.md).
+the real PyTorch does with it was run by hand (docs/how-to/pytorch.md).
 """
 
 from __future__ import annotations
