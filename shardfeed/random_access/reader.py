@@ -11,6 +11,7 @@ damage is told from a wrong index and from a dataset that was built again.
 from __future__ import annotations
 
 import os
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -70,9 +71,11 @@ class SplitReader:
         check_split(found, split)
         self.url, self.fingerprint, self.split = found.url, found.fingerprint, split.name
         self.indexed = has_index([file.file for file in found.manifest.files], split.name)
-        self.names = [shard.file for shard in split.shards]
-        self.sizes = [shard.bytes for shard in split.shards]
-        self.firsts = list(accumulate((shard.records for shard in split.shards), initial=0))
+        # Copies that lie together: a forked child that looks at an object gets a copy of its page, and
+        # the manifest's objects are spread over many.
+        self.names = " ".join(shard.file for shard in split.shards).split()
+        self.sizes = array("q", [shard.bytes for shard in split.shards])
+        self.firsts = array("q", accumulate((shard.records for shard in split.shards), initial=0))
         self._opened: OpenSplit | None = None
         _ = self.opened  # the caller hears of a damaged index, not its worker processes
 
