@@ -72,6 +72,12 @@ OTHERS = {
     "one more column": encode_example({**ROW, "brand": b"x"}),
     "one more column at the end": encode_example({**ROW, "zoom": 1.5}),
     "a label of another name": encode_example({**ROW, "label": b"rose"}),
+    "a class of two bytes": join_features(
+        [
+            encode_feature("class", 300).replace(b"\xac\x02", b"\x81\x00"),
+            *features(**{name: ROW[name] for name in sorted(ROW) if name != "class"}),
+        ]
+    ),
     "no label": encode_example({name: value for name, value in ROW.items() if name != "label"}),
 }
 TWICE = {
