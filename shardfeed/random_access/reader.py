@@ -133,14 +133,14 @@ class SplitReader:
             end = max(end, start + size)
             ranges[-1] = shard, first, end - first
             joined[-1].append((place, start - first, size))
-        frames = iter(opened.shards.read_all(ranges))
+        frames, classes = iter(opened.shards.read_all(ranges)), opened.classes
         for members in joined:
             try:
                 data = next(frames)
             except NotFoundError:
                 raise self.explained(numbers[members[0][0]]) from None
             for place, start, size in members:
-                yield place, (data[start : start + size], opened.classes and opened.classes[numbers[place]])
+                yield place, (data[start : start + size], None if classes is None else classes[numbers[place]])
 
     def damage(self, number: int, data: bytes, problem: RecordProblem | RecordError) -> DatasetError:
         """The error for a record of this ``data`` that has a ``problem``."""
