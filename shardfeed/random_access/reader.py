@@ -106,8 +106,11 @@ class SplitReader:
             StorageError: the store kept failing.
         """
         opened = self.opened
+        shard, start, size = self._place(number, opened.offsets)
+        if size < OVERHEAD or start + size > self.sizes[shard]:
+            raise self.explained(number)
         try:
-            framed = opened.shards.read(*self._checked_place(number, opened.offsets))
+            framed = opened.shards.read(shard, start, size)
         except NotFoundError:
             raise self.explained(number) from None
         return framed, None if opened.classes is None else opened.classes[number]
@@ -125,7 +128,9 @@ class SplitReader:
         joined: list[list[tuple[int, int, int]]] = []  # of each range: place, start and size of its records
         before, first, end = -1, 0, 0
         for place in sorted(range(len(numbers)), key=numbers.__getitem__):
-            shard, start, size = self._checked_place(numbers[place], opened.offsets)
+            shard, start, size = self._place(numbers[place], opened.offsets)
+            if size < OVERHEAD or start + size > self.sizes[shard]:
+                raise self.explained(numbers[place])
             if shard != before or not first <= start <= end + _GAP or start + size - first > _JOINED:
                 before, first, end = shard, start, start
                 ranges.append((shard, start, size))
@@ -166,12 +171,6 @@ class SplitReader:
         shard = bisect_right(firsts, number) - 1
         start, after = offsets[number], number + 1
         return shard, start, (offsets[after] if after < firsts[shard + 1] else self.sizes[shard]) - start
-
-    def _checked_place(self, number: int, offsets: Numbers) -> Range:
-        place = shard, start, size = self._place(number, offsets)
-        if size < OVERHEAD or start + size > self.sizes[shard]:
-            raise self.explained(number)
-        return place
 
     def explained(self, number: int) -> DatasetError:
         """The error for a record of which there is no whole frame where the index says.
