@@ -54,17 +54,19 @@ def _add_find(parser: argparse.ArgumentParser) -> None:
         "Prints the records that fulfil a condition, from the tables of records; no image is read but for --sheet. A line "
         "has the split and the record's number in it, shard, label, height x width, bytes and key."
     )
-    parser.epilog = "exit codes: 0 searched, also if nothing was found; 2 bad arguments, 4 damaged, incomplete or no dataset."
+    parser.epilog = (
+        "exit codes: 0 searched, also if nothing was found; 2 bad arguments, 4 damaged, incomplete or no dataset."
+    )
     parser.add_argument(
         "--where",
         required=True,
         metavar="SQL",
         help="condition in SQL (SQLite's) on the columns of a record: label = 'skirt' and width > 400",
     )
-    parser.add_argument("--split", metavar="SPLIT", help="search this split, or a part such as train[:10%%] (default: all)")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="records to list; 0: all (default: 20, with --json all)"
+        "--split", metavar="SPLIT", help="search this split, or a part such as train[:10%%] (default: all)"
     )
+    parser.add_argument("--limit", type=int, metavar="N", help="records to list; 0: all (default: 20, with --json all)")
     parser.add_argument(
         "--sheet",
         metavar="FILE",

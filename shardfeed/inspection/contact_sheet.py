@@ -47,9 +47,7 @@ def contact_sheet(
     return draw(records, title, dataset.manifest.image, positive("columns", columns), kind)
 
 
-def draw(
-    records: Sequence[StoredRecord], title: str, image: ImageInfo, columns: int = 5, kind: str = "PNG"
-) -> bytes:
+def draw(records: Sequence[StoredRecord], title: str, image: ImageInfo, columns: int = 5, kind: str = "PNG") -> bytes:
     """A sheet of ``records``, at least one, with a ``title`` above; ``kind``: PNG or JPEG."""
     columns = min(columns, len(records))
     rows = math.ceil(len(records) / columns)

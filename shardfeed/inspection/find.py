@@ -99,7 +99,9 @@ def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredReco
         for row, item in zip(wanted, items, strict=True):
             if item["key"] != row["key"]:
                 table = naming.table_name(row["file"])
-                what = f"record {row['number']} of {split} has the key {clip(item['key'])}, and its row {clip(row['key'])}"
+                what = (
+                    f"record {row['number']} of {split} has the key {clip(item['key'])}, and its row {clip(row['key'])}"
+                )
                 raise _damaged(dataset, table, what)
             found.append(
                 StoredRecord(
