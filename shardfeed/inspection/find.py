@@ -15,8 +15,9 @@ from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.parts import whole_name
 from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.format import naming
-from shardfeed.format.manifest import Shard
-from shardfeed.format.record_table import read_batches
+from shardfeed.format.hashing import MASK128
+from shardfeed.format.manifest import Shard, Table
+from shardfeed.format.record_table import batch_digest, read_batches
 from shardfeed.inspection.condition import Condition, plain_values
 from shardfeed.inspection.first_records import StoredRecord
 from shardfeed.random_access.records import records
@@ -71,10 +72,10 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
 
     Raises:
         UsageError: a wrong condition; the dataset has no record tables.
-        DatasetError: while reading: a table is absent, damaged, or has not a row per record.
+        DatasetError: while reading: a table is absent, damaged, or is not the one of the manifest.
         StorageError: while reading: the store kept failing.
     """
-    condition, tables = Condition(where), {table.file for table in dataset.manifest.tables}
+    condition, tables = Condition(where), {table.file: table for table in dataset.manifest.tables}
     shards = [each for split in splits for each in _shards(dataset, split)]
     for _, shard, _, _ in shards:
         if naming.table_name(shard.file) not in tables:
@@ -82,7 +83,11 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
                 f"the dataset at {clip(dataset.url)} has no record table for {shard.file}: its schema_version is "
                 f"{dataset.manifest.schema_version}, and builds write tables since 2. Build the dataset again to have them."
             )
-    return (hits for each in shards for hits in _hits(dataset, condition, *each))
+    return (
+        hits
+        for split, shard, first, wanted in shards
+        for hits in _hits(dataset, condition, split, shard, first, wanted, tables[naming.table_name(shard.file)])
+    )
 
 
 def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredRecord]:
@@ -122,10 +127,11 @@ def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard
 
 
 def _hits(
-    dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range
+    dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range, table: Table
 ) -> Iterator[Hits]:
+    """The hits in the table of ``shard``, whose first record has the number ``first``; ``wanted``: which to look at."""
     at = first
-    for batch in _batches(dataset, shard):
+    for batch in _batches(dataset, shard, table):
         start, stop = max(at, wanted.start), min(at + len(batch), wanted.stop)
         if start < stop:
             inside = batch.slice(start - at, stop - start)
@@ -134,22 +140,24 @@ def _hits(
         at += len(batch)
 
 
-def _batches(dataset: DatasetInfo, shard: Shard) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard's table, as many as it has records."""
-    name, store, rows = naming.table_name(shard.file), storage.open_store(dataset.url), 0
-    stat = store.stat(name)
+def _batches(dataset: DatasetInfo, shard: Shard, table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard's ``table``, which are compared with the manifest when all are read."""
+    store, rows, digest = storage.open_store(dataset.url), 0, 0
+    stat = store.stat(table.file)
     if stat is None:
-        raise _damaged(dataset, name, "it is not there")
+        raise _damaged(dataset, table.file, "it is not there")
     try:
-        with open_file(store, name, stat.size) as file:
+        with open_file(store, table.file, stat.size) as file:
             for batch in read_batches(file):
-                rows += len(batch)
-                if rows <= shard.records:
-                    yield batch
+                rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
+                yield batch
     except ValueError as error:
-        raise _damaged(dataset, name, clip(error)) from None
+        raise _damaged(dataset, table.file, clip(error)) from None
     if rows != shard.records:
-        raise _damaged(dataset, name, f"it has {rows:,} rows, and {shard.file} has {shard.records:,} records")
+        raise _damaged(dataset, table.file, f"it has {rows:,} rows, and {shard.file} has {shard.records:,} records")
+    if f"{digest:032x}" != table.digest:
+        what = f"its rows have the digest {digest:032x}, in the manifest it is {table.digest}"
+        raise _damaged(dataset, table.file, what)
 
 
 def _damaged(dataset: DatasetInfo, table: str, what: str) -> DatasetError:

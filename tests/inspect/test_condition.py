@@ -44,7 +44,7 @@ def matches(where: str) -> list[int]:
         ("crc32c = 4294967295", [2]),
         ("crc32c is null", [0]),
         ("hash = 'ffffffffffffffff'", [2]),
-        ("hash < '1'", [1]),
+        ("hash = '0000000000000000'", [1]),
         ("version = 4611686018427387904", [0, 1, 2]),
         ("fixes = '[]'", [0]),
         ("fixes like '%größe%'", [2]),
