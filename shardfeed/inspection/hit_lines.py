@@ -22,10 +22,11 @@ def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
     manifest = dataset.manifest
     split_width = max(map(len, manifest.splits), default=0)
     number_width = len(str(max((split.records for split in manifest.splits.values()), default=0)))
+    file_width = max((len(shard.file) for split in manifest.splits.values() for shard in split.shards[:1]), default=0)
     label_width = max((len(clip(name, _LABEL_WIDTH)) for name in manifest.classes), default=0)
 
     def line(row: Row) -> str:
-        place = f"{row['split']:<{split_width}} {row['number']:>{number_width}}  {row['file']}"
+        place = f"{row['split']:<{split_width}} {row['number']:>{number_width}}  {row['file']:<{file_width}}"
         label, size = clip(row["label"], _LABEL_WIDTH), f"{row['height']}x{row['width']}"
         return f"  {place}  {label:<{label_width}} {size:>9}  {row['bytes']:>9,} B  {clip(row['key'], 80)}"
 

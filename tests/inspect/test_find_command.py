@@ -42,7 +42,7 @@ def rows(written: Written, where: str) -> list[dict[str, Any]]:
 def test_a_line_per_hit_and_the_count_behind_them(written: Written, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, written, "--where", "number in (1, 30) and height = 8") == (
         f"""\
-  test   1  test-00001-of-00003.tfrecord  größe\\t2      8x12        419 B  test/größe\\t2/00001.jpg
+  test   1  test-00001-of-00003.tfrecord   größe\\t2      8x12        419 B  test/größe\\t2/00001.jpg
   train  1  train-00000-of-00003.tfrecord  größe\\t2      8x12        420 B  train/größe\\t2/00001.jpg
   train 30  train-00002-of-00003.tfrecord  größe\\t2      8x12        420 B  train/größe\\t2/00030.jpg
 3 of 43 records. The first: shardfeed.records('{written.path}', 'test')[1]
