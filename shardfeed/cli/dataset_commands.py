@@ -70,8 +70,7 @@ def _add_find(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sheet",
         metavar="FILE",
-        help="also draw the images of the listed records side by side into a PNG or JPEG file; at most 1,000, and 20 without "
-        "--limit",
+        help="also draw the images of the listed records, at most 1,000, side by side into a PNG or JPEG file",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per record, with all columns")
 
