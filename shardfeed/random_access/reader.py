@@ -215,6 +215,10 @@ class OpenSplit:
         else:
             self.offsets = TextIndexes(store, reader.names, reader.firsts, reader.sizes)
 
+    def check_classes(self) -> None:
+        """Raises DatasetError if the index of ``classes`` is damaged."""
+        self._classes.check_mapped()
+
     @cached_property
     def all_classes(self) -> Values:
         """Class of each record, as an array; only of a split with an index."""

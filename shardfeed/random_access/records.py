@@ -145,6 +145,7 @@ class Records:
                 raise self._reader.explained(number)
             classes = self._reader.opened.classes
             if classes is not None and classes[number] != fields.label:
+                self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{classes[number]} as in {self._reader.split}.classes", str(fields.label))
             item: Item = {}
             for column in self._columns:

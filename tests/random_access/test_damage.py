@@ -105,6 +105,17 @@ def test_a_class_that_is_not_the_indexed_one(path: Path) -> None:
     )
 
 
+def test_a_damaged_index_of_classes_is_named_and_not_its_shard(path: Path) -> None:
+    flip(path, HEADER_BYTES + 4 * (FIRST + NUMBER), "train.classes")
+
+    said = refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER])
+
+    assert re.fullmatch(
+        rf"{path}/train\.classes is damaged: expected crc32c [0-9a-f]{{8}}, found [0-9a-f]{{8}}\. {re.escape(COPY)}",
+        said,
+    )
+
+
 def test_a_record_that_is_no_example(path: Path) -> None:
     rewrite(path, lambda row: {("kez" if name == "key" else name): value for name, value in row.items()})
 
