@@ -46,7 +46,8 @@ class Records:
 
     Attributes:
         classes: Names of the classes; a label is an index into them.
-        fingerprint: Fingerprint of the dataset.
+        fingerprint: Fingerprint of the dataset; of a part of a split ("train[:10%]") with
+            "[start:stop]" behind it.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ def records(
         UserWarning: the dataset has no index files, as those of older versions.
     """
     found = opened(dataset)
-    part = found.splits[split].part
+    chosen = found.splits[split]
     whole = whole_name(split)
     names = _names(columns)
     pixels: PixelOptions | None = _pixel_options(found, image_size, crop, seed)
@@ -255,7 +256,11 @@ def records(
             "index, in each process, and ds.labels reads every record. Build the dataset again to have one."
         )
     every = Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
-    return every if whole == split else every[part.start : part.stop]
+    if whole == split:
+        return every
+    part = every[chosen.part.start : chosen.part.stop]
+    part.fingerprint = chosen.fingerprint
+    return part
 
 
 def _names(columns: object) -> tuple[str, ...]:
