@@ -82,6 +82,14 @@ class SplitReader:
                 raise
         return found
 
+    def all_classes(self) -> Values:
+        """Class of each record, as an array; only of a split with an index. Raises as ``opened``."""
+        try:
+            return self.opened.all_classes
+        except (DatasetError, NotFoundError):
+            same_dataset(self.url, self.fingerprint)
+            raise
+
     def read(self, number: int) -> bytes:
         """The frame of one record as it is stored; it may be damaged.
 

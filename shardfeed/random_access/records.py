@@ -166,7 +166,7 @@ class Records:
             found.flags.writeable = False
             return found
         numbers = self._numbers
-        column: Labels = self._reader.opened.all_classes
+        column: Labels = self._reader.all_classes()
         if not numbers:
             return column[:0]
         if numbers.step > 0:
