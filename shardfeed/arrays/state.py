@@ -1,4 +1,4 @@
-"""``state_dict`` of a stream: where it is, and which stream it is, in at most 100 bytes of JSON.
+"""``state_dict`` of a stream: where it is, and which stream it is, in about 70 bytes of JSON.
 
 A stream is a function of its arguments, so one number says where it is. The rest only proves that
 the state belongs to it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from shardfeed.arguments import COUNT
 from shardfeed.errors import UsageError, clip
 
 _FINGERPRINT_DIGITS = 16  # 64 bits
@@ -46,7 +47,7 @@ class StreamName:
         # A split's name may hold spaces.
         first, _, rest = stream.partition(" ") if isinstance(stream, str) else ("", "", "")
         found = [first, *rest.rsplit(" ", len(_NAMES) - 2)]
-        if len(found) != len(_NAMES) or isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        if len(found) != len(_NAMES) or isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= COUNT:
             raise UsageError(
                 f"load_state_dict({clip(repr(state))}): expected what state_dict() of array_batches gave, a dict with "
                 "the step and the name of the stream."

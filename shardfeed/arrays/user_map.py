@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from shardfeed.arguments import unexpected
 from shardfeed.errors import UsageError, clip
 
+_NUMBERS = "biufcV"  # kinds of types, of NumPy; V: float8 and its like of ml_dtypes
+
 Empty = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Makes an array of a shape and type: ``np.empty``, or one that takes memory from elsewhere."""
 
@@ -66,8 +68,11 @@ class MappedRows:
         Raises:
             UsageError: ``image`` is no array, or of another shape or type than the others.
         """
-        value = np.asarray(image)
-        if value.dtype == object:
+        try:
+            value = np.asarray(image)
+        except ValueError:  # lists of several lengths
+            value = np.empty(0, object)
+        if value.dtype.kind not in _NUMBERS:
             raise UsageError(f"map returned {clip(type(image).__name__)} at {where()}: expected an array of numbers.")
         with self._lock:
             if self._array is None:

@@ -21,7 +21,9 @@ from shardfeed.errors import clip
 from shardfeed.storage.base import StorageError
 
 VARIABLE = "SHARDFEED_CACHE_LIMIT"
-_COPY = re.compile(r"[0-9a-f]{8}-.+\.tfrecord$")  # a user's own files are never touched
+# A user's own files are never touched, nor is a disk's lost+found, which nobody may read.
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+_COPY = re.compile(r"[0-9a-f]{8}-.+\.tfrecord$")
 _LOG = logging.getLogger("shardfeed")
 _locks: dict[str, int] = {}  # descriptors of the folders that this process reads
 
@@ -49,7 +51,8 @@ def make_room(folder: str, top: str, needed: int, free: int) -> None:
         return
     limit = byte_count(VARIABLE, given)
     with os.scandir(os.path.dirname(top)) as entries:
-        folders = sorted((entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.is_dir())
+        ours = (entry for entry in entries if _FINGERPRINT.fullmatch(entry.name) and entry.is_dir())
+        folders = sorted((entry.stat().st_mtime_ns, entry.path) for entry in ours)
     copies = {path: _copies(path) for _, path in folders}
     over = max(sum(sum(found.values()) for found in copies.values()) + needed - limit, needed - free)
     for _, other in folders:

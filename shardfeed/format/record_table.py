@@ -124,7 +124,9 @@ def read_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
                 raise ValueError(f"it has no column {field.name} of {field.type}")
         for batch in table.iter_batches(ROW_GROUP, columns=wanted.names):
             for field in wanted:
-                if field.name not in _NULLABLE and batch.column(field.name).null_count:
+                column = batch.column(field.name)
+                nulls = column.null_count or (field.name == "fixes" and column.values.null_count)
+                if field.name not in _NULLABLE and nulls:
                     raise ValueError(f"a value of column {field.name} is null")
             yield batch
     except (pa.ArrowException, OSError) as error:

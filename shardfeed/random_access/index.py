@@ -85,9 +85,16 @@ class IndexFile:
         if isinstance(self._store, LocalStore):
             return self._mapped()
         data = self._store.read(self._name)[HEADER_BYTES:]
+        self._check(data)
+        return np.frombuffer(data, DTYPE[self._column])
+
+    def check_mapped(self) -> None:
+        """Compares a local file with its crc. Raises DatasetError: it is damaged."""
+        self._check(self._mapped().data.cast("B"))
+
+    def _check(self, data: bytes | memoryview) -> None:
         if (found := crc32c(data)) != self._crc:
             raise self._damaged(f"crc32c {to_hex(self._crc)}", to_hex(found))
-        return np.frombuffer(data, DTYPE[self._column])
 
     def _mapped(self) -> Values:
         assert isinstance(self._store, LocalStore)

@@ -94,9 +94,17 @@ class SplitReader:
             try:
                 found = self._opened = OpenSplit(self)
             except DatasetError:
-                self._same_dataset()
+                same_dataset(self.url, self.fingerprint)
                 raise
         return found
+
+    def all_classes(self) -> Values:
+        """Class of each record, as an array; only of a split with an index. Raises as ``opened``."""
+        try:
+            return self.opened.all_classes
+        except (DatasetError, NotFoundError):
+            same_dataset(self.url, self.fingerprint)
+            raise
 
     def read(self, number: int) -> Stored:
         """One record.
@@ -155,16 +163,6 @@ class SplitReader:
         record = LoadedRecord(memoryview(data), whole, number - self.firsts[shard], start)
         return BlockReader(self.url).damage(record, problem)
 
-    def _same_dataset(self) -> DatasetInfo:
-        """The dataset as it is now. Raises DatasetError if it is not the one that was opened."""
-        found = info(self.url)
-        if found.fingerprint != self.fingerprint:
-            raise DatasetError(
-                f"the dataset at {clip(self.url)} is another one since shardfeed.records opened it: expected fingerprint "
-                f"{self.fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
-            ) from None
-        return found
-
     def _place(self, number: int, offsets: Numbers) -> Range:
         """Where a record lies by the index, which may be wrong."""
         firsts = self.firsts
@@ -179,7 +177,7 @@ class SplitReader:
             DatasetError: the dataset is another one or gone, or the shard is absent or of another
                 size.
         """
-        found = self._same_dataset()
+        found = same_dataset(self.url, self.fingerprint)
         split = found.splits[self.split]
         shard, start, size = self._place(number, self.opened.offsets)
         file, inside = split.shards[shard], number - self.firsts[shard]
@@ -220,7 +218,17 @@ class OpenSplit:
         store = storage.open_store(reader.url)
         self.shards: ShardFiles
         if isinstance(store, LocalStore):
-            self.shards = LocalShards(store, reader.names)
+            manifest = store.stat(naming.MANIFEST)
+            url, fingerprint = reader.url, reader.fingerprint  # not the reader, which holds this
+
+            # Records of one size lie at the same bytes in each build of them.
+            def check() -> None:
+                nonlocal manifest
+                if (now := store.stat(naming.MANIFEST)) != manifest:
+                    same_dataset(url, fingerprint)
+                    manifest = now
+
+            self.shards = LocalShards(store, reader.names, check)
         else:
             self.shards = RemoteShards(store, reader.names)
         self.offsets: Numbers
@@ -236,7 +244,22 @@ class OpenSplit:
         else:
             self.offsets = TextIndexes(store, reader.names, reader.firsts, reader.sizes)
 
+    def check_classes(self) -> None:
+        """Raises DatasetError if the index of ``classes`` is damaged."""
+        self._classes.check_mapped()
+
     @cached_property
     def all_classes(self) -> Values:
         """Class of each record, as an array; only of a split with an index."""
         return self._classes.values()
+
+
+def same_dataset(url: str, fingerprint: str) -> DatasetInfo:
+    """The dataset at ``url`` as it is now. Raises DatasetError if it has another ``fingerprint``."""
+    found = info(url)
+    if found.fingerprint != fingerprint:
+        raise DatasetError(
+            f"the dataset at {clip(url)} is another one since shardfeed.records opened it: expected fingerprint "
+            f"{fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
+        ) from None
+    return found

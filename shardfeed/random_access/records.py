@@ -46,7 +46,8 @@ class Records:
 
     Attributes:
         classes: Names of the classes; a label is an index into them.
-        fingerprint: Fingerprint of the dataset.
+        fingerprint: Fingerprint of the dataset; of a part of a split ("train[:10%]") with
+            "[start:stop]" behind it.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class Records:
                 raise self._reader.explained(number)
             image, label, key, size = fields
             if listed is not None and listed != label:
+                self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
             every: Item = {"image": image, "label": label, "key": key}
             if self._pixels is not None and "image" in self._columns:
@@ -158,7 +160,7 @@ class Records:
             found.flags.writeable = False
             return found
         numbers = self._numbers
-        column: Labels = self._reader.opened.all_classes
+        column: Labels = self._reader.all_classes()
         if not numbers:
             return column[:0]
         if numbers.step > 0:
@@ -233,7 +235,7 @@ def records(
         UserWarning: the dataset has no index files, as those of older versions.
     """
     found = opened(dataset)
-    part = found.splits[split].part
+    chosen = found.splits[split]
     whole = whole_name(split)
     names = _names(columns)
     pixels: PixelOptions | None = _pixel_options(found, image_size, crop, seed)
@@ -248,7 +250,11 @@ def records(
             "index, in each process, and ds.labels reads every record. Build the dataset again to have one."
         )
     every = Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
-    return every if whole == split else every[part.start : part.stop]
+    if whole == split:
+        return every
+    part = every[chosen.part.start : chosen.part.stop]
+    part.fingerprint = chosen.fingerprint
+    return part
 
 
 def _names(columns: object) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -35,10 +35,10 @@ class ShardFiles(Protocol):
 
 
 class LocalShards:
-    """Shards of a folder."""
+    """Shards of a folder. ``check`` is called for each file that was opened, and may raise."""
 
-    def __init__(self, store: LocalStore, names: Sequence[str]) -> None:
-        self._store, self._names = store, names
+    def __init__(self, store: LocalStore, names: Sequence[str], check: Callable[[], None]) -> None:
+        self._store, self._names, self._check = store, names, check
         self._open: dict[int, _OpenFile] = {}
         self._lock = threading.Lock()
 
@@ -58,7 +58,9 @@ class LocalShards:
             if shard not in self._open:
                 if len(self._open) >= _MOST_OPEN:
                     del self._open[next(iter(self._open))]
-                self._open[shard] = _OpenFile(open_at_once(self._store.path(self._names[shard]), os.O_RDONLY))
+                file = _OpenFile(open_at_once(self._store.path(self._names[shard]), os.O_RDONLY))
+                self._check()
+                self._open[shard] = file
             return self._open[shard]
 
 

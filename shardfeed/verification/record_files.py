@@ -165,7 +165,7 @@ def _differing(
 ) -> Iterator[tuple[int, str, Any, Any]]:
     """(row, column, expected, found) of values that are not the shard's; row 0 is record ``first``."""
     own = slice(first, first + len(batch))
-    ends = np.append(np.asarray(seen.offsets[first + 1 : first + len(batch) + 1]), size)[: len(batch)]
+    ends = np.append(np.asarray(seen.offsets[first + 1 : first + len(batch) + 1]), np.uint64(size))[: len(batch)]
     offsets, classes = np.asarray(seen.offsets[own]), seen.classes[own].tolist()
     keys: list[str] = batch.column("key").to_pylist()
     columns: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {

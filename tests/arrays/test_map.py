@@ -183,8 +183,10 @@ def test_an_error_of_map_batches_at_padding_says_so(tmp_path: Path) -> None:
             None,
             r"^map returned NoneType at the record with the key train/\w+/\d+\.jpg: expected an array of numbers\.$",
         ),
+        ("text", r"^map returned str at the record with the key .*: expected an array of numbers\.$"),
+        ([[1], [2, 3]], r"^map returned list at the record with the key .*: expected an array of numbers\.$"),
     ],
-    ids=["another shape", "another type", "nothing"],
+    ids=["another shape", "another type", "nothing", "text", "lists of several lengths"],
 )
 def test_images_of_a_batch_have_one_shape_and_type(tmp_path: Path, second: Any, message: str) -> None:
     written = write_dataset(tmp_path, image_format="raw")

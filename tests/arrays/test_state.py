@@ -195,7 +195,7 @@ def test_the_state_of_another_dataset_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [None, 3, {}, {"step": "1"}, {"step": -1}, {"step": True}, {"stream": "x"}, {"stream": 5}],
+    [None, 3, {}, {"step": "1"}, {"step": -1}, {"step": True}, {"step": 1 << 31}, {"stream": "x"}, {"stream": 5}],
     ids=repr,
 )
 def test_what_is_no_state_is_refused(folder: Path, change: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,18 @@ def upload(path: Path, url: str) -> str:
 def path(tmp_path: Path) -> Path:
     write_dataset(tmp_path)
     return tmp_path
+
+
+def test_labels_of_a_dataset_that_was_built_again_are_not_called_damaged(strict_gcs: StrictGCS, path: Path) -> None:
+    ds = shardfeed.records(upload(path, URL), "train")
+    shutil.rmtree(path)
+    path.mkdir()
+    write_dataset(path, splits={"train": 33}, fingerprint="f" * 32)
+    strict_gcs.objects.buckets["bucket"].clear()
+    upload(path, URL)
+
+    with pytest.raises(DatasetError, match=f"is another one since .* found {'f' * 32}"):
+        _ = ds.labels
 
 
 def texts(items: Any) -> list[tuple[Any, ...]]:

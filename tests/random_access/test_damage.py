@@ -105,6 +105,17 @@ def test_a_class_that_is_not_the_indexed_one(path: Path) -> None:
     )
 
 
+def test_a_damaged_index_of_classes_is_named_and_not_its_shard(path: Path) -> None:
+    flip(path, HEADER_BYTES + 4 * (FIRST + NUMBER), "train.classes")
+
+    said = refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER])
+
+    assert re.fullmatch(
+        rf"{path}/train\.classes is damaged: expected crc32c [0-9a-f]{{8}}, found [0-9a-f]{{8}}\. {re.escape(COPY)}",
+        said,
+    )
+
+
 def test_a_record_that_is_no_example(path: Path) -> None:
     rewrite(path, lambda row: {("kez" if name == "key" else name): value for name, value in row.items()})
 
@@ -163,6 +174,30 @@ def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_fact
     assert refusal(lambda: shardfeed.records(stale, "train")).startswith(
         f"{path}/train-00000-of-00003.tfrecord is damaged"
     )
+
+
+@pytest.mark.parametrize("opened", [[], [0]], ids=["before the first read", "with a shard open"])
+def test_a_dataset_whose_records_lie_at_the_same_bytes_is_another_one(tmp_path: Path, opened: list[int]) -> None:
+    options: Any = {"image_format": "raw", "classes": ["daisy"], "splits": {"train": 30}}
+    write_dataset(tmp_path, **options)
+    ds = shardfeed.records(tmp_path, "train")
+    ds.__getitems__(opened)
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    write_dataset(tmp_path, **options, seed=1, fingerprint="f" * 32)
+    shardfeed.records(tmp_path, "train").__getitems__(range(30))  # it is whole
+
+    assert f"found {'f' * 32}. Call shardfeed.records again." in refusal(lambda: ds[29])
+
+
+def test_a_dataset_that_is_copied_over_itself_is_read_on(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    ds, copy = shardfeed.records(path, "train"), tmp_path_factory.mktemp("elsewhere") / "copy"
+    shutil.copytree(path, copy, copy_function=shutil.copyfile)
+    first = ds[0]["key"]
+    shutil.rmtree(path)
+    shutil.copytree(copy, path, copy_function=shutil.copyfile)
+
+    assert [first, ds[36]["key"]] == [shardfeed.records(copy, "train").keys[number] for number in (0, 36)]
 
 
 def test_a_dataset_that_went_away(path: Path) -> None:

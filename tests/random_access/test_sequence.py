@@ -62,6 +62,13 @@ def test_a_number_outside_is_an_index_error_that_says_what_is_allowed(ds: shardf
         assert str(found.value) == f"record {number} of 37 of train: allowed are -37 to 36"
 
 
+def test_a_part_of_a_split_is_a_view_with_a_fingerprint_of_its_own(written: Written, ds: shardfeed.Records) -> None:
+    part = shardfeed.records(written.path, "train[13:29]")
+
+    assert numbers_of(written, part) == numbers_of(written, ds[13:29]) == list(range(13, 29))
+    assert part.fingerprint == part[2:5].fingerprint == f"{ds.fingerprint}[13:29]"
+
+
 def test_an_empty_view_has_no_records(ds: shardfeed.Records) -> None:
     empty = ds[5:5]
 

@@ -137,7 +137,11 @@ def test_files_that_are_no_copies_stay(
 ) -> None:
     folder = tmp_path / "copies"
     use(datasets["a"], folder)
-    mine = [folder / "photos" / "train.tfrecord", folder / datasets["a"].fingerprint / "notes.txt"]
+    mine = [
+        folder / "photos" / "train.tfrecord",
+        folder / "photos" / "01234567-train.tfrecord",
+        folder / datasets["a"].fingerprint / "notes.txt",
+    ]
     for path in mine:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(SIZE))
@@ -145,7 +149,7 @@ def test_files_that_are_no_copies_stay(
 
     use(datasets["c"], folder)
 
-    assert (kept(datasets, folder), [path.exists() for path in mine]) == ({"c": 3}, [True, True])
+    assert (kept(datasets, folder), [path.exists() for path in mine]) == ({"c": 3}, [True] * 3)
 
 
 def test_without_locks_and_without_a_limit_nothing_is_deleted(
