@@ -67,7 +67,8 @@ def fit(
         save_steps: Save after so many steps; None = only by time.
         save_seconds: Save after so many seconds.
         sigterm: On SIGTERM, which clouds send before they take a machine away, save after the step
-            that runs, then end as SIGTERM ends a program.
+            that runs, then end as SIGTERM ends a program. During a validation, the state before it
+            is saved, after the batch that runs.
         callbacks: As for ``model.fit``. A class that keeps something between steps and is not
             Keras' own has ``state_dict()`` and ``load_state_dict(state)``.
         verbose: As for ``model.fit``.
@@ -102,6 +103,7 @@ def fit(
             _compare(saved.facts["training"], facts, file.url)
         keras_state.build(model, train.element_spec)
         keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
+        keeper.evaluates = options.get("validation_data") is not None
         children = [*(callbacks or ()), keras.callbacks.History(), keeper]
         keras_state.warn_of_forgetful(callbacks or ())
         listed = _Callbacks(
@@ -109,11 +111,10 @@ def fit(
         )
         listed.keeper = keeper
         keeper.others = children[:-1]
-        stopped = saved is not None and saved.facts["stopped"]
         model.fit(
             train if saved is None else reopen(keeper.epoch * steps + keeper.step),
             epochs=epochs,
-            initial_epoch=epochs if stopped else min(keeper.epoch, epochs),
+            initial_epoch=epochs if keeper.stopped and not keeper.step else min(keeper.epoch, epochs),
             steps_per_epoch=steps,
             callbacks=listed,
             verbose=verbose,
@@ -185,14 +186,17 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.others: list[Any] = []
+        self.evaluates = False  # whether epochs end with a validation
         self.skip = 0  # executions of the resumed epoch that were made before the kill
         self.epoch: int = saved.facts["epoch"] if saved else 0
-        self.step: int = saved.facts["step"] if saved else 0
+        self.step: int = saved.facts["step"] if saved else 0  # of the epoch: those that are done
+        self.stopped = bool(saved and saved.facts["stopped"])
         self._file, self._facts, self._saved = file, facts, saved
         self._save_steps, self._save_seconds, self._sigterm = save_steps, save_seconds, sigterm
         self._begun, self._unsaved, self._saved_at = False, 0, time.monotonic()
         self._asked = threading.Event()
         self._before: Any = None
+        self._before_validation: State | None = None
 
     def on_train_begin(self, logs: object = None) -> None:
         if self._sigterm and threading.current_thread() is threading.main_thread():
@@ -210,24 +214,36 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             # the state was saved; and Keras has reset the metrics.
             self._restore()
             self._skip_steps()
-        self._save(self.epoch, self.step)  # from here on no older run writes
+            self.model.stop_training = self.stopped
+        self._save()  # from here on no older run writes
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self.step += self._execution
         self._unsaved += self._execution
         due = self._save_steps is not None and self._unsaved >= self._save_steps
         if due or self._asked.is_set() or time.monotonic() - self._saved_at >= self._save_seconds:
-            self._save(self.epoch, batch + 1)
+            self._save()
         self._end_if_asked()
+        if self.evaluates and self.step == self._facts["steps_per_epoch"]:
+            # Validation uses the variables of the metrics, and may last longer than the time that
+            # a machine has after SIGTERM.
+            self._before_validation = self._state()
+
+    def on_test_batch_end(self, batch: int, logs: object = None) -> None:
+        if self._asked.is_set():
+            if self._before_validation is not None:  # else the run began here, and has saved that
+                self._write(self._before_validation)
+            self._end_if_asked()
 
     def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-        self.epoch = epoch + 1
+        self.epoch, self.step, self._before_validation = epoch + 1, 0, None
         if self._asked.is_set():
-            self._save(self.epoch, 0)
+            self._save()
             self._end_if_asked()
 
     def on_train_end(self, logs: object = None) -> None:
         if self._begun:
-            self._save(self.epoch, 0, stopped=bool(self.model.stop_training))
+            self._save()
 
     def put_back(self) -> None:
         """Gives SIGTERM back to whom it belonged."""
@@ -240,19 +256,25 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             self.put_back()
             signal.raise_signal(signal.SIGTERM)
 
-    def _save(self, epoch: int, step: int, *, stopped: bool = False) -> None:
+    def _save(self) -> None:
+        self._write(self._state())
+
+    def _state(self) -> State:
         # On JAX, ``self.model`` brings the variables up to date, which costs time: not at each step.
         # Every host does so: on several, values are put together from all of them.
         arrays = keras_state.arrays_of(self.model, self.others)
         facts = {
             "training": self._facts,
-            "epoch": epoch,
-            "step": step,
-            "stopped": stopped,
+            "epoch": self.epoch,
+            "step": self.step,
+            "stopped": bool(self.model.stop_training),
             "callbacks": keras_state.facts_of(self.others),
         }
+        return State(facts, arrays)
+
+    def _write(self, state: State) -> None:
         if running_host().index == 0:
-            self._file.write(State(facts, arrays))
+            self._file.write(state)
         self._unsaved, self._saved_at = 0, time.monotonic()
 
     def _restore(self) -> None:

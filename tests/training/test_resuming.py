@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,27 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
 ) -> None:
     state = tmp_path / "state"
 
-    killed = programs.ended("resumed.py", backend, dataset, state, "SIGKILL", 17)  # epochs have 12 steps
-    asked = programs.ended("resumed.py", backend, dataset, state, "SIGTERM", 29)
+    def ended_at(number: str, step: object) -> tuple[int, int, int]:
+        status = programs.ended("resumed.py", backend, dataset, state, number, step)
+        facts = facts_in(state)
+        return status, facts["epoch"], facts["step"]
+
+    # Epochs have 12 steps, each fifth of which is saved.
+    assert ended_at("SIGKILL", 17) == (-signal.SIGKILL, 1, 3)
+    assert ended_at("SIGTERM", "24+3") == (-signal.SIGTERM, 1, 12)
+    assert ended_at("SIGTERM", 29) == (-signal.SIGTERM, 2, 5)
     resumed = programs.run("resumed.py", backend, dataset, state)
 
-    assert (killed, asked) == (-signal.SIGKILL, -signal.SIGTERM)
     assert resumed == programs.run("resumed.py", backend, dataset, "none")
+
+
+def facts_in(state: Path) -> Mapping[str, Any]:
+    """The facts of the state that was saved last."""
+    file = LocalStateFile(str(state))
+    saved = file.read()
+    file.close()
+    assert saved is not None
+    return saved.facts
 
 
 def train(dataset: Path, state: Path | str, model: Any = None, batch_size: int = 24, **options: Any) -> Any:
@@ -90,11 +106,8 @@ def test_an_error_leaves_the_last_state_and_gives_the_signal_and_the_address_bac
         train(dataset, tmp_path, save_steps=2, callbacks=[Stops(5)])
 
     assert signal.getsignal(signal.SIGTERM) == before
-    file = LocalStateFile(str(tmp_path))
-    saved = file.read()
-    file.close()
-    assert saved is not None
-    assert (saved.facts["epoch"], saved.facts["step"], saved.facts["stopped"]) == (0, 4, False)
+    saved = facts_in(tmp_path)
+    assert (saved["epoch"], saved["step"], saved["stopped"]) == (0, 4, False)
 
 
 def restore(message: str) -> str:
