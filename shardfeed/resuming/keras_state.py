@@ -125,6 +125,8 @@ def restore_callbacks(callbacks: Sequence[Any], facts: Sequence[Mapping[str, Any
         if hasattr(callback, "load_state_dict"):
             callback.load_state_dict(values)
         else:
+            if getattr(callback, "monitor_op", ...) is None:  # set at an epoch's end; before Keras 3.8, with ``best``
+                callback._set_monitor_op()
             for name, value in values.items():
                 setattr(callback, name, value)
 

@@ -1,6 +1,7 @@
 """Test program: trains with ``shardfeed.fit`` until it has ended or is killed.
 
-``python resumed.py BACKEND DATASET STATE [SIGNAL STEP]`` prints JSON. With a signal, the process
+``python resumed.py BACKEND DATASET STATE [SIGNAL STEP [PORTS COUNT NUMBER]]`` prints JSON; the last
+three make it one of several processes of JAX. With a signal, the process
 sends it to itself at the end of that step of the whole training; "24+3" is the third batch of the
 validation after step 24. If STATE is "none", Keras' own ``fit`` trains.
 """
@@ -14,8 +15,14 @@ import sys
 from typing import Any
 
 
-def main(backend: str, dataset: str, state: str, number: str = "", at: str = "") -> dict[str, Any]:
+def main(backend: str, dataset: str, state: str, number: str = "", at: str = "", *host: str) -> dict[str, Any]:
     os.environ["KERAS_BACKEND"] = backend
+    if host:
+        import jax
+
+        port, count, index = host
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(f"127.0.0.1:{port.partition(',')[0]}", int(count), int(index))
 
     import keras
     import numpy as np
@@ -44,6 +51,8 @@ def main(backend: str, dataset: str, state: str, number: str = "", at: str = "")
             if at == f"{self.steps}+{batch + 1}":
                 os.kill(os.getpid(), getattr(signal, number))
 
+    if host:
+        shardfeed.detect_accelerator()
     keras.utils.set_random_seed(7)
     info = shardfeed.info(dataset)
     train = shardfeed.load(info, "train", 16, seed=5, crop="random_resized", image_size=8)
