@@ -59,7 +59,7 @@ def fit(
     generator, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
     step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
     end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
-    on. On several hosts, number 0 saves and all read.
+    on. On several hosts (JAX), number 0 saves and all read the same address.
 
     Args:
         model: A compiled model.
@@ -81,8 +81,10 @@ def fit(
         The history of all epochs, those before the kill included.
 
     Raises:
-        UsageError: a stream that is not known; another dataset, model, batch size, order or
-            callbacks than those that were saved; another run has this address.
+        UsageError: a stream that is not known; another dataset, model, arguments of ``load`` or
+            ``compile``, or callbacks than those that were saved; another run has this address;
+            hosts that read different states; Keras on PyTorch, on JAX before 3.11, or under a
+            strategy of TensorFlow over several processes.
         DatasetError: the saved state is damaged.
     """
     _check_keras()

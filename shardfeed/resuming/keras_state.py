@@ -51,6 +51,7 @@ def build(model: Any, spec: tuple[Any, ...]) -> None:
     model.reset_metrics()
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+    variables_of(model)  # makes Keras' seed generator, which all hosts of JAX must do together
 
 
 def variables_of(model: Any) -> list[Any]:

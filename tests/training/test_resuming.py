@@ -43,16 +43,16 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
 
 
 def test_two_killed_processes_go_on_as_two_that_were_not(dataset: Path, tmp_path: Path) -> None:
-    def arguments(state: Path | str, number: str = "", step: object = "") -> tuple[object, ...]:
-        return "resumed.py", 2, "jax", dataset, state, number, step
+    def trained_together(state: Path | str) -> Any:
+        return programs.run_together("resumed.py", 2, "jax", dataset, state, "", "")
 
-    killed = programs.ended_together(*arguments(tmp_path, "SIGKILL", 17))
+    killed = programs.ended_together("resumed.py", 2, "jax", dataset, tmp_path, "SIGKILL", 17)
     facts = facts_in(tmp_path)
 
     assert -signal.SIGKILL in killed
     assert 0 not in killed
     assert (facts["epoch"], facts["step"], facts["training"]["processes"]) == (1, 3, 2)
-    assert programs.run_together(*arguments(tmp_path)) == programs.run_together(*arguments("none"))
+    assert trained_together(tmp_path) == trained_together("none")
 
 
 def facts_in(state: Path) -> Mapping[str, Any]:
