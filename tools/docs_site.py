@@ -23,7 +23,7 @@ OUTSIDE = {  # file outside of docs/ -> its page
     "SECURITY.md": "project/security.md",
     "examples/SAMPLE_PHOTOS.md": "project/sample-photos.md",
 }
-COMMANDS = ("build", "plan", "status", "verify", "inspect", "benchmark")
+COMMANDS = ("build", "plan", "status", "verify", "inspect", "find", "benchmark")
 _PLACE = "<!-- commands -->"
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#]*)(#[^)]*)?\)")
 _LOADED = re.compile(

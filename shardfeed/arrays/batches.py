@@ -13,48 +13,30 @@ permutation can.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardfeed import storage
 from shardfeed.accelerator.hosts import check_same_worker, dataloader_worker, find_host
 from shardfeed.arguments import byte_count, choice, crop_kind, flag, integer, is_training, positive, thread_count
-from shardfeed.arrays.blocks import BlockReader
-from shardfeed.arrays.decoded_cache import DecodedImages
-from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
-from shardfeed.arrays.forms import Batch, BatchForm
-from shardfeed.arrays.pipeline import batches
+from shardfeed.arrays.forms import Batch
 from shardfeed.arrays.state import StreamName
+from shardfeed.arrays.streams import Reading, SplitStream
 from shardfeed.arrays.user_map import Empty, UserMap
 from shardfeed.dataset.info import DatasetInfo, opened
-from shardfeed.dataset.local_copy import copy_remedy, mirror
-from shardfeed.dataset.reader_arguments import cache_place, check_decoded_fits, shown_size
-from shardfeed.dataset.repeats import Repeats
-from shardfeed.dataset.shard_sizes import check_split
-from shardfeed.decoding import image_decoder
+from shardfeed.dataset.reader_arguments import cache_place, shown_size
 from shardfeed.errors import UsageError
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
-from shardfeed.sampling.blocks import Blocks
-from shardfeed.sampling.host_share import host_range, runs_in
-from shardfeed.sampling.record_order import evaluation_windows, training_windows
-from shardfeed.sampling.steps import evaluation_plan, host_batch, training_steps
-from shardfeed.sampling.streams import is_elastic, warn_if_not_elastic
-from shardfeed.warning import warn
+from shardfeed.sampling.steps import host_batch
+from shardfeed.sampling.streams import is_elastic
 
-_LOCAL_READERS = 1
-# requests in flight to a remote store: a block is a megabyte, and a request waits about 50 ms
-_REMOTE_READERS = 16
 _MAX_THREADS = 64
-_FOREVER = 1 << 62  # records of a stream
 
 
 class ArrayBatches:
@@ -68,7 +50,7 @@ class ArrayBatches:
     def __init__(
         self,
         again: partial[ArrayBatches],
-        read: Callable[[int, Empty], Generator[Batch, None, None]],
+        read: Reading,
         name: StreamName,
         *,
         start: int,
@@ -231,107 +213,32 @@ def array_batches(
     chosen = found.splits[split]
     training = is_training(split, training)
     here, batch_size = find_host(host), positive("batch_size", batch_size)
-    index, hosts = here.index, here.count
     window_bytes, seed = byte_count("shuffle_buffer", shuffle_buffer), integer("seed", seed)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
-    share = host_batch(batch_size, hosts, here.replicas)
+    share = host_batch(batch_size, here.count, here.replicas)
     threads = min(cores(), _MAX_THREADS) if threads is None else thread_count(threads)
     start = integer("start_step", start_step, least=0)
-    image = found.manifest.image
     size, crop = shown_size(found, image_size), crop_kind(crop, training=training)
-    stored = None if image.height is None or image.width is None else (image.height, image.width)
     image_map, batch_map = UserMap.given("map", map), UserMap.given("map_batches", map_batches)
     onehot, as_dict = choice("label", label, ("int", "onehot")) == "onehot", flag("as_dict", as_dict)
     cache = cache_place(cache)
     again = partial(
-        array_batches, found, split, batch_size, training=training, epochs=epochs, seed=seed, host=(index, hosts),
+        array_batches, found, split, batch_size, training=training, epochs=epochs, seed=seed, host=(here.index, here.count),
         start_step=start, shuffle_buffer=window_bytes, image_size=size, crop=crop, label=label, as_dict=as_dict,
         map=map, map_batches=map_batches, cache=cache, eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
-    check_split(found, chosen)
-    weight, rows = None, 0
-    blocks = chosen.blocks()
-    elastic = training and is_elastic(len(blocks), hosts)
+    stream = SplitStream(
+        found, chosen, here, share, threads, size=size, crop=crop, crop_seed=order.crop_seed(seed), onehot=onehot,
+        as_dict=as_dict, image_map=image_map, batch_map=batch_map, cache=cache,
+    )  # fmt: skip
+    name = partial(StreamName, found.fingerprint, split, batch_size)
+    read: Reading
+    end: int | None
     if training:
-        steps = training_steps(split, chosen.num_records, share, hosts, epochs, start, elastic=elastic)
-        warn_if_not_elastic(split, len(blocks), hosts)
-        end = None if steps is None else start + steps
-        mine = range(chosen.num_records)  # of which passes a host reads, depends on the pass
+        read, end = stream.train(epochs, seed, window_bytes, start)
+        stream_name = name(seed, window_bytes, None if is_elastic(len(stream.blocks), here.count) else here.count)
     else:
-        # Every host has its own devices, so one host may have a smaller last batch.
-        plan = evaluation_plan(
-            split, chosen.num_records, share, hosts, replicas=hosts, pad=pad, epochs=epochs, start=start
-        )
-        if plan.padding:
-            warn(
-                f"{plan.padding} rows of weight 0 fill up the last batch of {split}: a mean of w * loss is exact, one of "
-                "loss is not."
-            )
-        end, weight, rows = plan.steps, plan.weight, share if pad else 0
-        mine = host_range(chosen.num_records, index, hosts)
-    reader = BlockReader(found.url)
-    remote = storage.is_remote(found.url)
-    kept = None
-    if cache == "decoded":
-        whole = stored if crop == "random_resized" else size
-        check_decoded_fits(None if whole is None else math.prod(whole) * image.channels, len(mine))
-        kept = DecodedImages(chosen.shards)
-    elif cache is not None:
-        blocks, reader = _copied(found, blocks, mine, cache)
-        remote = False
-    crops = order.crop_seed(seed)
-    plain = crop is None and size == stored and image_map is None and kept is None
-    options = None if plain else ImageOptions(stored, crop, crops, image_map, kept)
-    decoder = RecordDecoder(
-        reader, image_decoder(image.format), (*size, image.channels), len(found.classes), options,
-        columns=as_dict or kept is not None or (options is not None and stored is None),
-    )  # fmt: skip
-    form = BatchForm(len(found.classes) if onehot else None, as_dict, weight, rows, batch_map, crops)
-    decoded = partial(
-        batches, decoder=decoder, form=form, kept=kept, batch_size=share,
-        readers=_REMOTE_READERS if remote else _LOCAL_READERS, threads=threads,
-    )  # fmt: skip
-
-    if training:
-        watch = None if epochs is None else Repeats(split, epochs)
-
-        def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
-            windows = training_windows(
-                blocks, seed=seed, window_bytes=window_bytes, host=index, hosts=hosts, start=begin * share,
-                count=None if end is None else (end - begin) * share,
-            )  # fmt: skip
-            with closing(
-                decoded(windows, range(begin * share * hosts + index, _FOREVER, hosts), empty=empty)
-            ) as stream:
-                for step, batch in enumerate(stream, begin + 1):
-                    if watch is not None:
-                        watch(step == begin + 1, step == end)
-                    yield batch
-    else:
-
-        def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
-            windows = evaluation_windows(blocks, host=index, hosts=hosts, start=begin * share)
-            with closing(decoded(windows, mine[begin * share :], empty=empty)) as stream:
-                yield from stream
-            # This host's records can be used up before those of another one.
-            for _ in range(begin + -(-max(0, len(mine) - begin * share) // share), plan.steps):
-                yield form(decoder.no_rows(), chosen.num_records, lambda: "its padding, which has no record")
-
-    name = StreamName(
-        found.fingerprint, split, batch_size, seed if training else None, window_bytes if training else None,
-        None if elastic else hosts,
-    )  # fmt: skip
-    return ArrayBatches(again, read, name, start=start, end=end, batch_size=share, image_shape=decoder.shape)
-
-
-def _copied(found: DatasetInfo, blocks: Blocks, mine: range, folder: str) -> tuple[Blocks, BlockReader]:
-    """``blocks`` in copies of their shards below ``folder``, and a reader of those.
-
-    Only shards with records of ``mine`` are copied.
-    """
-    used = sorted(set(blocks.shard[runs_in(blocks.records, mine).block].tolist()))
-    paths = mirror(found, [blocks.shards[index] for index in used], folder)
-    files = {index: os.path.basename(path) for index, path in zip(used, paths, strict=True)}
-    top = os.path.dirname(paths[0]) if paths else found.url
-    copies = [replace(shard, file=files.get(index, shard.file)) for index, shard in enumerate(blocks.shards)]
-    return replace(blocks, shards=copies), BlockReader(top, copy_remedy(found))
+        read, end = stream.evaluate(pad=pad, epochs=epochs, start=start)
+        stream_name = name(None, None, here.count)
+    shape = (*size, found.manifest.image.channels)
+    return ArrayBatches(again, read, stream_name, start=start, end=end, batch_size=share, image_shape=shape)

@@ -1,18 +1,28 @@
-"""``verify``, ``inspect`` and ``benchmark``: their flags, and what they run on a dataset."""
+"""``verify``, ``inspect``, ``find`` and ``benchmark``: their flags, and what they run on a dataset."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import DatasetError, UsageError, clip
+
+if TYPE_CHECKING:
+    from shardfeed.dataset.info import DatasetInfo, SplitInfo
+    from shardfeed.inspection.find import Hits, Row
+
+_LISTED = 20  # hits that are listed without --limit; a screen has room for them
+_DRAWN = 1_000  # hits of a sheet, the most that one takes
+_SHEETS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 def add_dataset_command(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the flags of the command ``name`` to its parser, and what runs it."""
     parser.add_argument("dir", metavar="DIR", help="dataset: a folder, or one on gs://, s3://, az:// or https://")
-    {"verify": _add_verify, "inspect": _add_inspect, "benchmark": _add_benchmark}[name](parser)
+    {"verify": _add_verify, "inspect": _add_inspect, "find": _add_find, "benchmark": _add_benchmark}[name](parser)
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +44,35 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("split", nargs="?", metavar="SPLIT", help="split of the records (default: the first)")
     parser.add_argument("-n", type=int, default=10, metavar="N", help="number of records (default 10)")
     parser.add_argument(
-        "--sheet", metavar="FILE.png", help="also draw the images of these records side by side into a PNG file"
+        "--sheet", metavar="FILE", help="also draw the images of these records side by side into a PNG or JPEG file"
     )
+
+
+def _add_find(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_find)
+    parser.description = (
+        "Prints the records that fulfil a condition, from the tables of records; no image is read but for --sheet. A line "
+        "has the split and the record's number in it, shard, label, height x width, bytes and key."
+    )
+    parser.epilog = (
+        "exit codes: 0 searched, also if nothing was found; 2 bad arguments, 4 damaged, incomplete or no dataset."
+    )
+    parser.add_argument(
+        "--where",
+        required=True,
+        metavar="SQL",
+        help="condition in SQL (SQLite's) on the columns of a record: label = 'skirt' and width > 400",
+    )
+    parser.add_argument(
+        "--split", metavar="SPLIT", help="search this split, or a part such as train[:10%%] (default: all)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="records to list; 0: all (default: 20, with --json all)")
+    parser.add_argument(
+        "--sheet",
+        metavar="FILE",
+        help="also draw the images of the listed records, at most 1,000, side by side into a PNG or JPEG file",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per record, with all columns")
 
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +121,7 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     from shardfeed.inspection.first_records import first_records
     from shardfeed.inspection.summary import dataset_summary
 
-    if args.sheet is not None:
-        _check_sheet(args.dir, args.sheet)
+    kind = "" if args.sheet is None else _sheet_kind(args.dir, args.sheet)
     split = args.split or next(iter(shardfeed.info(args.dir).splits))
     records = first_records(args.dir, split, args.n)
     lines = [dataset_summary(args.dir), "", f"first {len(records)} records of {split}:"]
@@ -93,15 +129,56 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         label, size = clip(record.label, 24), f"{record.height}x{record.width}"
         lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
     if args.sheet is not None:
-        _write_sheet(args.dir, split, args.n, args.sheet)
+        from shardfeed.inspection.contact_sheet import contact_sheet
+
+        _write_sheet(contact_sheet(args.dir, split, n=args.n, kind=kind), args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
 
 
-def _write_sheet(directory: str, split: str, count: int, path: str) -> None:
-    from shardfeed.inspection.contact_sheet import contact_sheet
+def _find(args: argparse.Namespace, _rest: list[str]) -> tuple[int, Iterator[str]]:
+    import shardfeed
+    from shardfeed.arguments import integer
+    from shardfeed.inspection.find import find
 
-    data = contact_sheet(directory, split, n=count)
+    if args.limit is None:
+        args.limit = 0 if args.json else _LISTED
+    args.limit = integer("--limit", args.limit, least=0) or sys.maxsize
+    if args.sheet is not None:
+        _sheet_kind(args.dir, args.sheet)
+    dataset = shardfeed.info(args.dir)
+    splits = list(dataset.splits.values()) if args.split is None else [dataset.splits[args.split]]
+    return 0, _hits(args, dataset, splits, find(dataset, args.where, splits))
+
+
+def _hits(
+    args: argparse.Namespace, dataset: DatasetInfo, splits: Sequence[SplitInfo], found: Iterable[Hits]
+) -> Iterator[str]:
+    """Pieces of the output, as the tables are read."""
+    from shardfeed.inspection.hit_lines import json_line, last_line, line_of
+
+    line = json_line if args.json else line_of(dataset)
+    first: list[Row] = []  # to draw
+    count = listed = 0
+    for hits in found:
+        rows = hits.rows(args.limit - listed)
+        count, listed = count + len(hits.numbers), listed + len(rows)
+        first += rows[: (_DRAWN if args.sheet else 1) - len(first)]
+        if rows:
+            yield "\n".join(map(line, rows))
+    if args.sheet is not None and first:
+        from shardfeed.inspection.contact_sheet import draw
+        from shardfeed.inspection.find import stored_records
+
+        kind, title = _sheet_kind(args.dir, args.sheet), f"{len(first):,} of {count:,} records: {args.where}"
+        _write_sheet(draw(stored_records(dataset, first), title, dataset.manifest.image, kind=kind), args.sheet)
+    if not args.json:
+        if args.sheet is not None:
+            yield f"contact sheet: {args.sheet if first else 'none, because there is no record to draw'}"
+        yield last_line(dataset, splits, count, listed, first[0] if first else None)
+
+
+def _write_sheet(data: bytes, path: str) -> None:
     try:
         with open(path, "wb") as file:
             file.write(data)
@@ -137,9 +214,13 @@ def _benchmark(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     return 0, result.to_json() if args.json else str(result)
 
 
-def _check_sheet(directory: str, path: str) -> None:
-    """Before anything is read: the sheet is a PNG, and no file of the dataset."""
-    if not path.lower().endswith(".png"):
-        raise UsageError(f"--sheet {clip(path)}: a sheet is a PNG image. Give a name that ends in .png.")
+def _sheet_kind(directory: str, path: str) -> str:
+    """PNG or JPEG, before anything is read; a sheet is no file of the dataset."""
+    kind = _SHEETS.get(os.path.splitext(path)[1].lower())
+    if kind is None:
+        raise UsageError(
+            f"--sheet {clip(path)}: a sheet is a PNG or JPEG image. Give a name that ends in {', '.join(_SHEETS)}."
+        )
     if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
         raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
+    return kind

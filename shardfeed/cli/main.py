@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": "check a dataset",
     "status": "say how far a build is, and what to do next",
     "inspect": "show a summary of a dataset and its first records",
+    "find": "list the records that fulfil a condition",
     "benchmark": "measure how fast a trainer here can read a dataset, and what holds it up",
 }
 PIPELINE_COMMANDS = ("build", "plan", "status")  # of the job, whose code is imported only when one of them is called
@@ -55,19 +56,25 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
         decided(code)  # printing may fail, which changes nothing about the dataset
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
-    else:
+    elif text is not None:
         _say(text)
     decided(code)
     return code
 
 
-def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str, str]:
-    """(exit code, result, "") of a command, or (exit code, "", why there is no result)."""
+def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str | None, str]:
+    """(exit code, result, "") of a command, or (exit code, "", why there is no result).
+
+    The result is None if it was printed already, in pieces.
+    """
     try:
         if rest and known.command not in ("build", "plan"):
             raise UsageError(f"{known.command}: unknown argument {rest[0]}. See `shardfeed {known.command} --help`.")
-        code, text = known.run(known, rest)
-        return int(code), text, ""
+        code, found = known.run(known, rest)
+        if isinstance(found, str):
+            return int(code), found, ""
+        all(map(_say, found))  # pieces, each as soon as it is there, until nobody reads them
+        return int(code), None, ""
     except ShardfeedError as error:
         return error.code, "", str(error)
     except FileNotFoundError:
@@ -91,16 +98,21 @@ def _has_current_folder() -> bool:
     return True
 
 
-def _say(text: str) -> None:
-    """Prints a result. A closed pipe or a full disk does not change how the command ended."""
+def _say(text: str) -> bool:
+    """Prints a result. A closed pipe or a full disk does not change how the command ended.
+
+    False: it could not be printed.
+    """
     try:
         print(text, flush=True)
+        return True
     except OSError as error:
         # What is still buffered would fail again when the interpreter ends, and change the exit
         # code then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"shardfeed: the result could not be printed: {error}", file=sys.stderr)
+        return False
 
 
 def _underscored(argv: Sequence[str]) -> list[str]:

@@ -49,7 +49,12 @@ def join_features(features: Sequence[bytes]) -> bytes:
 
     A feature may come in several pieces, so that a large value is copied once.
     """
-    return b"".join((b"\n", _varint(sum(map(len, features))), *features))
+    return b"".join((example_head(sum(map(len, features))), *features))
+
+
+def example_head(size: int) -> bytes:
+    """What precedes ``size`` bytes of features in an Example."""
+    return b"\n" + _varint(size)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,8 +12,6 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import google_crc32c
-
 from shardfeed.format.checksums import crc32c
 
 HEADER_BYTES = 12  # before a record's data
@@ -52,30 +50,24 @@ def mask(crc: int) -> int:
 
 def frame(data: bytes) -> bytes:
     """One framed record."""
-    length = LENGTH.pack(len(data))
-    return b"".join((length, _CRC.pack(mask(crc32c(length))), data, _CRC.pack(mask(crc32c(data)))))
+    return b"".join((frame_header(len(data)), data, frame_footer(crc32c(data))))
+
+
+def frame_header(size: int) -> bytes:
+    """What precedes ``size`` bytes of data in a frame."""
+    length = LENGTH.pack(size)
+    return length + _CRC.pack(mask(crc32c(length)))
+
+
+def frame_footer(crc: int) -> bytes:
+    """What follows data of this ``crc`` in a frame."""
+    return _CRC.pack(mask(crc))
 
 
 def unframe(framed: bytes) -> bytes | None:
     """The data of exactly one framed record; None if its length or a crc is not right."""
     data = framed[HEADER_BYTES:-CRC_BYTES]
-    return data if is_frame(framed, data) else None
-
-
-def is_frame(framed: bytes, *data: bytes) -> bool:
-    """Whether ``framed`` is one whole record. ``data``: its data, perhaps in pieces.
-
-    Whoever needs a piece anyway saves a copy of all data.
-    """
-    if len(framed) < OVERHEAD:
-        return False
-    length, length_crc = _HEADER.unpack_from(framed)
-    if length != len(framed) - OVERHEAD or mask(google_crc32c.value(framed[: LENGTH.size])) != length_crc:
-        return False
-    crc = 0
-    for piece in data:
-        crc = google_crc32c.extend(crc, piece)
-    return mask(crc) == int(_CRC.unpack_from(framed, len(framed) - CRC_BYTES)[0])
+    return data if framed == frame(data) else None
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""A contact sheet: the first records of a split as thumbnails with class and key.
+"""A contact sheet: records as thumbnails with class and key.
 
 The stored bytes are decoded, so crops, colours and orientation are what a model will see. An image
 that does not decode leaves a marked cell, because people look at a sheet exactly when something may
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
@@ -29,8 +30,10 @@ _ALARM = (160, 32, 32)
 _MAX_RECORDS = 1_000  # 40 rows of 25 are 8,000 pixels high; more is not looked at
 
 
-def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, columns: int = 5) -> bytes:
-    """PNG of the first ``n`` records of ``split`` (at most 1,000), ``columns`` in a row.
+def contact_sheet(
+    directory: str | os.PathLike[str], split: str, n: int = 25, columns: int = 5, kind: str = "PNG"
+) -> bytes:
+    """The first ``n`` records of ``split`` (at most 1,000), ``columns`` in a row, as in ``draw``.
 
     Raises:
         DatasetError: no dataset in ``directory``, or a damaged record.
@@ -40,17 +43,22 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, co
         raise UsageError(f"n={n}: a contact sheet shows at most {_MAX_RECORDS} records.")
     dataset = info(directory)
     records = first_records(directory, split, n)
-    columns = min(positive("columns", columns), len(records))
+    title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
+    return draw(records, title, dataset.manifest.image, positive("columns", columns), kind)
+
+
+def draw(records: Sequence[StoredRecord], title: str, image: ImageInfo, columns: int = 5, kind: str = "PNG") -> bytes:
+    """A sheet of ``records``, at least one, with a ``title`` above; ``kind``: PNG or JPEG."""
+    columns = min(columns, len(records))
     rows = math.ceil(len(records) / columns)
     width, height = _CELL + _GAP, _CELL + _CAPTION + _GAP
     sheet = Image.new("RGB", (_GAP + columns * width, _TOP + rows * height), _BACKGROUND)
-    title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
-    ImageDraw.Draw(sheet).text((_GAP, _GAP - 2), title, _INK, ImageFont.load_default(14))
+    ImageDraw.Draw(sheet).text((_GAP, _GAP - 2), _shown(title), _INK, ImageFont.load_default(14))
     for number, record in enumerate(records):
         row, column = divmod(number, columns)
-        sheet.paste(_cell(record, dataset.manifest.image), (_GAP + column * width, _TOP + row * height))
+        sheet.paste(_cell(record, image), (_GAP + column * width, _TOP + row * height))
     out = io.BytesIO()
-    sheet.save(out, "PNG")
+    sheet.save(out, kind, quality=90)
     return out.getvalue()
 
 

@@ -9,30 +9,23 @@ times as long.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import lru_cache
+
+from google_crc32c import extend, value
 
 from shardfeed.arrays.parsing import column_values
 from shardfeed.decoding import RecordProblem
-from shardfeed.format.example import decode_example, encode_feature, feature_head, join_features
-from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, is_frame, unframe
+from shardfeed.format.example import decode_example, encode_feature, example_head, feature_head, join_features
+from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, frame_footer, frame_header, unframe
 
-_MOST_KNOWN = 1 << 16  # sizes of images; a dataset of one size has one
-_MOST_HEAD = 32  # bytes before a key in its entry, with lengths of five bytes each
-
-_VARINT = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
-# Example { Features { the entry of "class", the entry of "image" { feature { list { value …
-_HEAD = re.compile(
-    rb"\n(V)(\n.\n\x05class\x12.\x1a.\n[\x01-\x05]V)\n(V)\n\x05image\x12(V)\n(V)\n(V)".replace(b"V", _VARINT), re.DOTALL
-)
+_known = lru_cache(1 << 14)  # of each kind; a few megabytes in all
+_ENTRY = re.compile(rb"\n([\x80-\xff]{0,4}[\x00-\x7f])")
+_ENTRY_BYTES = 6  # at most: tag and length of an entry
 
 
-class Fields(NamedTuple):
-    """What a record holds. ``size``: stored height and width; None if the record does not say."""
-
-    image: bytes
-    label: int
-    key: str
-    size: tuple[int, int] | None
+Fields = tuple[bytes, int, str, tuple[int, int] | None]
+"""Image, label, key, and stored height and width; None if the record does not say them."""
 
 
 class FieldParser:
@@ -41,8 +34,6 @@ class FieldParser:
     def __init__(self, classes: tuple[str, ...]) -> None:
         self.classes = classes
         self._by_class: dict[bytes, tuple[int, bytes]] = {}  # entry "class": its index, entry "label"
-        self._by_size: dict[bytes, tuple[int, int]] = {}  # entry "size": height and width
-        self._key_heads: dict[int, bytes] = {}  # length of the entry "key": what comes before the key
 
     def __reduce__(self) -> tuple[type[FieldParser], tuple[tuple[str, ...]]]:
         return FieldParser, (self.classes,)
@@ -65,37 +56,28 @@ class FieldParser:
 
     def known(self, framed: bytes) -> Fields | None:
         """Of a whole record that our encoder wrote: five columns, all lengths as they must be."""
-        head = _HEAD.match(framed, HEADER_BYTES)
-        if head is None:
+        try:
+            head = _frame_head(len(framed))
+            at, end = len(head), len(framed) - CRC_BYTES
+            class_entry = framed[at : at + 2 + framed[at + 1]]
+            label, label_entry = self._by_class.get(class_entry) or self._class_of(class_entry)
+            at += len(class_entry)
+            image_head, image_bytes = _image_head(framed[at : at + _ENTRY_BYTES])
+            start = at + len(image_head)
+            stop = start + image_bytes
+            image, rest = framed[start:stop], framed[stop:end]
+            place = rest.rindex(label_entry)
+            key_head, size = _key_head(place), _size(rest[place + len(label_entry) :])
+        except ValueError:
             return None
-        example, class_entry, entry, feature, values, image = head.groups()
-        known = self._by_class.get(class_entry) or self._class_of(class_entry)
-        if known is None:
-            return None
-        (_, start), (_, after_example), _, (_, after_entry), (_, after_feature), (_, after_values), _ = head.regs
-        label, label_entry = known
-        end, stop = len(framed) - CRC_BYTES, start + _varint(image)
-        at = framed.rfind(label_entry, stop, end)
-        if (
-            at < 0
-            or after_example + _varint(example) != end
-            or not after_entry + _varint(entry)
-            == after_feature + _varint(feature)
-            == after_values + _varint(values)
-            == stop
+        if not (
+            framed.startswith(head)
+            and framed.startswith(image_head, at)
+            and rest.startswith(key_head)
+            and framed.endswith(frame_footer(extend(extend(value(framed[HEADER_BYTES:start]), image), rest)))
         ):
             return None
-        size_entry, before_key = framed[at + len(label_entry) : end], self._key_head(at - stop)
-        size = self._by_size.get(size_entry) or self._size_of(size_entry)
-        pixels = framed[start:stop]
-        if (
-            size is None
-            or not before_key
-            or not framed.startswith(before_key, stop)
-            or not is_frame(framed, framed[HEADER_BYTES:start], pixels, framed[stop:end])
-        ):
-            return None
-        return Fields(pixels, label, framed[stop + len(before_key) : at].decode(), size)
+        return image, label, rest[len(key_head) : place].decode(), size
 
     def parsed(self, data: bytes) -> Fields:
         """Of the data of a record of any encoder."""
@@ -106,46 +88,60 @@ class FieldParser:
         if not 0 <= label < len(self.classes):
             raise RecordProblem("class", f"0 to {len(self.classes) - 1}", str(label))
         height, width = column_values(columns, "size", int, 2) if "size" in columns else (0, 0)
-        return Fields(image, label, key.decode(), (height, width) if height > 0 and width > 0 else None)
+        return image, label, key.decode(), (height, width) if height > 0 and width > 0 else None
 
-    def _class_of(self, entry: bytes) -> tuple[int, bytes] | None:
-        """Class index and entry of the class's name, for ``_by_class``; None for another form."""
-        found = _only_column(entry, "class")
-        if len(found) != 1 or not 0 <= found[0] < len(self.classes) or encode_feature("class", found[0]) != entry:
-            return None
-        known = self._by_class[entry] = found[0], encode_feature("label", self.classes[found[0]].encode())
+    def _class_of(self, entry: bytes) -> tuple[int, bytes]:
+        """Class index and entry of the class's name, for ``_by_class``; ValueError for another form."""
+        (label,) = column_values(decode_example(join_features([entry])), "class", int)
+        if not 0 <= label < len(self.classes) or encode_feature("class", label) != entry:
+            raise ValueError(entry)
+        known = self._by_class[entry] = label, encode_feature("label", self.classes[label].encode())
         return known
 
-    def _size_of(self, entry: bytes) -> tuple[int, int] | None:
-        """Height and width, for ``_by_size``; None for an entry of another form."""
-        size = _only_column(entry, "size")
-        if len(size) != 2 or min(size) < 1 or encode_feature("size", size) != entry:
-            return None
-        if len(self._by_size) >= _MOST_KNOWN:
-            self._by_size.clear()
-        known = self._by_size[entry] = size[0], size[1]
-        return known
 
-    def _key_head(self, length: int) -> bytes:
-        """What comes before the key in an entry of ``length`` bytes; empty if none fits."""
-        if length not in self._key_heads:
-            heads = ((feature_head("key", size), size) for size in range(max(0, length - _MOST_HEAD), max(0, length)))
-            self._key_heads[length] = next((head for head, size in heads if len(head) + size == length), b"")
-        return self._key_heads[length]
+# Each of these raises ValueError if nothing fits, which is not remembered.
 
 
-def _only_column(entry: bytes, name: str) -> list[Any]:
-    """The values of an entry; none if it is not one of column ``name``."""
-    try:
-        return decode_example(join_features([entry])).get(name, [])
-    except ValueError:
-        return []
+@_known
+def _frame_head(size: int) -> bytes:
+    """What comes before the entries in a frame of ``size`` bytes."""
+    head = _fitting(example_head, size - OVERHEAD)
+    return frame_header(size - OVERHEAD) + head
+
+
+@_known
+def _image_head(begin: bytes) -> tuple[bytes, int]:
+    """Of an entry of an image that begins so: what comes before the image, and its bytes."""
+    found = _ENTRY.match(begin)
+    total = 0 if found is None else found.end() + _varint(found[1])
+    head = _fitting(lambda size: feature_head("image", size), total)
+    return head, total - len(head)
+
+
+@_known
+def _key_head(total: int) -> bytes:
+    """What comes before the key in an entry of ``total`` bytes."""
+    return _fitting(lambda size: feature_head("key", size), total)
+
+
+@_known
+def _size(entry: bytes) -> tuple[int, int]:
+    """Height and width from the entry "size"."""
+    height, width = column_values(decode_example(join_features([entry])), "size", int, 2)
+    if min(height, width) < 1 or encode_feature("size", [height, width]) != entry:
+        raise ValueError(entry)
+    return height, width
+
+
+def _fitting(head_for: Callable[[int], bytes], total: int) -> bytes:
+    """The head for as many bytes as make up ``total`` with it."""
+    size = max(0, total - len(head_for(total)))
+    while len(head := head_for(size)) + size < total:
+        size += 1
+    if len(head) + size > total:
+        raise ValueError(total)
+    return head
 
 
 def _varint(digits: bytes) -> int:
-    if len(digits) == 3:  # 16 kB to 2 MB
-        return digits[0] & 0x7F | (digits[1] & 0x7F) << 7 | digits[2] << 14
-    value = 0
-    for place, digit in enumerate(digits):
-        value |= (digit & 0x7F) << 7 * place
-    return value
+    return sum((digit & 0x7F) << 7 * place for place, digit in enumerate(digits))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardfeed.decoding import ImageDecoder, Pixels, RecordProblem
-from shardfeed.random_access.fields import Fields
 from shardfeed.resizing import cut_and_resize
 from shardfeed.sampling.boxes import center_boxes, random_boxes
 
@@ -30,21 +29,21 @@ class PixelOptions:
     crop: str | None = None
     crop_seed: int = 0
 
-    def pixels(self, fields: Fields, number: int, decode: ImageDecoder) -> Pixels:
-        """uint8[h, w, c] of record ``number`` of its split.
+    def pixels(self, image: bytes, size: tuple[int, int] | None, number: int, decode: ImageDecoder) -> Pixels:
+        """uint8[h, w, c] of the ``image`` of record ``number``; ``size``: what the record says.
 
         Raises:
             RecordProblem: the image does not decode to its size.
         """
-        stored = self.stored or fields.size
+        stored = self.stored or size
         if stored is None:
             raise RecordProblem("size", "height and width", "none")
         whole = np.empty((*stored, self.channels), np.uint8)
-        decode(fields.image, whole.shape, whole)
-        size = self.size or stored
-        if self.crop is None and size == stored:
+        decode(image, whole.shape, whole)
+        shown = self.size or stored
+        if self.crop is None and shown == stored:
             return whole
-        out = np.empty((*size, self.channels), np.uint8)
+        out = np.empty((*shown, self.channels), np.uint8)
         cut_and_resize(whole, self._box(stored, number), out)
         return out
 

@@ -11,6 +11,7 @@ damage is told from a wrong index and from a dataset that was built again.
 from __future__ import annotations
 
 import os
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -37,6 +38,19 @@ from shardfeed.storage.local import LocalStore
 _GAP = 16_000
 _JOINED = 4_000_000  # most bytes of such a read
 
+Stored = tuple[bytes, int | None]
+"""The frame of a record, which may be damaged, and its class by the index; None as in ``OpenSplit``."""
+
+_forks = 0  # between the process that imported this module and this one; getpid takes five times as long
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
 
 class SplitReader:
     """Reads ``split`` of the dataset ``found``.
@@ -57,9 +71,11 @@ class SplitReader:
         check_split(found, split)
         self.url, self.fingerprint, self.split = found.url, found.fingerprint, split.name
         self.indexed = has_index([file.file for file in found.manifest.files], split.name)
-        self.names = [shard.file for shard in split.shards]
-        self.sizes = [shard.bytes for shard in split.shards]
-        self.firsts = list(accumulate((shard.records for shard in split.shards), initial=0))
+        # Copies that lie together: a forked child that looks at an object gets a copy of its page, and
+        # the manifest's objects are spread over many.
+        self.names = " ".join(shard.file for shard in split.shards).split()
+        self.sizes = array("q", [shard.bytes for shard in split.shards])
+        self.firsts = array("q", accumulate((shard.records for shard in split.shards), initial=0))
         self._opened: OpenSplit | None = None
         _ = self.opened  # the caller hears of a damaged index, not its worker processes
 
@@ -74,7 +90,7 @@ class SplitReader:
     def opened(self) -> OpenSplit:
         """What this process has open. It is opened here if need be, which raises as ``SplitReader``."""
         found = self._opened
-        if found is None or found.process != os.getpid():
+        if found is None or found.forks != _forks:
             try:
                 found = self._opened = OpenSplit(self)
             except DatasetError:
@@ -82,50 +98,58 @@ class SplitReader:
                 raise
         return found
 
-    def read(self, number: int) -> bytes:
-        """The frame of one record as it is stored; it may be damaged.
+    def read(self, number: int) -> Stored:
+        """One record.
 
         Raises:
             DatasetError: its place cannot be right, or its shard is absent.
             StorageError: the store kept failing.
         """
+        opened = self.opened
+        shard, start, size = self._place(number, opened.offsets)
+        if size < OVERHEAD or start + size > self.sizes[shard]:
+            raise self.explained(number)
         try:
-            return self.opened.shards.read(*self._checked_place(number))
+            framed = opened.shards.read(shard, start, size)
         except NotFoundError:
             raise self.explained(number) from None
+        return framed, None if opened.classes is None else opened.classes[number]
 
-    def read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Several records, each number once, with their frames; neighbours are read at once.
+    def read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, Stored]]:
+        """Several records in their order on the disk, each with its place in ``numbers``.
+
+        Neighbours are read at once.
 
         Raises:
             DatasetError, StorageError: as ``read``.
         """
-        places: dict[int, Range] = {}
+        opened = self.opened
         ranges: list[Range] = []
-        joined: list[list[int]] = []  # the records in each range
-        for number in sorted(set(numbers)):
-            shard, start, size = places[number] = self._checked_place(number)
-            before, first, length = ranges[-1] if ranges else (-1, 0, 0)
-            gap, together = start - first - length, start + size - first
-            if shard == before and 0 <= gap <= _GAP and together <= _JOINED:
-                ranges[-1] = shard, first, together
-                joined[-1].append(number)
-            else:
-                ranges.append(places[number])
-                joined.append([number])
-        frames = iter(self.opened.shards.read_all(ranges))
-        for (_, first, _), members in zip(ranges, joined, strict=True):
+        joined: list[list[tuple[int, int, int]]] = []  # of each range: place, start and size of its records
+        before, first, end = -1, 0, 0
+        for place in sorted(range(len(numbers)), key=numbers.__getitem__):
+            shard, start, size = self._place(numbers[place], opened.offsets)
+            if size < OVERHEAD or start + size > self.sizes[shard]:
+                raise self.explained(numbers[place])
+            if shard != before or not first <= start <= end + _GAP or start + size - first > _JOINED:
+                before, first, end = shard, start, start
+                ranges.append((shard, start, size))
+                joined.append([])
+            end = max(end, start + size)
+            ranges[-1] = shard, first, end - first
+            joined[-1].append((place, start - first, size))
+        frames, classes = iter(opened.shards.read_all(ranges)), opened.classes
+        for members in joined:
             try:
                 data = next(frames)
             except NotFoundError:
-                raise self.explained(members[0]) from None
-            for number in members:
-                _, start, size = places[number]
-                yield number, data[start - first : start - first + size]
+                raise self.explained(numbers[members[0][0]]) from None
+            for place, start, size in members:
+                yield place, (data[start : start + size], None if classes is None else classes[numbers[place]])
 
     def damage(self, number: int, data: bytes, problem: RecordProblem | RecordError) -> DatasetError:
         """The error for a record of this ``data`` that has a ``problem``."""
-        shard, start, _ = self._place(number)
+        shard, start, _ = self._place(number, self.opened.offsets)
         file = Shard(self.names[shard], self.firsts[shard + 1] - self.firsts[shard], self.sizes[shard], "", ())
         whole = Block(file, 0, 0, file.records, file.bytes)
         record = LoadedRecord(memoryview(data), whole, number - self.firsts[shard], start)
@@ -141,18 +165,12 @@ class SplitReader:
             ) from None
         return found
 
-    def _place(self, number: int) -> Range:
+    def _place(self, number: int, offsets: Numbers) -> Range:
         """Where a record lies by the index, which may be wrong."""
-        firsts, offsets = self.firsts, self.opened.offsets
+        firsts = self.firsts
         shard = bisect_right(firsts, number) - 1
         start, after = offsets[number], number + 1
         return shard, start, (offsets[after] if after < firsts[shard + 1] else self.sizes[shard]) - start
-
-    def _checked_place(self, number: int) -> Range:
-        place = shard, start, size = self._place(number)
-        if size < OVERHEAD or start + size > self.sizes[shard]:
-            raise self.explained(number)
-        return place
 
     def explained(self, number: int) -> DatasetError:
         """The error for a record of which there is no whole frame where the index says.
@@ -163,7 +181,7 @@ class SplitReader:
         """
         found = self._same_dataset()
         split = found.splits[self.split]
-        shard, start, size = self._place(number)
+        shard, start, size = self._place(number, self.opened.offsets)
         file, inside = split.shards[shard], number - self.firsts[shard]
         check_split(found, split, [file])
         block = next(each for each in blocks_in([file]) if inside < each.first + each.records)
@@ -188,14 +206,17 @@ class OpenSplit:
     """What one process has open of a split.
 
     Attributes:
-        process: Number of the process.
+        forks: As ``_forks`` was when it was opened: a child opens its own.
         shards: The shards.
         offsets: Where each record begins in its shard.
         classes: Class of each record; None where a look at one is a request, or there is no index.
     """
 
     def __init__(self, reader: SplitReader) -> None:
-        self.process = os.getpid()
+        self.forks = _forks
+        # glibc then keeps up to twice as much freed memory. Else it gives the memory of each batch back
+        # to the kernel, and a batch of small images spends a third of its time on page faults.
+        bytes(8 << 20)
         store = storage.open_store(reader.url)
         self.shards: ShardFiles
         if isinstance(store, LocalStore):

@@ -78,25 +78,22 @@ class Records:
         if isinstance(index, slice):
             return self._view(self._numbers[index], self._columns)
         number = self._number(index)
-        return self._item(number, self._reader.read(number))
+        return self._item(number, *self._reader.read(number))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Item]:
         """Several records in the order of ``indices``; neighbours are read at once."""
-        places: dict[int, list[int]] = {}
-        for place, index in enumerate(indices):
-            places.setdefault(self._number(index), []).append(place)
-        found: list[Item] = [{}] * len(indices)
-        for number, framed in self._reader.read_all(list(places)):
-            for place in places[number]:  # whoever changes an item changes no other
-                found[place] = self._item(number, framed)
+        numbers = [self._number(index) for index in indices]
+        found: list[Item] = [{}] * len(numbers)
+        for place, stored in self._reader.read_all(numbers):
+            found[place] = self._item(numbers[place], *stored)
         return found
 
     def __iter__(self) -> Iterator[Item]:
         for first in range(0, len(self), _READ_AHEAD):
             numbers = self._numbers[first : first + _READ_AHEAD]
-            frames = dict(self._reader.read_all(numbers))
-            for number in numbers:
-                yield self._item(number, frames[number])
+            stored = dict(self._reader.read_all(numbers))
+            for place, number in enumerate(numbers):
+                yield self._item(number, *stored[place])
 
     def __repr__(self) -> str:
         many = f"{len(self):,} of {len(self._reader):,}" if len(self) < len(self._reader) else f"{len(self):,}"
@@ -138,24 +135,21 @@ class Records:
                 f"record {clip(index, 40)} of {n:,} of {self._reader.split}: allowed are {allowed}"
             ) from None
 
-    def _item(self, number: int, framed: bytes) -> Item:
+    def _item(self, number: int, framed: bytes, listed: int | None) -> Item:
+        """The item of a record that is ``listed`` with a class; None = it is not listed."""
         try:
-            fields = self._parse(framed)
+            fields = self._parse.known(framed) or self._parse(framed)
             if fields is None:
                 raise self._reader.explained(number)
-            classes = self._reader.opened.classes
-            if classes is not None and classes[number] != fields.label:
-                raise RecordProblem("class", f"{classes[number]} as in {self._reader.split}.classes", str(fields.label))
-            item: Item = {}
-            for column in self._columns:
-                if column == "image":
-                    image = fields.image if self._pixels is None else self._pixels.pixels(fields, number, self._decode)
-                    item[column] = image
-                else:
-                    item[column] = fields.label if column == "label" else fields.key
+            image, label, key, size = fields
+            if listed is not None and listed != label:
+                raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
+            every: Item = {"image": image, "label": label, "key": key}
+            if self._pixels is not None and "image" in self._columns:
+                every["image"] = self._pixels.pixels(image, size, number, self._decode)
         except RecordProblem as problem:
             raise self._reader.damage(number, framed[HEADER_BYTES:-CRC_BYTES], problem) from None
-        return item
+        return every if self._columns == _COLUMNS else {column: every[column] for column in self._columns}
 
     def _classes(self) -> Labels:
         if not self._reader.indexed:

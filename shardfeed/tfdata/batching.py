@@ -49,10 +49,12 @@ def batches(
     return decoded if chunk == batch_size else decoded.rebatch(batch_size, drop_remainder=drop_remainder)
 
 
-def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None) -> tf.data.Dataset:
+def finished(
+    batches: tf.data.Dataset, steps: int, watch: Repeats | None = None, *, requests: int = 0
+) -> tf.data.Dataset:
     """``steps`` of ``batches``, two ahead of the caller; ``watch`` notices each reading."""
     ahead = batches.apply(tf.data.experimental.assert_cardinality(steps)).prefetch(2)
-    return with_options(ahead if watch is None else _watched(ahead, steps, watch))
+    return with_options(ahead if watch is None else _watched(ahead, steps, watch), requests)
 
 
 def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Dataset:
@@ -73,12 +75,15 @@ def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Da
     return batches.enumerate().map(notice).with_options(options)
 
 
-def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """``batches`` with fixed settings: its own threads, a fixed order, and no autotuning."""
+def with_options(batches: tf.data.Dataset, requests: int = 0) -> tf.data.Dataset:
+    """``batches`` with fixed settings: its own threads, a fixed order, and no autotuning.
+
+    ``requests``: how many requests to a store are in flight; each keeps a thread.
+    """
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
-    options.threading.private_threadpool_size = threads()
+    options.threading.private_threadpool_size = threads() + requests
     options.threading.max_intra_op_parallelism = 1
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(options)

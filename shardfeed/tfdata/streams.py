@@ -73,10 +73,10 @@ class SplitStream:
         streams = host_streams(split.num_records, len(blocks), host, hosts)
         window = order.window_blocks(blocks, window_bytes, streams)
         waits = self._remote and self.cache is None
+        readers = -(-_REMOTE_READERS // streams.slots) if waits else _LOCAL_READERS
         if self.cache == "decoded":
             read_runs, decode = records.number_runs(blocks), self._decode_all(range(split.num_records))
         else:
-            readers = -(-_REMOTE_READERS // streams.slots) if waits else _LOCAL_READERS
             read_runs = self._record_runs(blocks, range(len(split.shards)), readers)
             decode = self._decoder(self.options)
         # A window is read while the one before it is used up: by one thread for all streams, or,
@@ -93,7 +93,12 @@ class SplitStream:
             stream, decode, self._form, share, image=image, first=host + start * hosts, step=hosts, drop_remainder=True
         )
         watch = None if epochs is None else Repeats(split.name, epochs)
-        return batching.finished(batches, tf.data.INFINITE_CARDINALITY if steps is None else steps, watch)
+        return batching.finished(
+            batches,
+            tf.data.INFINITE_CARDINALITY if steps is None else steps,
+            watch,
+            requests=readers * streams.slots * waits,
+        )
 
     def evaluate(self, *, pad: bool, epochs: int | None, start_step: int) -> tf.data.Dataset:
         """One pass with weights; ``epochs`` and ``start_step`` are refused."""
@@ -121,7 +126,7 @@ class SplitStream:
         # one record less than another host can be one batch less
         if missing := plan.steps - -(-len(mine) // share):
             batches = eval_padding.followed_by_padding(batches, missing)
-        return batching.finished(batches, plan.steps)
+        return batching.finished(batches, plan.steps, requests=self._requests_in_order)
 
     def _form(self, found: Columns) -> Any:
         if self.as_dict:
@@ -147,7 +152,9 @@ class SplitStream:
         whole = batching.batches(stream, decode, lambda found: found, size, image=pixels, drop_remainder=False)
         # load reads the records, so load says which one is damaged
         with explain_errors(self.info, self.split.name):
-            return memory_cache.lookup(batching.with_options(whole.prefetch(2)), image, options)
+            return memory_cache.lookup(
+                batching.with_options(whole.prefetch(2), self._requests_in_order), image, options
+            )
 
     def _sequential_runs(self, mine: range) -> tuple[Blocks, Runs, list[int]]:
         """The records ``mine`` in file order: blocks, runs in them, and the used shards."""
@@ -156,8 +163,13 @@ class SplitStream:
         return blocks, runs, sorted(set(blocks.shard[runs.block].tolist()))
 
     def _in_order(self, blocks: Blocks, runs: Runs, used: Sequence[int]) -> tf.data.Dataset:
-        readers = _REMOTE_READERS if self._remote else _LOCAL_READERS
+        readers = self._requests_in_order or _LOCAL_READERS
         return self._record_runs(blocks, used, readers)(runs.block, runs.skip, runs.take)
+
+    @property
+    def _requests_in_order(self) -> int:
+        """Requests in flight where records are read in file order."""
+        return _REMOTE_READERS * self._remote
 
     @property
     def _remote(self) -> bool:

@@ -14,6 +14,8 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from shardfeed.dataset.local_copy import mirror
+from shardfeed.inspection.find import Row, find, stored_records
+from shardfeed.inspection.first_records import StoredRecord
 from tests.clouds.conftest import Place
 from tests.kit.datasets import Written
 from tests.kit.servers.file_server import running_file_server
@@ -53,6 +55,17 @@ def test_records_are_the_folder_s(place: Place, written: Written) -> None:
             and np.array_equal(one["image"], other["image"])
         )
     assert ours.labels.tolist() == theirs.labels.tolist() and len(ours) == 37
+
+
+def test_found_records_are_the_folder_s_with_their_images(place: Place, written: Written) -> None:
+    def found(where: str | Path) -> tuple[list[Row], list[StoredRecord]]:
+        info = shardfeed.info(where)
+        hits = find(info, "label = 'rose' and number > 5", list(info.splits.values()))
+        rows = [row for each in hits for row in each.rows(100)]
+        return rows, stored_records(info, rows)
+
+    ours = found(place.url)
+    assert len(ours[0]) > 5 and ours == found(written.path)
 
 
 def test_every_byte_is_verified(place: Place, written: Written) -> None:

@@ -5,8 +5,12 @@ Blocks of one process share their names, over the pages in the order of the site
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,6 +93,24 @@ def test_the_blocks_about_buckets_run(tmp_path: Path) -> None:
         done = run_python(code_by_process()["gcs"], tmp_path, STORAGE_EMULATOR_HOST=server.url)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_about_finding_records_run(tmp_path: Path) -> None:
+    splits, classes = {"train": 70, "validation": 37}, ("dress", "hat", "skirt")
+    written = write_dataset(tmp_path / "out", splits=splits, size=(16, 16), classes=classes)
+    skirts = sum(split.class_counts["skirt"] for split in written.manifest.splits.values())
+    code = "".join(block for block in blocks("docs/how-to/find-records.md", "sh") if "duckdb" not in block)
+    assert code.count("shardfeed find out/ --where") == 7
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    done = subprocess.run(["bash", "-e", "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(r"^(\d+) of 107 records", done.stdout, re.MULTILINE)
+    assert counts == [str(skirts), "107", "0", "0", "0", "0"]
+    assert (tmp_path / "hits.png").read_bytes().startswith(b"\x89PNG")
+    found = [json.loads(line) for line in (tmp_path / "skirts.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in found] == ["skirt"] * skirts
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: command.split()[0].removeprefix("examples/"))

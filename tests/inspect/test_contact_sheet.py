@@ -130,7 +130,7 @@ def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> N
         ({"columns": 0}, "columns=0: expected an integer of at least 1"),
     ],
 )
-def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, int], message: str) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     write_dataset(tmp_path)
     with pytest.raises(UsageError, match=message):
         contact_sheet(tmp_path, "train", **options)

@@ -19,8 +19,11 @@ def out(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("sheet", "said"),
     [
-        ("sheet.jpg", "--sheet sheet.jpg: a sheet is a PNG image. Give a name that ends in .png."),
-        ("", "--sheet : a sheet is a PNG image. Give a name that ends in .png."),
+        (
+            "sheet.gif",
+            "--sheet sheet.gif: a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg.",
+        ),
+        ("", "--sheet : a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg."),
         (
             "{out}/../out/sheet.png",
             "--sheet {out}/../out/sheet.png lies in the dataset's folder. Give a file outside of it.",
@@ -32,7 +35,7 @@ def out(tmp_path: Path) -> Path:
             "in a folder that exists.",
         ),
     ],
-    ids=["no PNG", "no name", "in the dataset", "a link into it", "no folder"],
+    ids=["no PNG or JPEG", "no name", "in the dataset", "a link into it", "no folder"],
 )
 def test_a_sheet_that_cannot_be_is_refused_and_the_dataset_untouched(
     out: Path, capsys: pytest.CaptureFixture[str], sheet: str, said: str
@@ -45,9 +48,12 @@ def test_a_sheet_that_cannot_be_is_refused_and_the_dataset_untouched(
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_a_sheet_is_drawn_again_over_an_older_one(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = out.parent / "sheet.PNG"
+@pytest.mark.parametrize(("name", "magic"), [("sheet.PNG", b"\x89PNG"), ("sheet.jpeg", b"\xff\xd8\xff")])
+def test_a_sheet_is_drawn_again_over_an_older_one(
+    out: Path, capsys: pytest.CaptureFixture[str], name: str, magic: bytes
+) -> None:
+    sheet = out.parent / name
     sheet.write_bytes(b"older")
     assert main(["inspect", str(out), "--sheet", str(sheet)]) == 0
-    assert sheet.read_bytes().startswith(b"\x89PNG")
+    assert sheet.read_bytes().startswith(magic)
     assert capsys.readouterr().out.endswith(f"contact sheet: {sheet}\n")

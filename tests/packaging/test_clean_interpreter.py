@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shardfeed.testing import make_dataset
 from tests.kit import sources
 
 HEAVY = (
@@ -58,3 +59,8 @@ def test_importing_the_plain_files_of_the_transforms_does_not_load_beam(tmp_path
 @pytest.mark.parametrize("argument", ["--help", "--version", "no_such_command"])
 def test_the_command_answers_without_loading_anything_heavy(tmp_path: Path, argument: str) -> None:
     assert heavy_after(f"from shardfeed.cli.main import main; main([{argument!r}])", tmp_path) == []
+
+
+def test_a_search_loads_neither_pillow_nor_tensorflow(tmp_path: Path) -> None:
+    make_dataset(tmp_path / "out")
+    assert heavy_after("from shardfeed.cli.main import main; main(['find', 'out', '--where', '1'])", tmp_path) == []

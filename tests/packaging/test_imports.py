@@ -18,8 +18,8 @@ LEVELS = (
     {"dataset"},
     {"verification", "accelerator"},
     {"arrays", "testing"},
-    {"inspection", "random_access", "resuming", "tfdata"},
-    {"benchmarking"},
+    {"random_access", "resuming", "tfdata"},
+    {"benchmarking", "inspection"},
     {"shardfeed"},  # the public names
     {"cli"},
     {"__main__", "transforms.images"},

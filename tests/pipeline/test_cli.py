@@ -29,6 +29,7 @@ COMMANDS = {
     "verify": {"--deep", "--json"},
     "status": {"--json"},
     "inspect": {"-n", "--sheet"},
+    "find": {"--where", "--split", "--limit", "--sheet", "--json"},
     "benchmark": {"--batch_size", "--step_ms", "--seconds", "--reader", "--image_size", "--crop", "--json"},
 }
 

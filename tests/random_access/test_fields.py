@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shardfeed.decoding import RecordProblem
 from shardfeed.format.example import Value, encode_example, encode_feature, join_features
 from shardfeed.format.tfrecord import frame
+from shardfeed.random_access import fields
 from shardfeed.random_access.fields import FieldParser, Fields
 
 CLASSES = ("daisy", "größe", *map(str, range(300)))
@@ -22,7 +23,9 @@ ROW: dict[str, Value] = {
     "size": [8, 12],
     "key": b"a/1.jpg",
 }
-FIELDS = Fields(b"\xff\xd8image", 1, "a/1.jpg", (8, 12))
+FIELDS: Fields = (b"\xff\xd8image", 1, "a/1.jpg", (8, 12))
+
+REMEMBERED = [fields._frame_head, fields._image_head, fields._key_head, fields._size]
 
 keys = st.one_of(st.text(max_size=20), st.integers(100, 20_000).map(lambda size: "k" * size))
 images = st.one_of(st.binary(max_size=300), st.integers(100, 40_000).map(bytes), st.just(b"\n\x05label" * 3))
@@ -36,7 +39,15 @@ def test_a_record_of_our_encoder_is_known(image: bytes, label: int, key: str, he
     }  # fmt: skip
     parse, data = FieldParser(CLASSES), encode_example(row)
     for _ in range(2):  # then all but the image has been seen before
-        assert parse.known(frame(data)) == parse.parsed(data) == Fields(image, label, key, (height, width))
+        assert parse.known(frame(data)) == parse.parsed(data) == (image, label, key, (height, width))
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_a_record_is_known_wherever_one_of_its_lengths_gets_another_digit(digits: int) -> None:
+    parse, turn = FieldParser(CLASSES), 1 << 7 * digits
+
+    for size in range(turn - 90, turn + 1):
+        assert parse.known(frame(encode_example({**ROW, "image": bytes(size)}))) == (bytes(size), *FIELDS[1:])
 
 
 def test_what_is_known_of_a_changed_record_is_what_the_careful_way_finds() -> None:
@@ -61,6 +72,12 @@ OTHERS = {
     "one more column": encode_example({**ROW, "brand": b"x"}),
     "one more column at the end": encode_example({**ROW, "zoom": 1.5}),
     "a label of another name": encode_example({**ROW, "label": b"rose"}),
+    "a class of two bytes": join_features(
+        [
+            encode_feature("class", 300).replace(b"\xac\x02", b"\x81\x00"),
+            *features(**{name: ROW[name] for name in sorted(ROW) if name != "class"}),
+        ]
+    ),
     "no label": encode_example({name: value for name, value in ROW.items() if name != "label"}),
 }
 TWICE = {
@@ -80,10 +97,19 @@ def test_a_record_of_another_encoder_is_parsed_in_full(data: bytes) -> None:
     assert parse(frame(data)) == FIELDS
 
 
+def test_a_record_of_another_encoder_costs_no_memory() -> None:
+    data = [frame(encode_example({**ROW, "class": 0, "label": b"daisy", "zoom": float(zoom)})) for zoom in range(9)]
+    FieldParser(CLASSES)(data[0])
+    before = [remembered.cache_info().currsize for remembered in REMEMBERED]
+
+    assert all(map(FieldParser(CLASSES), data))
+    assert [remembered.cache_info().currsize for remembered in REMEMBERED] == before
+
+
 def test_a_record_may_leave_its_size_out() -> None:
     row = {name: value for name, value in ROW.items() if name != "size"}
 
-    assert FieldParser(CLASSES)(frame(encode_example(row))) == FIELDS._replace(size=None)
+    assert FieldParser(CLASSES)(frame(encode_example(row))) == (*FIELDS[:3], None)
 
 
 @pytest.mark.parametrize(

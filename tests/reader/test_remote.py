@@ -15,6 +15,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.sampling.blocks import blocks_in
 from shardfeed.storage import retry
+from shardfeed.tfdata.batching import threads
 from shardfeed.transforms import stores
 from tests.kit.datasets import Written, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -41,6 +42,11 @@ def test_info_is_the_same_as_of_the_folder_that_was_copied(url: str, tmp_path: P
 
 def test_whole_shards_are_accepted_and_nothing_of_them_is_read(url: str) -> None:
     assert shardfeed.load(url, "train", 8).element_spec[0] == tf.TensorSpec([8, 8, 12, 3], tf.uint8)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_requests_in_flight_take_no_thread_from_the_decoders(url: str, split: str) -> None:
+    assert shardfeed.load(url, split, 8).options().threading.private_threadpool_size == threads() + 8
 
 
 def test_a_missing_shard_is_named(url: str) -> None:
