@@ -17,8 +17,11 @@ class ShardfeedError(Exception):
     code = 1
 
 
-class UsageError(ShardfeedError):
-    """The arguments, or the input they name, cannot give a dataset."""
+class UsageError(ShardfeedError, ValueError):
+    """The arguments, or the input they name, cannot give a dataset.
+
+    For the name of a split that is not there, it is a KeyError, too.
+    """
 
     code = 2
 

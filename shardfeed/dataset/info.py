@@ -58,6 +58,12 @@ class SplitInfo:
         return blocks_in(self.shards, merged_bytes=merged_bytes, skip=self._skipped, take=self.num_records)
 
 
+class _NoSplitError(UsageError, KeyError):
+    """What a mapping raises for a key that is not there, with a message for the user."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+
+
 class _Splits(dict[str, SplitInfo]):
     """A dict that answers a missing key with an error that lists the splits."""
 
@@ -71,7 +77,7 @@ class _Splits(dict[str, SplitInfo]):
                 return _split_info(self._url, self._manifest, name)
             return super().__getitem__(name)
         except (KeyError, TypeError):  # TypeError: a list, for example, has no hash
-            raise UsageError(
+            raise _NoSplitError(
                 f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
                 "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
             ) from None

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from shardfeed._version import __version__
 from shardfeed.accelerator.hosts import running_host
@@ -34,6 +35,7 @@ from shardfeed.resuming import keras_state
 from shardfeed.resuming.state_file import GcsStateFile, LocalStateFile, State, open_state_file
 from shardfeed.warning import warn
 
+_KERAS_ON_JAX = (3, 11)  # as [jax] asks for; before 3.8 each step's batch was drawn outside of ``train_function``
 _OURS = ("x", "y", "batch_size", "initial_epoch", "steps_per_epoch", "shuffle", "sample_weight", "validation_split")
 
 
@@ -57,7 +59,7 @@ def fit(
     generator, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
     step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
     end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
-    on. On several hosts, number 0 saves and all read.
+    on. On several hosts (JAX), number 0 saves and all read the same address.
 
     Args:
         model: A compiled model.
@@ -67,7 +69,8 @@ def fit(
         save_steps: Save after so many steps; None = only by time.
         save_seconds: Save after so many seconds.
         sigterm: On SIGTERM, which clouds send before they take a machine away, save after the step
-            that runs, then end as SIGTERM ends a program.
+            that runs, then end as SIGTERM ends a program. During a validation, the state before it
+            is saved, after the batch that runs.
         callbacks: As for ``model.fit``. A class that keeps something between steps and is not
             Keras' own has ``state_dict()`` and ``load_state_dict(state)``.
         verbose: As for ``model.fit``.
@@ -78,10 +81,13 @@ def fit(
         The history of all epochs, those before the kill included.
 
     Raises:
-        UsageError: a stream that is not known; another dataset, model, batch size, order or
-            callbacks than those that were saved; another run has this address.
+        UsageError: a stream that is not known; another dataset, model, arguments of ``load`` or
+            ``compile``, or callbacks than those that were saved; another run has this address;
+            hosts that read different states; Keras on PyTorch, on JAX before 3.11, or under a
+            strategy of TensorFlow over several processes.
         DatasetError: the saved state is damaged.
     """
+    _check_keras()
     source, reopen = _source(train)
     for name in _OURS:
         if name in options:
@@ -94,14 +100,16 @@ def fit(
             f"steps_per_execution={model.steps_per_execution}: an epoch of {steps} steps is no multiple of it. Compile the model "
             "with **shardfeed.compile_args(train)."
         )
-    file = open_state_file(resume)
+    file = open_state_file(resume, writes=running_host().index == 0)
     keeper: _Keeper | None = None
     try:
         saved, facts = file.read(), _facts(model, source, steps)
+        _agree(saved, file.url)
         if saved is not None:
             _compare(saved.facts["training"], facts, file.url)
         keras_state.build(model, train.element_spec)
         keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
+        keeper.evaluates = options.get("validation_data") is not None
         children = [*(callbacks or ()), keras.callbacks.History(), keeper]
         keras_state.warn_of_forgetful(callbacks or ())
         listed = _Callbacks(
@@ -109,11 +117,10 @@ def fit(
         )
         listed.keeper = keeper
         keeper.others = children[:-1]
-        stopped = saved is not None and saved.facts["stopped"]
         model.fit(
             train if saved is None else reopen(keeper.epoch * steps + keeper.step),
             epochs=epochs,
-            initial_epoch=epochs if stopped else min(keeper.epoch, epochs),
+            initial_epoch=epochs if keeper.stopped and not keeper.step else min(keeper.epoch, epochs),
             steps_per_epoch=steps,
             callbacks=listed,
             verbose=verbose,
@@ -125,6 +132,27 @@ def fit(
         if keeper is not None:
             keeper.put_back()
         file.close()
+
+
+def _check_keras() -> None:
+    """Raises UsageError if this Keras cannot go on in the middle of an epoch."""
+    backend, version = keras.config.backend(), tuple(map(int, keras.__version__.split(".")[:2]))
+    if backend not in ("tensorflow", "jax"):
+        raise UsageError(
+            f"fit: Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported. With "
+            "PyTorch, write a loop over torch_batches, which has state_dict()."
+        )
+    if backend == "jax" and version < _KERAS_ON_JAX:
+        needed = ".".join(map(str, _KERAS_ON_JAX))
+        raise UsageError(
+            f"fit: Keras {clip(keras.__version__)} on JAX draws the batches of the steps that are skipped: expected Keras "
+            f"{needed} or newer. Run pip install 'keras>={needed}'."
+        )
+    if backend == "tensorflow" and running_host().count > 1:
+        raise UsageError(
+            "fit: this is one of several processes of a TensorFlow strategy, under which Keras' own fit fails. Set "
+            "KERAS_BACKEND=jax, or write a loop over shardfeed.distribute(…, start_step=…)."
+        )
 
 
 def _source(train: Any) -> tuple[StreamSource, Callable[[int], Any]]:
@@ -149,11 +177,29 @@ def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
         "steps_per_execution": int(model.steps_per_execution),
         "steps_per_epoch": steps,
         **source.order,
+        **_compiled(model),
         "backend": backend,
         "processes": running_host().count,
         "versions": {"shardfeed": __version__, "keras": keras.__version__, backend: sys.modules[backend].__version__},
     }
-    return dict(json.loads(json.dumps(facts)))  # as they come back from the file
+    return dict(json.loads(json.dumps(facts, default=str)))  # as they come back from the file
+
+
+def _compiled(model: Any) -> dict[str, Any]:
+    """The arguments of ``compile`` that change the weights and that no variable shows.
+
+    A learning rate that is a number is a variable: callbacks change it, and the state restores it.
+    """
+    optimizer, loss = model.optimizer, model.loss
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    config = {name: value for name, value in optimizer.get_config().items() if name != "name"}
+    if not isinstance(config.get("learning_rate"), dict):  # a schedule is one
+        config["learning_rate"] = "a number"
+    return {
+        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
+        "optimizer": type(optimizer).__name__,
+        **{f"optimizer's {name}": value for name, value in config.items()},
+    }
 
 
 def _compare(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
@@ -163,11 +209,31 @@ def _compare(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> No
                 warn(
                     f"resume={clip(where)}: {name} are {value}, before {saved.get(name)}: weights may differ in the last bits."
                 )
-        elif saved.get(name) != value:
+        elif name in saved and saved[name] != value:  # else a version before this one has saved
             raise UsageError(
-                f"resume={clip(where)}: {name} is {clip(value)}, the saved training had {clip(saved.get(name))}. Restore it, or "
+                f"resume={clip(where)}: {name} is {clip(value)}, the saved training had {clip(saved[name])}. Restore it, or "
                 "give another address."
             )
+
+
+def _agree(saved: State | None, where: str) -> None:
+    """All hosts have read the same state; none of them writes before all have read."""
+    host = running_host()
+    if host.count == 1:
+        return
+    from jax.experimental import multihost_utils
+
+    place = (-1, -1) if saved is None else (saved.facts["epoch"], saved.facts["step"])
+    first, *_ = places = [tuple(map(int, one)) for one in multihost_utils.process_allgather(np.array(place))]
+    if places[host.index] != first:
+        raise UsageError(
+            f"resume={clip(where)}: host {host.index} read {_shown(place)} there, host 0 {_shown(first)}. Give an address "
+            "that all hosts share: a bucket, or a folder on a disk that all of them see."
+        )
+
+
+def _shown(place: tuple[int, ...]) -> str:
+    return "no state" if place[0] < 0 else f"the state of epoch {place[0]}, step {place[1]}"
 
 
 class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
@@ -185,14 +251,18 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.others: list[Any] = []
+        self.evaluates = False  # whether epochs end with a validation
         self.skip = 0  # executions of the resumed epoch that were made before the kill
         self.epoch: int = saved.facts["epoch"] if saved else 0
-        self.step: int = saved.facts["step"] if saved else 0
+        self.step: int = saved.facts["step"] if saved else 0  # of the epoch: those that are done
+        self.stopped = bool(saved and saved.facts["stopped"])
         self._file, self._facts, self._saved = file, facts, saved
         self._save_steps, self._save_seconds, self._sigterm = save_steps, save_seconds, sigterm
+        self._writes = running_host().index == 0
         self._begun, self._unsaved, self._saved_at = False, 0, time.monotonic()
         self._asked = threading.Event()
         self._before: Any = None
+        self._before_validation: State | None = None
 
     def on_train_begin(self, logs: object = None) -> None:
         if self._sigterm and threading.current_thread() is threading.main_thread():
@@ -210,24 +280,36 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             # the state was saved; and Keras has reset the metrics.
             self._restore()
             self._skip_steps()
-        self._save(self.epoch, self.step)  # from here on no older run writes
+            self.model.stop_training = self.stopped
+        self._save()  # from here on no older run writes
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self.step += self._execution
         self._unsaved += self._execution
         due = self._save_steps is not None and self._unsaved >= self._save_steps
         if due or self._asked.is_set() or time.monotonic() - self._saved_at >= self._save_seconds:
-            self._save(self.epoch, batch + 1)
+            self._save()
         self._end_if_asked()
+        if self._writes and self.evaluates and self.step == self._facts["steps_per_epoch"]:
+            # Validation uses the variables of the metrics, and may last longer than the time that
+            # a machine has after SIGTERM.
+            self._before_validation = self._state()
+
+    def on_test_batch_end(self, batch: int, logs: object = None) -> None:
+        if self._asked.is_set():
+            if self._before_validation is not None:  # else the run began here, and has saved that
+                self._file.write(self._before_validation)
+            self._end_if_asked()
 
     def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-        self.epoch = epoch + 1
+        self.epoch, self.step, self._before_validation = epoch + 1, 0, None
         if self._asked.is_set():
-            self._save(self.epoch, 0)
+            self._save()
             self._end_if_asked()
 
     def on_train_end(self, logs: object = None) -> None:
         if self._begun:
-            self._save(self.epoch, 0, stopped=bool(self.model.stop_training))
+            self._save()
 
     def put_back(self) -> None:
         """Gives SIGTERM back to whom it belonged."""
@@ -240,20 +322,22 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             self.put_back()
             signal.raise_signal(signal.SIGTERM)
 
-    def _save(self, epoch: int, step: int, *, stopped: bool = False) -> None:
+    def _save(self) -> None:
+        if self._writes:
+            self._file.write(self._state())
+        self._unsaved, self._saved_at = 0, time.monotonic()
+
+    def _state(self) -> State:
         # On JAX, ``self.model`` brings the variables up to date, which costs time: not at each step.
-        # Every host does so: on several, values are put together from all of them.
         arrays = keras_state.arrays_of(self.model, self.others)
         facts = {
             "training": self._facts,
-            "epoch": epoch,
-            "step": step,
-            "stopped": stopped,
+            "epoch": self.epoch,
+            "step": self.step,
+            "stopped": bool(self.model.stop_training),
             "callbacks": keras_state.facts_of(self.others),
         }
-        if running_host().index == 0:
-            self._file.write(State(facts, arrays))
-        self._unsaved, self._saved_at = 0, time.monotonic()
+        return State(facts, arrays)
 
     def _restore(self) -> None:
         if self._saved is not None:

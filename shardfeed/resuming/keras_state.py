@@ -51,6 +51,7 @@ def build(model: Any, spec: tuple[Any, ...]) -> None:
     model.reset_metrics()
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+    variables_of(model)  # makes Keras' seed generator, which all hosts of JAX must do together
 
 
 def variables_of(model: Any) -> list[Any]:
@@ -125,6 +126,8 @@ def restore_callbacks(callbacks: Sequence[Any], facts: Sequence[Mapping[str, Any
         if hasattr(callback, "load_state_dict"):
             callback.load_state_dict(values)
         else:
+            if getattr(callback, "monitor_op", ...) is None:  # set at an epoch's end; before Keras 3.8, with ``best``
+                callback._set_monitor_op()
             for name, value in values.items():
                 setattr(callback, name, value)
 

@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +78,10 @@ def _dtype(name: str) -> np.dtype[Any]:
         return bfloat16
 
 
-def open_state_file(address: str | os.PathLike[str]) -> LocalStateFile | GcsStateFile:
+def open_state_file(address: str | os.PathLike[str], *, writes: bool = True) -> LocalStateFile | GcsStateFile:
     """The state of the training at ``address``: a folder, or ``gs://bucket/folder``.
+
+    One host of a run ``writes``. The others read, and do not ask for the lock that it holds.
 
     Raises:
         UsageError: no address, or another run holds it.
@@ -88,15 +90,20 @@ def open_state_file(address: str | os.PathLike[str]) -> LocalStateFile | GcsStat
     if not url:
         raise UsageError(f"resume={clip(repr(address))}: expected a folder, or gs://bucket/folder, for this run alone.")
     storage.check_address(url, "resume")
-    return GcsStateFile(storage.normal_url(url)) if storage.is_remote(url) else LocalStateFile(url)
+    return GcsStateFile(storage.normal_url(url)) if storage.is_remote(url) else LocalStateFile(url, writes=writes)
 
 
 class LocalStateFile:
-    """A file in a folder of its own, locked until ``close``."""
+    """A file in a folder of its own, locked until ``close`` if it ``writes``."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, writes: bool = True) -> None:
         self.url = os.path.abspath(os.path.expanduser(folder))
         self._path = os.path.join(self.url, _NAME)
+        self._lock: IO[bytes] | None = None
+        if writes:
+            self._take(folder)
+
+    def _take(self, folder: str) -> None:
         try:
             os.makedirs(self.url, exist_ok=True)
             self._lock = open(os.path.join(self.url, "lock"), "ab")  # noqa: SIM115 (held until close)
@@ -107,7 +114,7 @@ class LocalStateFile:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.close()
+            self.close()
             raise UsageError(
                 f"resume={clip(folder)}: another run is training with this address. Give each run its own, or end the other one."
             ) from None
@@ -129,7 +136,8 @@ class LocalStateFile:
 
     def close(self) -> None:
         """Gives the address back."""
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
 
 class GcsStateFile:

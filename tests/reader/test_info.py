@@ -110,6 +110,7 @@ def test_an_unknown_split_is_an_error_that_lists_the_splits(info: shardfeed.Data
     ):
         with pytest.raises(shardfeed.UsageError) as found:
             ask()
+        assert isinstance(found.value, KeyError) and isinstance(found.value, ValueError)
 
     assert str(found.value) == (
         f"split {name!r} is not in the dataset at {info.url}: its splits are train, validation. Name one of these, or build the "

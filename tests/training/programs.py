@@ -31,19 +31,35 @@ def ended(program: str, *arguments: object) -> int:
     return process.returncode
 
 
-def run_together(program: str, count: int, dataset: Path) -> list[Any]:
+def run_together(program: str, count: int, *arguments: object) -> list[Any]:
     """What each of ``count`` processes that find each other at ports of this machine, one each,
-    printed last.
+    printed last. Ports, count and the process's number follow the arguments.
     """
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        ports = ",".join(str(server.getsockname()[1]) for server in servers)
-    started = [_start(program, dataset, ports, count, number) for number in range(count)]
+    started = _start_together(program, count, *arguments)
     try:
         return [_result(process) for process in started]
     finally:
         for process in started:
             process.kill()
+
+
+def ended_together(program: str, count: int, *arguments: object) -> list[int]:
+    """The exit statuses of such processes."""
+    started = _start_together(program, count, *arguments)
+    try:
+        for process in started:
+            process.communicate(timeout=_SECONDS)
+        return [process.returncode for process in started]
+    finally:
+        for process in started:
+            process.kill()
+
+
+def _start_together(program: str, count: int, *arguments: object) -> list[subprocess.Popen[str]]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        ports = ",".join(str(server.getsockname()[1]) for server in servers)
+    return [_start(program, *arguments, ports, count, number) for number in range(count)]
 
 
 def _start(program: str, *arguments: object) -> subprocess.Popen[str]:

@@ -1,8 +1,9 @@
 """Test program: trains with ``shardfeed.fit`` until it has ended or is killed.
 
-``python resumed.py BACKEND DATASET STATE [SIGNAL STEP]`` prints JSON. With a signal, the process
-sends it to itself at the end of that step of the whole training. If STATE is "none", Keras' own
-``fit`` trains.
+``python resumed.py BACKEND DATASET STATE [SIGNAL STEP [PORTS COUNT NUMBER]]`` prints JSON; the last
+three make it one of several processes of JAX. With a signal, the process
+sends it to itself at the end of that step of the whole training; "24+3" is the third batch of the
+validation after step 24. If STATE is "none", Keras' own ``fit`` trains.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ import sys
 from typing import Any
 
 
-def main(backend: str, dataset: str, state: str, number: str = "", at: str = "-1") -> dict[str, Any]:
+def main(backend: str, dataset: str, state: str, number: str = "", at: str = "", *host: str) -> dict[str, Any]:
     os.environ["KERAS_BACKEND"] = backend
+    if host:
+        import jax
+
+        port, count, index = host
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(f"127.0.0.1:{port.partition(',')[0]}", int(count), int(index))
 
     import keras
     import numpy as np
@@ -37,13 +44,19 @@ def main(backend: str, dataset: str, state: str, number: str = "", at: str = "-1
 
         def on_train_batch_end(self, batch: int, logs: object = None) -> None:
             self.steps += 1
-            if self.steps == int(at):
+            if at == f"{self.steps}":
                 os.kill(os.getpid(), getattr(signal, number))
 
+        def on_test_batch_end(self, batch: int, logs: object = None) -> None:
+            if at == f"{self.steps}+{batch + 1}":
+                os.kill(os.getpid(), getattr(signal, number))
+
+    if host:
+        shardfeed.detect_accelerator()
     keras.utils.set_random_seed(7)
     info = shardfeed.info(dataset)
     train = shardfeed.load(info, "train", 16, seed=5, crop="random_resized", image_size=8)
-    validation = shardfeed.load(info, "validation", 103, image_size=8)
+    validation = shardfeed.load(info, "validation", 16, image_size=8)
     model = keras.Sequential(
         [
             keras.Input((8, 8, 3)),
@@ -72,7 +85,7 @@ def main(backend: str, dataset: str, state: str, number: str = "", at: str = "-1
     if state == "none":
         history = model.fit(train, **shardfeed.fit_args(train), **options)
     else:
-        history = shardfeed.fit(model, train, resume=state, save_steps=3, **options)
+        history = shardfeed.fit(model, train, resume=state, save_steps=5, **options)
     return {
         "weights": [np.asarray(weight).tobytes().hex() for weight in model.get_weights()],
         "optimizer": [np.asarray(keras.ops.convert_to_numpy(one)).tobytes().hex() for one in model.optimizer.variables],

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.accelerator.hosts import Host
+from shardfeed.resuming.fit import _agree
 from shardfeed.resuming.state_file import LocalStateFile, State, open_state_file
 from tests.training import programs
 from tests.training.exactness import tiny_model
@@ -25,16 +28,50 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
 ) -> None:
     state = tmp_path / "state"
 
-    killed = programs.ended("resumed.py", backend, dataset, state, "SIGKILL", 17)  # epochs have 12 steps
-    asked = programs.ended("resumed.py", backend, dataset, state, "SIGTERM", 29)
+    def ended_at(number: str, step: object) -> tuple[int, int, int]:
+        status = programs.ended("resumed.py", backend, dataset, state, number, step)
+        facts = facts_in(state)
+        return status, facts["epoch"], facts["step"]
+
+    # Epochs have 12 steps, each fifth of which is saved.
+    assert ended_at("SIGKILL", 17) == (-signal.SIGKILL, 1, 3)
+    assert ended_at("SIGTERM", "24+3") == (-signal.SIGTERM, 1, 12)
+    assert ended_at("SIGTERM", 29) == (-signal.SIGTERM, 2, 5)
     resumed = programs.run("resumed.py", backend, dataset, state)
 
-    assert (killed, asked) == (-signal.SIGKILL, -signal.SIGTERM)
     assert resumed == programs.run("resumed.py", backend, dataset, "none")
 
 
-def train(dataset: Path, state: Path | str, model: Any = None, batch_size: int = 24, **options: Any) -> Any:
-    stream = shardfeed.load(dataset, "train", batch_size, seed=options.pop("seed", 0))
+def test_two_killed_processes_go_on_as_two_that_were_not(dataset: Path, tmp_path: Path) -> None:
+    def trained_together(state: Path | str) -> Any:
+        return programs.run_together("resumed.py", 2, "jax", dataset, state, "", "")
+
+    killed = programs.ended_together("resumed.py", 2, "jax", dataset, tmp_path, "SIGKILL", 17)
+    facts = facts_in(tmp_path)
+
+    assert -signal.SIGKILL in killed
+    assert 0 not in killed
+    assert (facts["epoch"], facts["step"], facts["training"]["processes"]) == (1, 3, 2)
+    assert trained_together(tmp_path) == trained_together("none")
+
+
+def facts_in(state: Path) -> Mapping[str, Any]:
+    """The facts of the state that was saved last."""
+    file = LocalStateFile(str(state))
+    saved = file.read()
+    file.close()
+    assert saved is not None
+    return saved.facts
+
+
+OF_STREAM = ("seed", "shuffle_buffer", "crop", "image_size", "label", "start_step")
+
+
+def train(
+    dataset: Path, state: Path | str, model: Any = None, batch_size: int = 24, split: str = "train", **options: Any
+) -> Any:
+    of_stream = {name: options.pop(name) for name in OF_STREAM if name in options}
+    stream = shardfeed.load(dataset, split, batch_size, training=True, **of_stream)
     return shardfeed.fit(model or tiny_model(), stream, resume=state, verbose=0, **options)
 
 
@@ -61,6 +98,25 @@ def test_a_training_that_was_stopped_early_stays_stopped(dataset: Path, tmp_path
     again = train(dataset, tmp_path, epochs=9, callbacks=stopping())
 
     assert again.epoch == first.epoch == [0, 1]
+
+
+def test_a_stop_that_was_asked_for_in_an_epoch_survives_a_kill(dataset: Path, tmp_path: Path) -> None:
+    class Asks(Stops):
+        """Asks for the end after the second step; the kill comes when the state is saved."""
+
+        def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+            if batch == 1:
+                self.model.stop_training = True
+
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            if not self.left:
+                raise RuntimeError("the plug was pulled")
+
+    with pytest.raises(RuntimeError, match="the plug was pulled"):
+        train(dataset, tmp_path, save_steps=2, epochs=3, callbacks=[Asks(0)])
+    history = train(dataset, tmp_path, epochs=3, callbacks=[Asks(1)])
+
+    assert history.epoch == [0]
 
 
 class Stops(keras.callbacks.Callback):  # type: ignore[misc]
@@ -90,47 +146,79 @@ def test_an_error_leaves_the_last_state_and_gives_the_signal_and_the_address_bac
         train(dataset, tmp_path, save_steps=2, callbacks=[Stops(5)])
 
     assert signal.getsignal(signal.SIGTERM) == before
-    file = LocalStateFile(str(tmp_path))
-    saved = file.read()
-    file.close()
-    assert saved is not None
-    assert (saved.facts["epoch"], saved.facts["step"], saved.facts["stopped"]) == (0, 4, False)
+    saved = facts_in(tmp_path)
+    assert (saved["epoch"], saved["step"], saved["stopped"]) == (0, 4, False)
 
 
 def restore(message: str) -> str:
     return rf"^resume=.*: {message}"
 
 
+@pytest.fixture(scope="module")
+def trained(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state of a training of one epoch."""
+    folder = tmp_path_factory.mktemp("trained")
+    train(dataset, folder)
+    return folder
+
+
+def compiled(optimizer: Any = "sgd", loss: Any = None) -> Any:
+    model = tiny_model()
+    model.compile(optimizer, loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=9, decay_rate=0.5)
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            {"batch_size": 12},
-            restore("batch_size is 12, the saved training had 24. Restore it, or give another address.$"),
-        ),
-        ({"seed": 1}, restore("seed is 1, the saved training had 0.")),
+        ({"batch_size": 12}, "batch_size is 12, the saved training had 24. Restore it, or give another address.$"),
+        ({"seed": 1}, "seed is 1, the saved training had 0."),
+        ({"shuffle_buffer": "3MB"}, "shuffle_buffer is 3000000, the saved training had 128000000."),
+        ({"crop": "center"}, "crop is center, the saved training had None."),
+        ({"image_size": 8, "crop": "random_resized"}, "crop is random_resized, the saved training had None."),
+        ({"image_size": (8, 9)}, r"image_size is \[8, 9\], the saved training had \[8, 8\]."),
+        ({"label": "onehot"}, "label is onehot, the saved training had int."),
+        ({"start_step": 8}, "start_step is 8, the saved training had 0."),
+        ({"split": "train[:99%]"}, r"split is train\[:99%\], the saved training had train."),
         (
             {"callbacks": [keras.callbacks.TerminateOnNaN()]},
-            restore("callbacks are TerminateOnNaN, History; the saved"),
+            "callbacks are TerminateOnNaN, History; the saved training had History. Give the same",
+        ),
+        (
+            {"model": lambda: tiny_model(steps_per_execution=4)},
+            "steps_per_execution is 4, the saved training had 1.",
+        ),
+        ({"model": lambda: compiled("adam")}, "optimizer is Adam, the saved training had SGD."),
+        (
+            {"model": lambda: compiled(keras.optimizers.SGD(nesterov=True))},
+            "optimizer's nesterov is True, the saved training had False.",
+        ),
+        (
+            {"model": lambda: compiled(keras.optimizers.SGD(SCHEDULE))},
+            "optimizer's learning_rate is .*ExponentialDecay.*, the saved training had a number.",
+        ),
+        (
+            {"model": lambda: compiled(loss=keras.losses.MeanSquaredError())},
+            "loss is MeanSquaredError, the saved training had SparseCategoricalCrossentropy.",
         ),
         (
             {"model": lambda: wider()},
-            restore(
-                r".*dense.*/kernel has shape \(192, 4\), the saved one \(192, 3\)\. The model or its optimizer is another"
-            ),
+            r".*dense.*/kernel has shape \(192, 4\), the saved one \(192, 3\)\. The model or its optimizer is another",
         ),
     ],
-    ids=["batch size", "seed", "callbacks", "model"],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_another_training_than_the_saved_one_is_refused(
-    dataset: Path, tmp_path: Path, other: dict[str, Any], message: str
+    dataset: Path, trained: Path, other: dict[str, Any], message: str
 ) -> None:
-    train(dataset, tmp_path)
     if "model" in other:
         other = {"model": other["model"]()}
 
-    with pytest.raises(shardfeed.UsageError, match=message):
-        train(dataset, tmp_path, **other)
+    with pytest.raises(shardfeed.UsageError, match=restore(message)):
+        train(dataset, trained, **other)
 
 
 def wider() -> Any:
@@ -215,6 +303,44 @@ def test_a_callback_of_which_nothing_is_known_is_warned_of(dataset: Path, tmp_pa
 
     with pytest.warns(UserWarning, match=r"^Mine: what this callback keeps between steps is not saved\."):
         train(dataset, tmp_path, callbacks=[Mine()])
+
+
+def test_keras_on_another_backend_is_refused(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras.config, "backend", lambda: "torch")
+
+    with pytest.raises(shardfeed.UsageError, match=r"^fit: Keras runs on torch: expected tensorflow or jax\."):
+        train(dataset, tmp_path)
+
+
+def test_keras_on_jax_that_is_too_old_is_refused(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    monkeypatch.setattr(keras, "__version__", "3.10.0")
+
+    with pytest.raises(shardfeed.UsageError, match=r"^fit: Keras 3\.10\.0 on JAX .*: expected Keras 3\.11 or newer\."):
+        train(dataset, tmp_path)
+
+
+def test_several_processes_of_tensorflow_are_refused(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardfeed.resuming.fit.running_host", lambda: Host(1, 2, 2))
+
+    with pytest.raises(shardfeed.UsageError, match=r"^fit: this is one of several processes of a TensorFlow strategy"):
+        train(dataset, tmp_path)
+
+
+def test_hosts_that_read_different_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax.experimental import multihost_utils
+
+    monkeypatch.setattr("shardfeed.resuming.fit.running_host", lambda: Host(1, 2, 2))
+    monkeypatch.setattr(multihost_utils, "process_allgather", lambda place: np.array([[3, 7], place]))
+    message = r"^resume=/there: host 1 read no state there, host 0 the state of epoch 3, step 7\. Give an address that"
+
+    with pytest.raises(shardfeed.UsageError, match=message):
+        _agree(None, "/there")
+    _agree(State({"epoch": 3, "step": 7}, {}), "/there")
 
 
 @pytest.mark.parametrize("address", ["", 7, "ftp://there/run"])
