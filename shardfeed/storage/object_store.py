@@ -73,6 +73,22 @@ class ObjectStore(Store):
         except NotFoundError:
             return None
 
+    def top(self) -> tuple[list[str], list[tuple[str, Stat]]]:
+        """The first-level folders, each with a slash at its end, and the objects beside them.
+
+        Raises:
+            UsageError, StorageError: the store cannot be listed.
+        """
+
+        def list_top() -> tuple[list[str], list[tuple[str, Stat]]]:
+            client = object_client(self.scheme, self.bucket)
+            found = obstore.list_with_delimiter(client, self.prefix.rstrip("/") or None)
+            start = len(self.prefix)
+            objects = [(each["path"][start:], _stat(each)) for each in found["objects"]]
+            return sorted(f"{path[start:]}/" for path in found["common_prefixes"]), objects
+
+        return self.call("list", "", list_top)
+
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         # obstore's prefixes are folders. It goes on behind the last name after a failure.
         folder = self.prefix + prefix.rpartition("/")[0]
@@ -95,22 +111,6 @@ class ObjectStore(Store):
             for found in page:
                 if found["path"].startswith(self.prefix + prefix):  # a console makes an object of the folder's name
                     yield found["path"][len(self.prefix) :], _stat(found)
-
-    def top(self) -> tuple[list[str], list[tuple[str, Stat]]]:
-        """The first-level folders, each with a slash at its end, and the objects beside them.
-
-        Raises:
-            UsageError, StorageError: the store cannot be listed.
-        """
-
-        def list_top() -> tuple[list[str], list[tuple[str, Stat]]]:
-            client = object_client(self.scheme, self.bucket)
-            found = obstore.list_with_delimiter(client, self.prefix.rstrip("/") or None)
-            start = len(self.prefix)
-            objects = [(each["path"][start:], _stat(each)) for each in found["objects"]]
-            return sorted(f"{path[start:]}/" for path in found["common_prefixes"]), objects
-
-        return self.call("list", "", list_top)
 
     def call(self, action_name: ObjectAction, name: str, action: Callable[[], T]) -> T:
         """The result of a request, which is retried.

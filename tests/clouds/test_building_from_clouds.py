@@ -9,7 +9,7 @@ from pathlib import Path
 
 import obstore
 import pytest
-from obstore.store import AzureStore, S3Store
+from obstore.store import AzureStore, ClientConfig, S3Store
 
 from shardfeed.storage import UnreadableError
 from shardfeed.transforms.sources import open_source
@@ -36,7 +36,7 @@ class Bucket:
 @pytest.fixture(params=["s3", "az"])
 def bucket(request: pytest.FixtureRequest) -> Bucket:
     name = f"bucket-{uuid.uuid4().hex}"
-    options = {"allow_http": True}
+    options: ClientConfig = {"allow_http": True}
     if request.param == "s3":
         make_bucket(request.getfixturevalue("aws"), name)
         return Bucket(f"s3://{name}/{FOLDER}", S3Store(name, client_options=options))
