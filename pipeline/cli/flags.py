@@ -29,7 +29,7 @@ def _add_places(group: argparse._ArgumentGroup) -> None:
         "--input",
         action="append",
         metavar="ROOT_OR_GLOB",
-        help="folder, gs://bucket/folder or glob; may be repeated. The class is the first folder below the root",
+        help="folder, gs://, s3:// or az://bucket/folder, or glob; may be repeated. The class is the first folder below it",
     )
     group.add_argument("--output", metavar="DIR", help="new folder or gs://bucket/folder")
 

@@ -8,6 +8,7 @@ from shardfeed.errors import UsageError, clip
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _READ_ONLY = {"s3": "bucket", "az": "container", "https": "host", "http": "host"}  # and what stands behind ://
+_LISTED = ("s3", "az")  # a web server lists nothing, so it cannot be an input
 # What obstore takes for a path and changes: segments "", "." and ".."; control characters.
 _NO_PATH = re.compile(r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]")
 
@@ -93,7 +94,7 @@ def is_unlistable(url: str) -> bool:
 def check_address(url: str, use: str) -> None:
     """Raises UsageError if ``url`` is no address for this ``use`` ("input", "output", "dataset").
 
-    A dataset is read from more places than it is built from and to. Opens nothing.
+    A dataset is read from more places than it is built from, and built to fewest. Opens nothing.
     """
     if "\0" in url:
         raise UsageError(f"{use} {clip(url)}: no name holds a zero byte. Correct the path.")
@@ -101,11 +102,13 @@ def check_address(url: str, use: str) -> None:
     if found is None:
         return
     scheme = found[1].lower()
-    if scheme == "gs" or (use == "dataset" and scheme in _READ_ONLY):
+    if scheme == "gs" or scheme in {"dataset": tuple(_READ_ONLY), "input": _LISTED}.get(use, ()):
         split_url(url)
         return
     remedy = f"Write the path without {found[1]}://." if scheme == "file" else "Copy the data to one of these first."
     allowed = " or gs://bucket/folder"
+    if use == "input":
+        allowed = ", gs://bucket/folder, s3://bucket/folder or az://container/folder"
     if use == "dataset":
         allowed = ", gs://bucket/folder, s3://bucket/folder, az://container/folder or https://host/folder"
     raise UsageError(f"{use} {clip(url)}: {found[1]}:// is not supported; allowed: a local path{allowed}. {remedy}")

@@ -23,6 +23,7 @@ _REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
 _ASKED_THE_MACHINE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity/")
 _WRONG_REGION = "incorrectly configured region"
 _NO_RANGES = "Range request not supported"
+_NO_PATH = re.compile(r'invalid path: .*?[Pp]ath "(.*?)"(?: contained|: )')  # of a listed object
 _ROLES = {
     "list": "roles/storage.objectViewer",
     "get": "roles/storage.objectViewer",
@@ -81,7 +82,7 @@ def is_transient(error: Exception) -> bool:
     said, status = str(error), status_of(error)
     if status is not None:
         return is_passing(status, said)
-    final = _ASKED_THE_MACHINE.search(said) or _WRONG_REGION in said or _NO_RANGES in said
+    final = _ASKED_THE_MACHINE.search(said) or _WRONG_REGION in said or _NO_RANGES in said or _NO_PATH.search(said)
     return isinstance(error, failures()) and not final
 
 
@@ -109,6 +110,11 @@ def explained(
         return kind(
             f"{url} is sent as a whole whatever range of it is asked for. Serve the dataset by a server that answers "
             "requests for ranges, such as nginx, Apache or a bucket."
+        )
+    if found := _NO_PATH.search(text):
+        return kind(
+            f"{scheme}://{bucket}/{clip(found[1])} cannot be read: {scheme}:// is read by paths, which hold no empty part, no "
+            ". or .. and no control character. Rename the object, or give an --input beside it."
         )
     if status in (401, 403):
         return kind(_no_permission(status, said, action, scheme, bucket, url))

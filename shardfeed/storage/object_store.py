@@ -39,6 +39,18 @@ class ObjectStore(Store):
     def read(self, name: str) -> bytes:
         return self._ask(name, lambda client, path: bytes(obstore.get(client, path).bytes()))
 
+    def read_with_stat(self, name: str) -> tuple[bytes, Stat]:
+        """The whole content and the stat of just this version. Raises NotFoundError."""
+
+        def read(client: Client, path: str) -> tuple[bytes, Stat]:
+            found = obstore.get(client, path)
+            data, stat = bytes(found.bytes()), _stat(found.meta)
+            if len(data) != stat.size:
+                raise ConnectionError(f"{stat.size} bytes were promised, {len(data)} came")
+            return data, stat
+
+        return self._ask(name, read)
+
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         def read(client: Client, path: str) -> bytes:
             try:
@@ -60,6 +72,22 @@ class ObjectStore(Store):
             return self._ask(name, lambda client, path: _stat(obstore.head(client, path)))
         except NotFoundError:
             return None
+
+    def top(self) -> tuple[list[str], list[tuple[str, Stat]]]:
+        """The first-level folders, each with a slash at its end, and the objects beside them.
+
+        Raises:
+            UsageError, StorageError: the store cannot be listed.
+        """
+
+        def list_top() -> tuple[list[str], list[tuple[str, Stat]]]:
+            client = object_client(self.scheme, self.bucket)
+            found = obstore.list_with_delimiter(client, self.prefix.rstrip("/") or None)
+            start = len(self.prefix)
+            objects = [(each["path"][start:], _stat(each)) for each in found["objects"]]
+            return sorted(f"{path[start:]}/" for path in found["common_prefixes"]), objects
+
+        return self.call("list", "", list_top)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         # obstore's prefixes are folders. It goes on behind the last name after a failure.

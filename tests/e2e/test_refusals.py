@@ -323,7 +323,7 @@ def test_an_output_bucket_that_is_not_there_is_named_before_the_input_is_listed(
         ),
         ("gs:///in", "gs://data/out", "gs:///in names no bucket;"),
         ("gs://photos/in", "gs://", "gs:// names no bucket;"),
-        ("file:///photos", "out", "input file:///photos: file:// is not supported; allowed: a local path or gs://"),
+        ("file:///photos", "out", "input file:///photos: file:// is not supported; allowed: a local path, gs://"),
         ("in", "s3://bucket/out", "output s3://bucket/out: s3:// is not supported; allowed: a local path or gs://"),
         ("GS://photos", "gs://photos/out", "--output gs://photos/out lies inside --input gs://photos:"),
         ("gs://photos/in", "gs://photos", "--output gs://photos contains --input gs://photos/in:"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -65,19 +66,29 @@ def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> No
         assert said in str(raised.value)
 
 
-COPY = "is not supported; allowed: a local path or gs://bucket/folder. Copy the data to one of these first."
-PATH = "is not supported; allowed: a local path or gs://bucket/folder. Write the path without file://."
+INPUT = "a local path, gs://bucket/folder, s3://bucket/folder or az://container/folder"
+OUTPUT = "a local path or gs://bucket/folder"
+COPY, PATH = "Copy the data to one of these first.", "Write the path without file://."
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
-    [("s3://bucket/a", COPY), ("az://container/a", COPY), ("https://host/a", COPY), ("file:///data", PATH)],
+    ("opened", "url", "said"),
+    [
+        (open_source, "https://host/a", f"{INPUT}. {COPY}"),
+        (open_source, "file:///data", f"{INPUT}. {PATH}"),
+        *(
+            (stores.open_output, url, f"{OUTPUT}. {COPY}")
+            for url in ("s3://bucket/a", "az://container/a", "https://host/a")
+        ),
+        (stores.open_output, "file:///data", f"{OUTPUT}. {PATH}"),
+    ],
 )
-def test_a_build_reads_and_writes_folders_and_google_s_buckets(url: str, said: str) -> None:
-    for opened in (open_source, stores.open_output):
-        with pytest.raises(UsageError) as raised:
-            opened(url)
-        assert said in str(raised.value)
+def test_a_build_reads_buckets_of_three_clouds_and_writes_google_s(
+    opened: Callable[[str], object], url: str, said: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        opened(url)
+    assert f"is not supported; allowed: {said}" in str(raised.value)
 
 
 SCHEMES = (

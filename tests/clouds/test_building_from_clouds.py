@@ -1,0 +1,130 @@
+"""A build out of s3:// and az:// has the bytes of a build of the same folder on a disk."""
+
+from __future__ import annotations
+
+import http.client
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import AzureStore, ClientConfig, S3Store
+
+from shardfeed.storage import UnreadableError
+from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources.base import ChangedError
+from tests.kit.cloud import comparable
+from tests.kit.commands import shardfeed, write_photos
+from tests.kit.servers.clouds import make_bucket, make_container
+
+FOLDER = "a b/photos"
+SHARDS = [f"train-0000{shard}-of-00002.{end}" for shard in range(2) for end in ("tfrecord", "tfrecord.idx")]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The folder ``url`` of a new bucket, which is opened by ``client``."""
+
+    url: str
+    client: S3Store | AzureStore
+
+    def put(self, key: str, data: bytes) -> None:
+        obstore.put(self.client, f"{FOLDER}/{key}", data)
+
+
+@pytest.fixture(params=["s3", "az"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    name = f"bucket-{uuid.uuid4().hex}"
+    options: ClientConfig = {"allow_http": True}
+    if request.param == "s3":
+        make_bucket(request.getfixturevalue("aws"), name)
+        return Bucket(f"s3://{name}/{FOLDER}", S3Store(name, client_options=options))
+    make_container(request.getfixturevalue("azure"), name)
+    return Bucket(f"az://{name}/{FOLDER}", AzureStore(name, client_options=options))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("runner", [(), ("--runner", "DirectRunner")], ids=["local", "DirectRunner"])
+def test_the_shards_are_those_of_the_folder(bucket: Bucket, tmp_path: Path, runner: tuple[str, ...]) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3, **{"grün 50%": 2})
+    (photos / "cat" / "note.txt").write_text("no image")
+    for name, data in files(photos).items():
+        bucket.put(name, data)
+    flags = ("--num_shards", "2", "--image_size", "16", *runner)
+
+    for source, out in ((str(photos), "here"), (bucket.url, "there")):
+        ended = shardfeed("build", "--input", source, "--output", tmp_path / out, *flags)
+        assert ended.returncode == 0, ended.stderr
+
+    here, there = files(tmp_path / "here"), files(tmp_path / "there")
+    assert here.keys() == there.keys()
+    assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
+    assert comparable(there["manifest.json"]) == comparable(here["manifest.json"])
+
+
+def test_a_rerun_is_already_built_until_an_object_changes(bucket: Bucket, tmp_path: Path) -> None:
+    for name, data in files(write_photos(tmp_path / "photos", cat=2)).items():
+        bucket.put(name, data)
+    build = ("build", "--input", bucket.url, "--output", tmp_path / "out", "--image_size", "16")
+
+    first, second = shardfeed(*build), shardfeed(*build)
+    bucket.put("cat/000.jpg", (tmp_path / "photos/cat/001.jpg").read_bytes())
+    third = shardfeed(*build)
+
+    assert (first.returncode, second.returncode, third.returncode) == (0, 0, 5), third.stderr
+    assert "was built from another state of the input" in third.stderr
+
+
+def test_an_object_that_changed_after_the_listing_is_noticed(bucket: Bucket) -> None:
+    bucket.put("cat/1.jpg", b"old")
+    bucket.put("cat/2.jpg", b"gone")
+    source = open_source(bucket.url)
+    assert source.sections() == [b"cat/"]
+    listed = {found.key: found.stat for found in source.list(b"cat/")}
+    assert source.read(b"cat/1.jpg", listed[b"cat/1.jpg"]) == b"old"
+
+    bucket.put("cat/1.jpg", b"new")
+    obstore.delete(bucket.client, f"{FOLDER}/cat/2.jpg")
+
+    for key, stat in listed.items():
+        with pytest.raises(ChangedError, match=r"photos/cat/\d\.jpg is gone or overwritten since the listing$"):
+            source.read(key, stat)
+
+
+def test_an_empty_folder_and_a_missing_bucket_are_named(bucket: Bucket) -> None:
+    bucket.put("other.jpg", b"x")
+    for url in (f"{bucket.url}/none", bucket.url.replace("bucket-", "none-")):
+        with pytest.raises(UnreadableError) as raised:
+            open_source(url).check()
+        assert "Check the spelling" in str(raised.value)
+
+
+def test_a_name_that_is_no_path_is_an_error_and_not_left_out(aws: str) -> None:
+    make_bucket(aws, name := f"bucket-{uuid.uuid4().hex}")
+    connection = http.client.HTTPConnection(aws.removeprefix("http://"))
+    key = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
+    connection.request("PUT", f"/{name}/cat//1.jpg", b"x", {"Authorization": key})
+    assert connection.getresponse().status == 200
+    connection.close()
+
+    with pytest.raises(UnreadableError) as raised:
+        list(open_source(f"s3://{name}").list(b"cat/"))
+
+    assert str(raised.value) == (
+        f"s3://{name}/cat//1.jpg cannot be read: s3:// is read by paths, which hold no empty part, no . or .. and no "
+        "control character. Rename the object, or give an --input beside it."
+    )
+
+
+def test_objects_beside_the_folders_are_a_section_of_their_own(bucket: Bucket) -> None:
+    for key in ("loose.jpg", "cat/1.jpg", "cat/deep/2.jpg", "dog/3.jpg"):
+        bucket.put(key, b"x")
+    source = open_source(bucket.url)
+
+    assert source.sections() == [b"", b"cat/", b"dog/"]
+    listed = {section: sorted(found.key for found in source.list(section)) for section in source.sections()}
+    assert listed == {b"": [b"loose.jpg"], b"cat/": [b"cat/1.jpg", b"cat/deep/2.jpg"], b"dog/": [b"dog/3.jpg"]}
