@@ -6,10 +6,11 @@ import http.client
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
 import pytest
-from obstore.store import AzureStore, ClientConfig, S3Store
+from obstore.store import AzureStore, S3Store
 
 from shardfeed.storage import UnreadableError
 from shardfeed.transforms.sources import open_source
@@ -17,6 +18,9 @@ from shardfeed.transforms.sources.base import ChangedError
 from tests.kit.cloud import comparable
 from tests.kit.commands import shardfeed, write_photos
 from tests.kit.servers.clouds import make_bucket, make_container
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
 
 FOLDER = "a b/photos"
 SHARDS = [f"train-0000{shard}-of-00002.{end}" for shard in range(2) for end in ("tfrecord", "tfrecord.idx")]
