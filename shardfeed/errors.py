@@ -18,12 +18,15 @@ class ShardfeedError(Exception):
 
 
 class UsageError(ShardfeedError, ValueError):
-    """The arguments, or the input they name, cannot give a dataset.
-
-    For the name of a split that is not there, it is a KeyError, too.
-    """
+    """The arguments, or the input they name, cannot give a dataset."""
 
     code = 2
+
+
+class UnknownSplitError(UsageError, KeyError):
+    """The dataset has no split of this name."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
 
 class TooManyRejectsError(ShardfeedError):

@@ -65,6 +65,8 @@ def _submitted(pipeline: Any, engine: Engine) -> Any:
     try:
         with signals.on_stop(may_be_taken) if engine.outlives_launcher else contextlib.nullcontext():
             return pipeline.run()
+    except UsageError:
+        raise
     except (ValueError, ImportError, OSError, RuntimeError) as error:  # an option, a package, a jar, Java, a port
         if not isinstance(pipeline.runner, PortableRunner):  # it has run the job then
             raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shardfeed import storage
 from shardfeed.arguments import EVALUATED, positive
 from shardfeed.dataset.parts import ClassCounts, part_range, whole_name
-from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.errors import DatasetError, UnknownSplitError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
 from shardfeed.warning import warn
@@ -58,12 +58,6 @@ class SplitInfo:
         return blocks_in(self.shards, merged_bytes=merged_bytes, skip=self._skipped, take=self.num_records)
 
 
-class _NoSplitError(UsageError, KeyError):
-    """What a mapping raises for a key that is not there, with a message for the user."""
-
-    __str__ = Exception.__str__  # a KeyError shows its message in quotes
-
-
 class _Splits(dict[str, SplitInfo]):
     """A dict that answers a missing key with an error that lists the splits."""
 
@@ -77,7 +71,7 @@ class _Splits(dict[str, SplitInfo]):
                 return _split_info(self._url, self._manifest, name)
             return super().__getitem__(name)
         except (KeyError, TypeError):  # TypeError: a list, for example, has no hash
-            raise _NoSplitError(
+            raise UnknownSplitError(
                 f"split {clip(repr(name))} is not in the dataset at {clip(self._url)}: its splits are {', '.join(self)}. "
                 "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
             ) from None

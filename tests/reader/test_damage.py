@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.errors import DatasetError, UsageError
+from shardfeed.errors import DatasetError, UnknownSplitError, UsageError
 from tests.kit.datasets import write_dataset
 from tests.reader.streams import READERS
 
@@ -104,7 +104,7 @@ def test_a_file_too_large_for_a_manifest_is_not_read(tmp_path: Path) -> None:
 def test_an_unknown_split(tmp_path: Path, split: Any) -> None:
     write_dataset(tmp_path)
 
-    assert refusal(UsageError, tmp_path, split, 4) == (
+    assert refusal(UnknownSplitError, tmp_path, split, 4) == (
         f"split {split!r} is not in the dataset at {tmp_path}: its splits are train, validation. {OTHER_SPLIT}"
     )
 
