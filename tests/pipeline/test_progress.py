@@ -120,7 +120,8 @@ def test_no_stream_gets_nothing(run: Run) -> None:
         assert threading.active_count() == before
 
 
-def test_a_log_that_is_closed_before_the_first_line_is_left_alone(run: Run) -> None:
+def test_a_log_that_is_closed_before_the_first_line_is_left_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 3600)
     stream = _Stream(terminal=False)
     with progress_line(stream, run):
         pass
