@@ -19,7 +19,7 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation /template/source \
     && pip check \
     && cp /template/source/pipeline/dataflow/flex_template.py /template/launch.py \
     && rm -r /template/source \
-    && cd / && python -c 'import obstore, simplejpeg, cykooz_resizer; import shardfeed.pipeline.graph'
+    && cd / && python -c 'import obstore, simplejpeg, cykooz_resizer, _pi_heif, pylibjxl; import shardfeed.pipeline.graph'
 
 COPY --from=template_launcher /opt/google/dataflow/python_template_launcher /opt/google/dataflow/python_template_launcher
 ENV FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py

@@ -3,7 +3,7 @@
 # make test     lint, then every test: what CI runs
 # make docs     the documentation as a site, in site/
 # make lint     ruff, mypy --strict, shellcheck
-# make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), Azurite (npm), wheels
+# make engines  fetch what tests need besides .venv into .engines/, once: Prism (from its source: needs Go, two minutes), Azurite and axe (npm), Chromium (Debian), wheels
 # make versions  build wheel and sdist, and try them on the oldest and newest Python with each extra (downloads a gigabyte, once)
 # make clean    remove .venv, .engines, demo-out and caches
 #
@@ -100,6 +100,8 @@ docs: $(VENV)/.docs
 engines: $(VENV)/.test
 	@tools/engines.sh
 	@tools/azurite.sh
+	@tools/axe.sh
+	@tools/chromium.sh
 	@tools/wheels.sh $(BIN)/python
 	@tools/pythons.sh oldest
 	@tools/pythons.sh newest
@@ -110,8 +112,9 @@ versions: $(VENV)/.test
 check: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --quiet $(UNIT_TESTS)
 
+# One process more than cores: tests that wait for engines leave a fifth of the time unused.
 test: lint engines
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
 	  --max-worker-restart 0
 
 clean:

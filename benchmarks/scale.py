@@ -50,8 +50,9 @@ from shardfeed.transforms.elements import (
     pack_ref,
     unpack_refs,
 )
-from shardfeed.transforms.inputs.labels import parse_splits
+from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.listing import BATCH_REFS
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.composing import blocks_of
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.publish.mapped_index import put_pieces
@@ -125,7 +126,7 @@ class _MakeUpPart(beam.DoFn):
             for ref in unpack_refs(batch):
                 records, key_sum = records + 1, key_sum + key_hash(ref.key)
                 size += RECORD_BYTES * 7 // 10 + ref.stat.size % (RECORD_BYTES * 6 // 10)
-                label = parse_splits("train").class_of(ref.key)
+                (label,) = labeller(BuildOptions()).labels_of(ref.key, ref.row)
                 counts[label] = counts.get(label, 0) + 1
         crc = hash64("scale", part, split.encode()) & 0xFFFFFFFF
         return [
@@ -214,7 +215,7 @@ def run_graph(images: int, batch: int, out: Path) -> None:
         "EncodeParts": MadeUpParts,
         "ComposeShards": MadeUpShards,
     }
-    config = BuildConfig(inputs=(str(out.parent / "in"),), output=str(out))
+    config = BuildConfig(inputs=(str(out.parent / "in"),), output=str(out), options=BuildOptions(duplicates=False))
     began, cpu, base = time.perf_counter(), time.process_time(), _memory("VmRSS")
     with mock.patch.multiple(graph, **made_up), _measured():
         built = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))

@@ -6,7 +6,7 @@ compares the options, then lists the input again itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardfeed import storage
@@ -14,16 +14,19 @@ from shardfeed.errors import ConflictError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
+from shardfeed.pipeline.output.changed_rows import changed_rows
 from shardfeed.pipeline.output.folder import check_folder
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import Totals
+from shardfeed.transforms.elements import RefBatch, Totals
 from shardfeed.transforms.inputs.listing import list_all
+from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
-from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
-from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.planning.stratify import label_all
+from shardfeed.transforms.planning.totals import add_totals, count_batch, listing_of
 from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.tables.join_here import join_here
 
 _ROWS = 20  # differing classes shown
 
@@ -44,10 +47,10 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
     store = stores.open_output(output)
     complete = _has_manifest(store)
     for root in config.roots:
-        check_root(root, open_source(root.url))
+        check_root(root, open_root(root))
     if discard:
         if not complete:
-            make_plan(_relist(config), options, {})
+            make_plan(_relist(config), options, {}, config.max_unmatched)
         discard_incomplete(store)
     if not complete:
         return None
@@ -56,7 +59,9 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
         theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
         raise ConflictError(describe_conflict(output, "holds a complete dataset", theirs, ours))
     if not config.trust_manifest:
-        _compare_listing(listing_of(_relist(config)), manifest.listing, output)
+        now = listing_of(_relist(config))
+        if now["digest"] != manifest.listing.get("digest"):
+            raise ConflictError(_describe_change(config, store, manifest, now))
     return manifest
 
 
@@ -69,19 +74,28 @@ def _has_manifest(store: WritableStore) -> bool:
 
 def _relist(config: BuildConfig) -> Totals:
     """The input's totals as they are now."""
-    labelled = (piece for batch in list_all(config.roots) for piece in label_batch(batch, config.options))
-    return add_totals(count_batch(piece, config.options) for piece in labelled)
+    return add_totals(count_batch(batch, config.options) for batch in _labelled(config))
 
 
-def _compare_listing(now: Mapping[str, Any], then: Mapping[str, Any], output: str) -> None:
-    if now["digest"] == then.get("digest"):
-        return
-    rows = list(_changes(then.get("by_split", {}), now["by_split"]))
+def _labelled(config: BuildConfig) -> Iterator[RefBatch]:
+    return label_all(join_here(list_all(config.roots), config.table, config.output), config.options)
+
+
+def _describe_change(config: BuildConfig, store: WritableStore, manifest: Manifest, now: Mapping[str, Any]) -> str:
+    rows = list(_changes(manifest.listing.get("by_split", {}), now["by_split"]))
     shown = "\n".join(rows[:_ROWS]) + (f"\n  … and {len(rows) - _ROWS:,} more classes" if len(rows) > _ROWS else "")
     if not rows:
         shown = "  the same numbers of images and bytes, but other names or modification times"
-    raise ConflictError(
-        f"{output} was built from another state of the input:\n{shown}\nA dataset is never overwritten: give a new "
+    if config.table is not None:
+        count, keys = changed_rows(store, manifest, config.options, _labelled(config))
+        if count:
+            shown = (
+                f"{shown}\n" * bool(rows) + f"  {count:,} image(s) with another row in --metadata: {', '.join(keys)}"
+            )
+        elif not rows:
+            shown += ", or other rows of rejected images, or groups of other names"
+    return (
+        f"{config.output} was built from another state of the input:\n{shown}\nA dataset is never overwritten: give a new "
         "--output for the new input, or remove this one yourself."
     )
 

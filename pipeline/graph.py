@@ -1,6 +1,6 @@
 """The graph on one screen, and its run.
 
-List, label, count, claim, assign, encode, reconcile, pack, compose, commit.
+List, label, count, claim, assign, encode, reconcile, find duplicates, pack, compose, commit.
 """
 
 import os
@@ -30,8 +30,11 @@ from shardfeed.transforms.steps.commit import Commit, Sweep
 from shardfeed.transforms.steps.compose_shards import ComposeShards
 from shardfeed.transforms.steps.count_images import CountImages
 from shardfeed.transforms.steps.encode_parts import EncodeParts
+from shardfeed.transforms.steps.find_duplicates import FindDuplicates
+from shardfeed.transforms.steps.join_rows import JoinRows
 from shardfeed.transforms.steps.label_images import LabelImages
 from shardfeed.transforms.steps.list_images import ListImages
+from shardfeed.transforms.steps.list_unmatched import ListUnmatched
 from shardfeed.transforms.steps.pack_shards import PackShards
 from shardfeed.transforms.steps.reconcile import Reconcile
 from shardfeed.transforms.steps.write_rejects import Proceed, WriteRejects
@@ -46,29 +49,50 @@ def build(pipeline: beam.Pipeline, config: BuildConfig, record: RunRecord, run: 
     sources = tuple(root.url for root in config.roots)
     threads = encode_threads(config.engine, config.threads)
 
-    labelled = (
-        pipeline
-        | "ListImages" >> ListImages(roots=config.roots, image=options.image, run=run)
-        | "LabelImages" >> LabelImages(options=options)
-    )
+    listed = pipeline | "ListImages" >> ListImages(roots=config.roots, image=options.image, run=run)
+    if config.table is not None:
+        listed = listed | "JoinRows" >> JoinRows(table=config.table, run=run)
+    labelled = listed | "LabelImages" >> LabelImages(options=options)
+    unmatched = None if config.table is None else labelled | "ListUnmatched" >> ListUnmatched()
     totals = labelled | "CountImages" >> CountImages(options=options)
-    plan = totals | "ClaimOutput" >> ClaimOutput(options=options, run=run)
+    plan = totals | "ClaimOutput" >> ClaimOutput(options=options, unmatched=config.max_unmatched, run=run)
 
     grouped = labelled | "AssignParts" >> AssignParts(plan=plan, seed=options.seed)
-    settings = EncoderSettings(sources, options, run, threads, encoders=1 if config.engine.is_dataflow else 0)
+    settings = EncoderSettings(
+        sources,
+        options,
+        run,
+        threads,
+        encoders=1 if config.engine.is_dataflow else 0,
+        previous=config.retry_rejects or "",
+        image_timeout=config.image_timeout,
+        max_rejected=config.max_rejected.images,
+    )
     parts = grouped | "EncodeParts" >> EncodeParts(plan=plan, settings=settings)
 
     verdict = parts | "Reconcile" >> Reconcile(totals=totals, plan=plan, limit=config.max_rejected, run=run)
     rejects = verdict | "WriteRejects" >> WriteRejects(plan=plan, run=run)
     good = verdict | "Proceed" >> Proceed(rejects=rejects, run=run)
 
+    found = good | "FindDuplicates" >> FindDuplicates(
+        plan=plan, look=options.duplicates, fail=config.fail_on_duplicates, run=run
+    )
+
     shards = (
         parts
         | "PackShards" >> PackShards(verdict=good, plan=plan, shard_bytes=options.shard_bytes)
-        | "ComposeShards" >> ComposeShards(plan=plan, image_format=options.image.format, run=run)
+        | "ComposeShards" >> ComposeShards(plan=plan, duplicates=found, options=options, run=run)
     )
     published = good | "Commit" >> Commit(
-        totals=totals, plan=plan, shards=shards, rejects=rejects, options=options, record=record, run=run
+        totals=totals,
+        plan=plan,
+        shards=shards,
+        rejects=rejects,
+        duplicates=found,
+        unmatched=unmatched,
+        options=options,
+        record=record,
+        run=run,
     )
     return published | "Sweep" >> Sweep(run=run, keep_parts=config.keep_parts)
 
@@ -105,7 +129,7 @@ def run_graph(
             raise UsageError(f"Beam refuses --runner {engine.label} with these options: {error}") from None
         os.rmdir(pipeline.local_tempdir)  # Beam's, for transforms of other languages; a killed build would leave it
         build(pipeline, config, record, run)
-        with codecs_pinned(engine):
+        with codecs_pinned(engine, config.options.image):
             if engine.is_dataflow:
                 return run_on_dataflow(pipeline, options, engine, run, progress)
             return run_and_wait(pipeline, engine, run, progress)

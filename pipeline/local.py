@@ -1,4 +1,4 @@
-"""The local build: the graph's steps in a row, in this process and its pool, without Beam.
+"""The local build: the graph's steps in a row, without Beam. Its pool of processes makes the parts.
 
 Every decision is a function of ``transforms`` that the graph calls too. This file holds their
 order. It keeps the references of all images between listing and encoding: about 100 bytes per
@@ -10,27 +10,26 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 
-from shardfeed import storage
+from shardfeed import signals, storage
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64
 from shardfeed.pipeline.config.build_config import BuildConfig
-from shardfeed.pipeline.pool.pool import Part, Pool, make_parts
 from shardfeed.runtime import cores
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import Counts, PartFile, Plan, RefBatch, Totals
-from shardfeed.transforms.encode.part_encoder import open_encoder
+from shardfeed.transforms.duplicates.find import find_duplicates
+from shardfeed.transforms.elements import Counts, Duplicates, PartFile, PartResult, Plan, RefBatch, Totals
+from shardfeed.transforms.encode.part_encoder import PartsInFlight
 from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
-from shardfeed.transforms.inputs.roots import InputRoot
-from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output, require_unpublished
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import make_plan
-from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
+from shardfeed.transforms.planning.stratify import label_all
+from shardfeed.transforms.planning.totals import add_totals, count_batch
+from shardfeed.transforms.pool.pool import Part, Pool
 from shardfeed.transforms.publish.composing import compose_shards
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
 from shardfeed.transforms.publish.packing import part_file, plan_shards
@@ -38,9 +37,10 @@ from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejec
 from shardfeed.transforms.publish.verdict import counts_of, judge, require_good, sum_counts
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.tables.join_here import join_here
+from shardfeed.transforms.tables.unmatched import UnmatchedKeys
 
-MOST_PROCESSES = 15  # beside this one; about 60 MB each
-IMAGES_PER_PROCESS = 100  # for fewer, a process would start longer than it works
+IMAGES_PER_PROCESS = 100  # for fewer, a further process would start longer than it works
 _PIECE = 1 << 20  # bytes of references that are kept as one object
 
 _Parts = dict[tuple[str, int], bytearray]
@@ -56,11 +56,12 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     options, store = config.options, stores.open_output(run.output)
     sources = [root.url for root in config.roots]
     threads = config.threads or default_threads(sources)
-    with reported(run), contextlib.closing(Pool()) as pool:
+    with reported(run), contextlib.closing(Pool(fork=signals.is_installed())) as pool:
         run.enter("listing")
-        references = _References()
-        totals = add_totals(_counted(config.roots, options, threads, references, pool, run))
-        plan = make_plan(totals, options, codec_versions(options.image))
+        pool.grow(1)
+        references, unmatched = _References(), UnmatchedKeys()
+        totals = add_totals(_counted(config, threads, references, unmatched, pool, run))
+        plan = make_plan(totals, options, codec_versions(options.image), config.max_unmatched)
         claimed = claim_output(store, plan, options, totals.digest)
         run.total = totals.candidates
 
@@ -69,7 +70,15 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         files: dict[str, list[PartFile]] = {}
         # A run that joins another begins elsewhere: the other one began with the first part.
         start = 0 if claimed else hash64("start", 0, run.run_id.encode())
-        settings = EncoderSettings(sources, options, run, threads)
+        settings = EncoderSettings(
+            sources,
+            options,
+            run,
+            threads,
+            previous=config.retry_rejects or "",
+            image_timeout=config.image_timeout,
+            max_rejected=config.max_rejected.images,
+        )
         # In a bucket each look costs a request, so only a build that joined another looks.
         look = not (claimed and storage.is_remote(run.output))
         counts = sum_counts(_encoded(plan, settings, _in_turn(parts, start), files, pool, look=look))
@@ -80,8 +89,10 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
     with reported(run, sorted(file.file for file in rejects)):
         require_good(verdict)
     with reported(run):
+        fail = config.fail_on_duplicates
+        found = find_duplicates(store, plan, verdict.counts, fail=fail) if options.duplicates else Duplicates()
         planned = [plan_shards(split, parts, plan, options.shard_bytes) for split, parts in files.items()]
-        shards = compose_shards(run, plan, options.image.format, itertools.chain(*planned))
+        shards = compose_shards(run, plan, options, found, itertools.chain(*planned))
         run.check()
         commit(
             store,
@@ -90,6 +101,8 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
             counts=verdict.counts,
             shards=shards,
             rejects=rejects,
+            duplicates=found,
+            unmatched=unmatched.lines(),
             options=options,
             record=record,
         )
@@ -110,7 +123,9 @@ class _References:
         self._full: list[tuple[str, bytes]] = []
 
     def add(self, batch: RefBatch) -> None:
-        """Takes a labelled batch."""
+        """Takes a labelled batch, unless its references are skipped or at fault."""
+        if batch.fault:
+            return
         growing = self._growing.setdefault(batch.split, bytearray())
         growing += batch.refs
         if len(growing) >= _PIECE:
@@ -130,17 +145,18 @@ class _References:
 
 
 def _counted(
-    roots: tuple[InputRoot, ...], options: BuildOptions, threads: int, references: _References, pool: Pool, run: Run
+    config: BuildConfig, threads: int, references: _References, unmatched: UnmatchedKeys, pool: Pool, run: Run
 ) -> Iterator[Totals]:
     """Lists, labels and counts; meanwhile the pool grows with the number of images."""
-    images = 0
-    for batch in list_sections(roots, sections_of(roots), run.check):
-        for labelled in label_batch(batch, options):
-            references.add(labelled)
-            totals = count_batch(labelled, options)
-            images += totals.candidates
-            pool.grow(pool_size(threads, images))
-            yield totals
+    images, options = 0, config.options
+    listed = list_sections(config.roots, sections_of(config.roots), run.check)
+    for batch in label_all(join_here(listed, config.table, run.output, run.check), options):
+        references.add(batch)
+        unmatched.add(batch)
+        totals = count_batch(batch, options)
+        images += totals.candidates
+        pool.grow(pool_size(threads, images))
+        yield totals
 
 
 def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
@@ -148,7 +164,7 @@ def _in_turn(parts: _Parts, start: int) -> Iterator[Part]:
     names = sorted(parts)
     first = start * len(names) >> 64
     for name in names[first:] + names[:first]:
-        yield *name, [bytes(parts.pop(name))]
+        yield *name, (bytes(parts.pop(name)),)
 
 
 def _encoded(
@@ -162,26 +178,29 @@ def _encoded(
 ) -> Iterator[Counts]:
     """Makes the parts and counts each; ``files`` gets the size of each, by split.
 
-    All processes share the threads of ``settings``. ``look``: after each part that was made, look
-    whether another run has published the dataset.
+    ``look``: after each part that was made, look whether another run has published the dataset.
     """
-    run, threads, store = settings.run, settings.threads, stores.open_output(settings.run.output)
-    others = pool_size(threads, plan.candidates)
-    each = threads // (others + 1)
-    pool.open(plan, replace(settings, threads=each, processes=others + 1))
-    with open_encoder(plan, replace(settings, threads=threads - others * each, processes=others + 1)) as here:
-        try:
-            for result, kept in make_parts(parts, here, pool, run):
-                run.add(result, kept=kept)
-                if look and not kept:
-                    require_unpublished(store, plan.fingerprint)
-                files.setdefault(result.split, []).append(part_file(result))
-                yield counts_of(result)
-        except BaseException:  # Ctrl-C too: nobody waits for images in hand
-            run.stop.set()
-            raise
+    run, store = settings.run, stores.open_output(settings.run.output)
+    pool.grow(pool_size(settings.threads, plan.candidates))
+    pool.open(plan, settings)
+    try:
+        for result, kept in _made(parts, PartsInFlight(pool, run)):
+            run.add(result, kept=kept)
+            if look and not kept:
+                require_unpublished(store, plan.fingerprint)
+            files.setdefault(result.split, []).append(part_file(result))
+            yield counts_of(result)
+    except BaseException:  # Ctrl-C too: nobody waits for images in hand
+        run.stop.set()
+        raise
+
+
+def _made(parts: Iterator[Part], flying: PartsInFlight) -> Iterator[tuple[PartResult, bool]]:
+    for part in parts:
+        yield from flying.submit(*part)
+    yield from flying.flush()
 
 
 def pool_size(threads: int, images: int) -> int:
-    """Number of processes beside this one: one per further core, if threads and images suffice."""
-    return min(threads, cores(), MOST_PROCESSES + 1, 1 + images // IMAGES_PER_PROCESS) - 1
+    """Number of processes that encode: one per core, if threads and images suffice."""
+    return min(threads, cores(), 1 + images // IMAGES_PER_PROCESS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import logging
 import secrets
 import time
@@ -38,8 +39,10 @@ from shardfeed.pipeline.local import build_here
 from shardfeed.pipeline.output.folder import no_empty_folders
 from shardfeed.pipeline.report.progress import progress_line
 from shardfeed.pipeline.report.submitted import Submitted
-from shardfeed.pipeline.report.summary import Summary
+from shardfeed.pipeline.report.summary import Summary, shown_duplicates
 from shardfeed.transforms import stores
+from shardfeed.transforms.encode.previous_records import require_reusable
+from shardfeed.transforms.inputs.skipped import note_of_skipped
 from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
 from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
@@ -60,6 +63,8 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     if not config.engine.is_local:
         require_beam()  # before the input is listed, which may take minutes
     began = time.monotonic()
+    if config.retry_rejects is not None:
+        require_reusable(config.retry_rejects, config.options)
     manifest, record = find_existing(config, discard=config.discard_incomplete), _record(config)
     if manifest is None and not config.engine.in_process:
         # A job elsewhere costs money before it claims the output. Here the claim comes at once.
@@ -67,6 +72,10 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
     if manifest is None:
         return _build(config, record, progress, began)
     _refuse_damaged(config.output)
+    if config.fail_on_duplicates and manifest.duplicates and manifest.duplicates["pairs"]:
+        raise TooManyRejectsError(
+            f"{config.output} holds this dataset, with {shown_duplicates(manifest.duplicates)}. --duplicates fail allows none."
+        )
     finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
 
@@ -98,14 +107,14 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
             # Another run published the dataset; parts written after its sweep are ours to remove.
             finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
         finally:
-            run.stop.set()  # whatever still works for it in this process ends
+            run.end()
             if submitted is None:  # else the job still writes there
                 _tidy(run)
     if submitted is not None:
         return submitted
     manifest = _published(config)
     seconds, kept = time.monotonic() - began, images_kept(manifest, run)
-    return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest))
+    return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest, config))
 
 
 def _on_stop(engine: Engine, run: Run) -> AbstractContextManager[None]:
@@ -181,12 +190,20 @@ def _published(config: BuildConfig) -> Manifest:
     return parse_manifest(store.read(naming.MANIFEST), where)
 
 
-def _notes(manifest: Manifest) -> tuple[str, ...]:
+def _notes(manifest: Manifest, config: BuildConfig) -> tuple[str, ...]:
     wanted = manifest.config["num_shards"]
     if not isinstance(wanted, dict):  # of several splits, one number is only that of the largest
         wanted = dict.fromkeys(manifest.splits, wanted) if len(manifest.splits) == 1 else {}
-    return tuple(
+    fewer = tuple(
         f"{name}: {len(split.shards)} shards instead of {wanted[name]}: a shard is never empty, and there are no more parts"
         for name, split in manifest.splits.items()
         if wanted.get(name) not in (None, len(split.shards))
     )
+    return (*fewer, skipped) if (skipped := _note_of_skipped(config)) else fewer
+
+
+def _note_of_skipped(config: BuildConfig) -> str:
+    with contextlib.suppress(ShardfeedError, ValueError):  # a note is no reason to fail
+        record = json.loads(stores.open_output(config.output).read(naming.RUN))
+        return note_of_skipped(config.roots, [(*file,) for file in record.get("skipped_sample", ())])
+    return ""

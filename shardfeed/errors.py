@@ -30,7 +30,10 @@ class UnknownSplitError(UsageError, KeyError):
 
 
 class TooManyRejectsError(ShardfeedError):
-    """More images are unusable than ``--max_rejected`` allows, or all of a class or split."""
+    """More images are unusable than ``--max_rejected`` allows, or all of a class or split.
+
+    Or there are duplicates, and ``--duplicates fail`` allows none.
+    """
 
     code = 3
 

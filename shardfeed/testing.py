@@ -7,7 +7,7 @@
 
 ``make_dataset`` needs neither Beam nor Pillow: its images are raw pixels, which need no codec. All
 the rest is what a build writes, so ``load``, ``array_batches``, ``inspect`` and ``verify --deep``
-read it as they read a build. The brightness of an image tells its class, with noise on top: a
+read it as they read a build. The brightness of an image tells its labels, with noise on top: a
 model that learns anything learns these. Do not measure speed with it: the images are tiny, and raw
 ones need no decoding.
 """
@@ -30,9 +30,9 @@ from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.example import Value, encode_example
+from shardfeed.format.example import Value, encode_feature, encode_list, join_features
 from shardfeed.format.hashing import key_hash
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table
+from shardfeed.format.manifest import LABEL_KINDS, ImageInfo, Manifest, Shard, SideFile, Split, Table
 from shardfeed.format.record_index import DTYPE, Column, IndexHeader
 from shardfeed.format.record_table import TableWriter, read_batches, schema
 from shardfeed.format.tfrecord import frame
@@ -112,11 +112,14 @@ def make_dataset(
     channels: int = 3,
     shards: int = 2,
     seed: int = 0,
+    label_kind: str = "single",
 ) -> DatasetInfo:
     """Write a dataset of raw images into the new ``folder`` and return its ``shardfeed.info``.
 
     The same arguments write the same bytes. Record ``i`` of a split is of class ``i %
-    len(classes)`` and has the key ``{split}/{class}/{i:05d}.png``.
+    len(classes)`` and has the key ``{split}/{class}/{i:05d}.png``. If ``label_kind`` is "multi",
+    the record has class ``c`` if bit ``c % 8`` of ``i`` is set, so record 0 has none; if it is
+    "none", there are no classes. Then the key is ``{split}/{i:05d}.png``.
 
     Args:
         folder: A local folder without a dataset.
@@ -127,6 +130,7 @@ def make_dataset(
         channels: 3, or 1 for gray.
         shards: Shards per split, at most one per record.
         seed: Seed of the noise.
+        label_kind: "single", "multi" for any number of labels per record, or "none".
 
     Raises:
         UsageError: a wrong argument; a dataset is there already.
@@ -144,17 +148,22 @@ def make_dataset(
             )
     if type(channels) is not int or channels not in (1, 3):  # True is 1, and no channel
         raise unexpected("channels", channels, "1 or 3")
+    if label_kind not in LABEL_KINDS:
+        raise unexpected("label_kind", label_kind, ", ".join(map(repr, LABEL_KINDS)))
     path = Path(folder)
     if (path / naming.MANIFEST).exists():
         raise UsageError(f"{clip(path)} holds a dataset already. Name another folder.")
     config = {"image_size": [height, width], "channels": channels, "shards": shards, "seed": seed, "splits": counts}
+    if label_kind != "single":
+        config["label_kind"] = label_kind
     shape = height, width, channels
     write_dataset(
         path,
-        {split: list(_examples(split, count, classes, shape, seed)) for split, count in counts.items()},
+        {split: list(_examples(split, count, classes, shape, seed, label_kind)) for split, count in counts.items()},
         image=ImageInfo(height, width, channels, "raw", (127.5,) * channels, (64.0,) * channels),
-        classes=classes,
+        classes=() if label_kind == "none" else classes,
         shards=shards,
+        label_kind=label_kind,
         fingerprint=f"{key_hash(repr((config, classes)).encode()):032x}",
         config=config,
     )
@@ -169,10 +178,14 @@ def write_dataset(
     classes: Sequence[str],
     shards: int = 2,
     block_records: int = _BLOCK_RECORDS,
+    label_kind: str = "single",
     fingerprint: str,
     config: Mapping[str, Any],
 ) -> Manifest:
-    """Write records, given by their columns, as a build does. Nothing is checked."""
+    """Write records, given by their columns, as a build does. Nothing is checked.
+
+    If ``label_kind`` is "multi", ``class`` and ``label`` are lists.
+    """
     path.mkdir(parents=True, exist_ok=True)
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
     tables: list[Table] = []
@@ -180,12 +193,23 @@ def write_dataset(
     for split, examples in splits.items():
         count = min(shards, len(examples))
         made = [
-            _write_shard(path, naming.shard_name(split, index, count), part, image.format, block_records, files, tables)
+            _write_shard(
+                path,
+                naming.shard_name(split, index, count),
+                part,
+                image.format,
+                block_records,
+                label_kind,
+                files,
+                tables,
+            )
             for index, part in enumerate(_parts(examples, count))
         ]
-        counts = {name: sum(example["class"] == index for example in examples) for index, name in enumerate(classes)}
+        counts = {
+            name: sum(index in _class_list(example) for example in examples) for index, name in enumerate(classes)
+        }
         written[split] = Split(len(examples), sum(shard.bytes for shard in made), counts, tuple(made))
-        files += write_split_index(path, split, fingerprint)
+        files += write_split_index(path, split, fingerprint, label_kind)
     total = sum(map(len, splits.values()))
     manifest = Manifest(
         fingerprint=fingerprint,
@@ -202,33 +226,53 @@ def write_dataset(
         splits=written,
         files=tuple(sorted(files, key=lambda file: file.file)),
         tables=tuple(tables),
+        label_kind=label_kind,
         formats=("png",) if image.format == "raw" else (image.format,),
     )
     (path / naming.MANIFEST).write_bytes(manifest.to_json())  # last: with it the dataset is there
     return manifest
 
 
+def _class_list(example: Mapping[str, Any]) -> list[int]:
+    """Indexes of a record's classes."""
+    found: int | list[int] = example.get("class", [])
+    return found if isinstance(found, list) else [found]
+
+
 def _examples(
-    split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int
+    split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int, label_kind: str
 ) -> Iterator[dict[str, Value]]:
-    """Columns of each record. Each class has a brightness of its own, with noise on top."""
+    """Columns of each record. Each class, or set of them, has a brightness of its own, with noise on top."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
+    several_bits = min(len(classes), 8)
     for i in range(count):
         label = i % len(classes)
-        darkest = label * (256 - _NOISE) // max(1, len(classes) - 1)
+        level, levels = (i % 2**several_bits, 2**several_bits) if label_kind == "multi" else (label, len(classes))
+        darkest = level * (256 - _NOISE) // max(1, levels - 1)
         noise = source.randbytes(height * width * channels)
+        several = [number for number in range(len(classes)) if i >> number % 8 & 1]
+        labels: dict[str, Any] = {
+            "single": {"class": label, "label": classes[label].encode()},
+            "multi": {"class": several, "label": [classes[number].encode() for number in several]},
+            "none": {},
+        }[label_kind]
+        name = f"{classes[label]}/{i:05d}" if label_kind == "single" else f"{i:05d}"
         yield {
-            "image": bytes(darkest + level % _NOISE for level in noise),
-            "class": label,
-            "label": classes[label].encode(),
+            "image": bytes(darkest + value % _NOISE for value in noise),
+            **labels,
             "size": [height, width],
-            "key": f"{split}/{classes[label]}/{i:05d}.png".encode(),
+            "key": f"{split}/{name}.png".encode(),
         }
 
 
 def write_table(
-    path: Path, shard: str, examples: Sequence[Mapping[str, Value]], sizes: Sequence[int], image_format: str
+    path: Path,
+    shard: str,
+    examples: Sequence[Mapping[str, Value]],
+    sizes: Sequence[int],
+    image_format: str,
+    label_kind: str = "single",
 ) -> Table:
     """Write the record table of the file ``shard``, as a build does.
 
@@ -239,11 +283,16 @@ def write_table(
     end, rows = 0, []
     for example, size in zip(examples, sizes, strict=True):
         height, width = example["size"]  # type: ignore[misc]
+        label: Any = example.get("label")
+        labels: dict[str, Any] = {}
+        if label_kind == "single":
+            labels = {"class": example["class"], "label": label.decode()}
+        elif label_kind == "multi":
+            labels = {"classes": example["class"], "labels": [one.decode() for one in label]}
         rows.append(
             {
                 "key": example["key"].decode(),  # type: ignore[union-attr]
-                "label": example["label"].decode(),  # type: ignore[union-attr]
-                "class": example["class"],
+                **labels,
                 "offset": end,
                 "bytes": size,
                 "height": height,
@@ -258,21 +307,26 @@ def write_table(
             }
         )
         end += size
-    table = TableWriter()
-    table.add(pa.RecordBatch.from_pylist(rows, schema()))
+    table = TableWriter(label_kind=label_kind)
+    table.add(pa.RecordBatch.from_pylist(rows, schema(label_kind=label_kind)))
     name = naming.table_name(shard)
     (path / name).write_bytes(table.finish())
     return Table(name, table.rows, f"{table.digest:032x}")
 
 
-def write_split_index(path: Path, split: str, fingerprint: str) -> list[SideFile]:
+def write_split_index(path: Path, split: str, fingerprint: str, label_kind: str = "single") -> list[SideFile]:
     """Write the mapped index of a split from the shards and tables that lie in ``path``."""
     shards = sorted(path.glob(f"{split}-*-of-*.tfrecord"))
-    rows = [batch for shard in shards for batch in _table_of(shard)]
+    rows = [batch for shard in shards for batch in _table_of(shard, label_kind)]
+    single = label_kind == "single"
     files = []
     columns: tuple[tuple[Column, str, list[Any]], ...] = (
         ("offsets", naming.split_index_name(split), [batch.column("offset") for batch in rows]),
-        ("classes", naming.split_classes_name(split), [batch.column("class") for batch in rows]),
+        (
+            "classes",
+            naming.split_classes_name(split),
+            [batch.column("class") if single else [-1] * len(batch) for batch in rows],
+        ),
     )
     for column, name, values in columns:
         data = b"".join(np.asarray(value).astype(DTYPE[column]).tobytes() for value in values)
@@ -281,9 +335,9 @@ def write_split_index(path: Path, split: str, fingerprint: str) -> list[SideFile
     return files
 
 
-def _table_of(shard: Path) -> Iterator[Any]:
+def _table_of(shard: Path, label_kind: str) -> Iterator[Any]:
     with open(shard.with_name(naming.table_name(shard.name)), "rb") as file:
-        yield from read_batches(file)
+        yield from read_batches(file, label_kind)
 
 
 def _parts(examples: Sequence[Mapping[str, Value]], count: int) -> Iterator[Sequence[Mapping[str, Value]]]:
@@ -297,19 +351,33 @@ def _write_shard(
     examples: Sequence[Mapping[str, Value]],
     image_format: str,
     block_records: int,
+    label_kind: str,
     files: list[SideFile],
     tables: list[Table],
 ) -> Shard:
     """Write a shard, its index, which goes into ``files``, and its table, for ``tables``."""
-    framed = [frame(encode_example(example)) for example in examples]
+    framed = [frame(_encoded(example)) for example in examples]
     sizes = [len(record) for record in framed]
     shard = _write(path, name, b"".join(framed))
     offsets = accumulate(sizes, initial=0)
     lines = "".join(f"{offset} {size}\n" for offset, size in zip(offsets, sizes, strict=False))
     files.append(_write(path, naming.index_name(name), lines.encode()))
-    tables.append(write_table(path, name, examples, sizes, image_format))
+    tables.append(write_table(path, name, examples, sizes, image_format, label_kind))
     blocks = [sizes[at : at + block_records] for at in range(0, len(sizes), block_records)]
     return Shard(name, len(sizes), shard.bytes, shard.crc32c, tuple((len(block), sum(block)) for block in blocks))
+
+
+def _encoded(example: Mapping[str, Value]) -> bytes:
+    """A record's Example. Lists of classes and labels may be empty."""
+    kinds = {"class": int, "label": bytes}
+    return join_features(
+        [
+            encode_list(name, value, kinds[name])
+            if name in kinds and isinstance(value, list)
+            else encode_feature(name, value)
+            for name, value in sorted(example.items())
+        ]
+    )
 
 
 def _write(path: Path, name: str, data: bytes) -> SideFile:

@@ -1,8 +1,10 @@
-"""Bytes, durations and counts as people read them."""
+"""Bytes, durations, counts and lines of JSON as people read them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 
 def human_bytes(size: float) -> str:
@@ -27,3 +29,11 @@ def by_count(counts: Mapping[str, int]) -> str:
     """``TRUNCATED 12, FORMAT 3``: counts by name, the largest first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {count:,}" for name, count in ordered)
+
+
+def printable_json(line: Mapping[str, Any], *, sort_keys: bool = False) -> str:
+    """A line of JSON, with control characters and marks of writing direction as escapes."""
+    text = json.dumps(line, ensure_ascii=False, sort_keys=sort_keys)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

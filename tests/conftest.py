@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from shardfeed.pipeline.report import progress
+from shardfeed.transforms.pool import pool
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
 # Properties are not timed: a busy machine must not fail a test. CI tries the same examples each
@@ -23,6 +24,7 @@ settings.load_profile("shardfeed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pool.MOST_PROCESSES = 0  # builds in this process encode in it too, where tests can replace what they call
 progress._LOG_SECONDS = 3600  # what a build in this process says must not depend on how busy this machine is
 
 

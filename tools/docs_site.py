@@ -23,7 +23,7 @@ OUTSIDE = {  # file outside of docs/ -> its page
     "SECURITY.md": "project/security.md",
     "examples/SAMPLE_PHOTOS.md": "project/sample-photos.md",
 }
-COMMANDS = ("build", "plan", "status", "verify", "inspect", "find", "benchmark")
+COMMANDS = ("build", "plan", "status", "verify", "inspect", "find", "report", "benchmark")
 _PLACE = "<!-- commands -->"
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#]*)(#[^)]*)?\)")
 _LOADED = re.compile(
@@ -91,6 +91,20 @@ def _help(action: argparse.Action) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_")
+
+
+def formats_table() -> str:
+    """The table of ``docs/reference/images.md``."""
+    table = importlib.import_module("shardfeed.transforms.images.formats.table")
+    rows = [
+        "| kind | `--formats` | read by default | usual suffixes | decoder | what becomes of it |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in table.INPUT_FORMATS.values():
+        default = "yes" if row.default else f"no; needs `pip install {table.install(row)}`" if row.extra else "no"
+        suffixes = ", ".join(f"`{suffix}`" for suffix in row.suffixes)
+        rows.append(f"| {row.shown} | `{row.name}` | {default} | {suffixes} | {row.decoder} | {row.what} |")
+    return "\n".join(rows)
 
 
 def _one_line(text: str | None) -> str:

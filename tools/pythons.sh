@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes an environment of the oldest or the newest Python that README claims, with our dependencies but without shardfeed.
+# Makes an environment of the oldest or the newest Python that README claims, with our dependencies and those of [report] but without
+# shardfeed.
 # tools/pythons.sh oldest|newest [EXTRA] fills .engines/, once per content of pyproject.toml, and prints the environment's python.
 # oldest: each dependency of pyproject.toml in the lowest version it allows. newest: in the highest that exists today.
 # The interpreters are whole builds that a Go module carries. .engines/ may be deleted at any time.
@@ -33,7 +34,7 @@ fi
 if [[ ! -d $environment ]]; then
   echo "Installing the dependencies of shardfeed$extra into $environment (once)" >&2
   "$uv" venv --quiet --relocatable --python "$home/bin/python3" "$made/environment" >&2
-  "$uv" pip compile --quiet --resolution "$resolution" --python "$made/environment/bin/python" ${2:+--extra "$2"} \
+  "$uv" pip compile --quiet --resolution "$resolution" --python "$made/environment/bin/python" --extra report ${2:+--extra "$2"} \
     --output-file "$made/versions.txt" pyproject.toml >/dev/null
   "$uv" pip install --quiet --python "$made/environment/bin/python" --requirement "$made/versions.txt" >&2
   mv "$made/environment" "$environment"

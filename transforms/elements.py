@@ -19,43 +19,62 @@ from shardfeed.storage import Stat
 from shardfeed.transforms.images.stats import Stats
 
 _PART = struct.Struct("<QQQI")  # part, bytes, records, crc32c
-_REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, crc known, crc32c
+_REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, known, crc32c
+_ROW_BYTES = struct.Struct("<I")
+_CRC_KNOWN, _HAS_ROW = 1, 2  # bits of ``known``: a crc32c; behind the key, the bytes of a row and the row
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """One listed image: index of its root, key below the root, and what the listing says."""
+    """One listed image: index of its root, key below the root, and what the listing says.
+
+    ``row``: what a table says of it, packed by the table's own code; empty without a table.
+    """
 
     root: int
     key: bytes
     stat: Stat
+    row: bytes = b""
 
 
 def pack_ref(ref: ImageRef) -> bytes:
     """A reference as bytes; concatenations of these are what ``unpack_refs`` reads."""
     stat = ref.stat
-    known = stat.crc32c is not None
-    return _REF.pack(ref.root, len(ref.key), stat.size, stat.version, known, stat.crc32c or 0) + ref.key
+    known = _CRC_KNOWN * (stat.crc32c is not None) | _HAS_ROW * bool(ref.row)
+    head = _REF.pack(ref.root, len(ref.key), stat.size, stat.version, known, stat.crc32c or 0)
+    return head + ref.key + _ROW_BYTES.pack(len(ref.row)) + ref.row if ref.row else head + ref.key
+
+
+def with_row(packed: bytes, row: bytes) -> bytes:
+    """A packed reference without a row, with ``row``."""
+    known = _REF.size - 5  # where it stands
+    head = packed[:known] + bytes((packed[known] | _HAS_ROW,)) + packed[known + 1 :]
+    return head + _ROW_BYTES.pack(len(row)) + row
 
 
 def unpack_refs(packed: bytes) -> Iterator[ImageRef]:
     """The references in a batch."""
-    for root, key, size, version, known, crc, _ in _walk(packed):
-        yield ImageRef(root, key, Stat(size, version, crc if known else None))
+    for root, key, size, version, known, crc, row, _ in _walk(packed):
+        yield ImageRef(root, key, Stat(size, version, crc if known & _CRC_KNOWN else None), row)
 
 
-def unpack_keys(packed: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(key, packed reference) of each image in a batch, without building objects."""
-    for _, key, _, _, _, _, piece in _walk(packed):
-        yield key, piece
+def unpack_keys(packed: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(key, row, packed reference) of each image in a batch, without building objects."""
+    for _, key, _, _, _, _, row, piece in _walk(packed):
+        yield key, row, piece
 
 
-def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes]]:
+def _walk(packed: bytes) -> Iterator[tuple[int, bytes, int, int, int, int, bytes, bytes]]:
     at, end, head = 0, len(packed), _REF.size
     while at < end:
         root, length, size, version, known, crc = _REF.unpack_from(packed, at)
-        stop = at + head + length
-        yield root, packed[at + head : stop], size, version, known, crc, packed[at:stop]
+        stop, row = at + head + length, b""
+        key = packed[at + head : stop]
+        if known & _HAS_ROW:
+            begin = stop + _ROW_BYTES.size
+            stop = begin + _ROW_BYTES.unpack_from(packed, stop)[0]
+            row = packed[begin:stop]
+        yield root, key, size, version, known, crc, row, packed[at:stop]
         at = stop
 
 
@@ -107,8 +126,8 @@ def _tuples(value: Any) -> Any:
 class RefBatch:
     """References of one split (``""`` before labelling), and what the listing skipped by reason.
 
-    ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``. Such
-    batches travel on, so that counting can report all of them.
+    ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``, or why
+    they are skipped, ``DROPPED`` or ``SKIPPED``. Such batches travel on, so that counting can report all of them.
     """
 
     split: str
@@ -150,13 +169,18 @@ class Totals(Element):
     """What the listing adds up to.
 
     ``digest`` and key sums are mod 2**128, so order and batches do not matter. ``faults``: {what:
-    (count, a few examples)} of keys without a label.
+    (count, a few examples)} of keys without a label. ``names``: images by what ``--class_map`` maps.
+    ``skipped_sample``: (root, key, bytes, version) of some files that were skipped by their suffix.
+    ``group_splits``: {group: splits its images are in}, where ``--group_by`` does not choose them.
     """
 
     splits: Mapping[str, SplitTotals] = field(default_factory=dict)
     digest: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    names: Mapping[str, int] = field(default_factory=dict)
+    skipped_sample: tuple[tuple[int, str, int, int], ...] = ()
+    group_splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     _by_name: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitTotals}
 
@@ -185,13 +209,17 @@ class SplitPlan(Element):
 
 @dataclass(frozen=True)
 class Plan(Element):
-    """What every later step needs to know of the whole; made once, after the listing."""
+    """What every later step needs to know of the whole; made once, after the listing.
+
+    ``label_kind``: as in the manifest.
+    """
 
     fingerprint: str
     classes: tuple[str, ...]
     versions: Mapping[str, str]
     candidates: int
     splits: Mapping[str, SplitPlan]
+    label_kind: str = "single"
 
     _by_name: ClassVar[Mapping[str, type[Element]]] = {"splits": SplitPlan}
 
@@ -316,6 +344,24 @@ class FileResult(Element):
     file: str
     bytes: int
     crc32c: int
+
+
+@dataclass(frozen=True)
+class Duplicates(Element):
+    """What is known of duplicates, if they were looked for.
+
+    ``counts``: as the manifest has them. ``groups_bytes``, ``groups_crc32c``: of the file below
+    ``_parts/`` that names the group of each record; 0 if there are no groups.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[FileResult, ...] = ()
+    groups_bytes: int = 0
+    groups_crc32c: int = 0
+
+    @classmethod
+    def _restore(cls, name: str, value: Any) -> Any:
+        return tuple(map(FileResult.from_raw, value)) if name == "files" else super()._restore(name, value)
 
 
 def add_counts(*many: Mapping[str, int]) -> dict[str, int]:

@@ -14,11 +14,17 @@ from dataclasses import dataclass, field
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
-from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS
-from shardfeed.transforms.inputs.labels import parse_splits
+from shardfeed.pipeline.config.labels import check_labels
+from shardfeed.pipeline.config.table import below_roots
+from shardfeed.pipeline.config.values import ALLOWED, MAX_TIMEOUT, MOST_FILE_BYTES, MOST_PIXELS, shown_bytes
+from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
+from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS, Limits
+from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.roots import InputRoot, parse_inputs
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.verdict import RejectLimit
+from shardfeed.transforms.tables.join import UnmatchedLimit
+from shardfeed.transforms.tables.table import Table
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 
@@ -34,27 +40,47 @@ class BuildConfig:
     output: str
     options: BuildOptions = field(default_factory=BuildOptions)
     max_rejected: RejectLimit = field(default_factory=RejectLimit)
+    fail_on_duplicates: bool = False
+    table: Table | None = None
+    max_unmatched: UnmatchedLimit = field(default_factory=UnmatchedLimit)
     threads: int | None = None  # None leaves it to the machine that encodes
+    image_timeout: int = IMAGE_TIMEOUT  # seconds of a codec's work
     engine: Engine = field(default_factory=Engine)
     keep_parts: bool = False
     discard_incomplete: bool = False
     trust_manifest: bool = False
     cross_region: bool = False
+    list_root: str | None = None
+    retry_rejects: str | None = None
     roots: tuple[InputRoot, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Checks and normalises; the errors say what is allowed."""
         set_ = object.__setattr__  # the dataclass is frozen for everyone else
         set_(self, "output", _check_output(self.output))
-        depth = 2 if parse_splits(self.options.splits).by_folders else 1
-        set_(self, "roots", parse_inputs(list(self.inputs), class_depth=depth))
+        check_labels(self.options)
+        depth = labeller(self.options).class_depth
+        set_(self, "roots", parse_inputs(list(self.inputs), class_depth=depth, list_root=self.list_root))
+        if self.table is not None:
+            set_(self, "table", below_roots(self.table, [root.url for root in self.roots]))
+            for table in (self.table, *self.table.more):
+                if self.engine.is_dataflow and not storage.is_remote(table.url):
+                    raise UsageError(
+                        f"--metadata {clip(table.url)}: Dataflow's workers cannot read this machine's files. Copy the table to "
+                        "gs://bucket/folder."
+                    )
         if self.threads is not None and not 1 <= self.threads <= 512:
-            raise UsageError(
-                f"--threads {self.threads}: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."
-            )
+            raise UsageError(f"--threads {self.threads}: {ALLOWED['threads']}")
+        if not 1 <= self.image_timeout <= MAX_TIMEOUT:
+            raise UsageError(f"--image_timeout {self.image_timeout}: {ALLOWED['image_timeout']}")
         for use, url in (*(("input", root.url) for root in self.roots), ("output", self.output)):
             storage.check_address(url, use)
             _check_utf8(url, use)
+        for found in (found for root in self.roots for found in root.lists):
+            storage.check_address(found.url, "input")
+            _check_utf8(found.url, "input")
+        if self.retry_rejects is not None:
+            set_(self, "retry_rejects", _check_previous(self.retry_rejects, self.output, self.engine))
         _check_apart(self.roots, self.output)
         _check_options(self.options)
         self.engine.check()
@@ -73,6 +99,21 @@ def _check_output(output: str) -> str:
     return os.path.realpath(os.path.expanduser(output))
 
 
+def _check_previous(url: str, output: str, engine: Engine) -> str:
+    storage.check_address(url, "dataset")
+    url = storage.normal_url(url) if storage.is_remote(url) else os.path.realpath(os.path.expanduser(url))
+    if url == output:
+        raise UsageError(
+            f"--retry_rejects {clip(url)} is --output too: a dataset is never changed. Give a new --output; the old one can be "
+            "removed afterwards."
+        )
+    if engine.is_dataflow and not storage.is_remote(url):
+        raise UsageError(
+            f"--retry_rejects {clip(url)} is a folder of this machine, which Dataflow's workers cannot see. Copy it to a bucket."
+        )
+    return url
+
+
 def _check_utf8(url: str, use: str) -> None:
     """Beam's graph, logs and run.json hold text. Names below the input are bytes: any will do."""
     try:
@@ -89,6 +130,8 @@ def _check_utf8(url: str, use: str) -> None:
 
 def _check_apart(roots: Sequence[InputRoot], output: str) -> None:
     for root in roots:
+        if root.lists:  # only what they name is an input
+            continue
         inside = (output + "/").startswith(root.url.rstrip("/") + "/")
         if inside or (root.url + "/").startswith(output.rstrip("/") + "/"):
             where = "is" if output == root.url else "lies inside" if inside else "contains"
@@ -110,14 +153,32 @@ def _check_options(options: BuildOptions) -> None:
             f"--image_size {image.height}x{image.width} is {image.height * image.width:,} pixels; at most {MAX_OUTPUT_PIXELS:,} "
             "are allowed."
         )
+    _check_limits(image.limits)
     if image.resize in ("shortest", "longest") and image.height != image.width:
         raise UsageError(
             f"--resize {image.resize} takes one number for --image_size (the length of that side), not "
             f"{image.height}x{image.width}."
         )
     if not 1 <= image.quality <= 100:
-        raise UsageError(f"--quality {image.quality}: allowed are 1 to 100 (95 by default).")
+        raise UsageError(f"--quality {image.quality}: {ALLOWED['quality']}")
     if not -(2**63) <= options.seed < 2**63:
-        raise UsageError(f"--seed {options.seed}: allowed are signed 64-bit integers.")
+        raise UsageError(f"--seed {options.seed}: {ALLOWED['seed']}")
     if options.shard_bytes < 1:
         raise UsageError(f"--shard_bytes {options.shard_bytes}: give at least 1 byte; 100MB is usual.")
+
+
+def _check_limits(limits: Limits) -> None:
+    if not 1 <= limits.min_size <= 65_535:
+        raise UsageError(f"--min_size {limits.min_size}: {ALLOWED['min_size']}")
+    if not 1 <= limits.max_pixels <= MOST_PIXELS:
+        raise UsageError(f"--max_pixels {limits.max_pixels}: {ALLOWED['max_pixels']}")
+    if not 1 <= limits.max_file_bytes <= MOST_FILE_BYTES:
+        shown = shown_bytes(limits.max_file_bytes)
+        raise UsageError(f"--max_file_bytes {shown}: allowed are 1 byte to {shown_bytes(MOST_FILE_BYTES)}.")
+    if not 1 <= limits.max_aspect <= 65_535:  # false for nan too
+        raise UsageError(f"--max_aspect {limits.max_aspect}: {ALLOWED['max_aspect']}")
+    if limits.min_size**2 > limits.max_pixels:
+        raise UsageError(
+            f"--min_size {limits.min_size} and --max_pixels {limits.max_pixels} leave no image: a square of that size has more "
+            "pixels. Lower the one or raise the other."
+        )

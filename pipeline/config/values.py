@@ -1,19 +1,53 @@
-"""Values of flags that have a form of their own: sizes, counts, colours, lists of classes."""
+"""Values of flags that have a form of their own: numbers, sizes, counts, colours, lists of classes."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeVar
 
 from shardfeed.errors import UsageError, clip
+from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+MAX_TIMEOUT = 86_400  # seconds
+MOST_PIXELS = 1 << 30  # of --max_pixels: 4 GiB as Pillow holds them
+MOST_FILE_BYTES = 1 << 30  # of --max_file_bytes
+ALLOWED = {
+    "image_timeout": f"give 1 to {MAX_TIMEOUT:,} seconds ({IMAGE_TIMEOUT} by default).",
+    "label_depth": "give the number of the folder that is the class, from 1 on. The first is the one below the root or, with "
+    "--splits folders, below the split.",
+    "max_aspect": "allowed are 1 to 65,535; 2 rejects what is more than twice as long as wide.",
+    "max_pixels": f"allowed are 1 to {MOST_PIXELS:,}. 64 Mpx is 67108864.",
+    "min_size": "allowed are 1 to 65,535 pixels of the shorter side.",
+    "quality": "allowed are 1 to 100 (95 by default).",
+    "seed": "allowed are signed 64-bit integers.",
+    "threads": "give 1 to 512, or leave it out for one a core (at least 8 from a bucket).",
+}
+"""What errors say of the flags that are numbers."""
+
+_Number = TypeVar("_Number", int, float)
 
 
-def parse_bytes(text: str) -> int:
+def number(flag: str, kind: type[_Number]) -> Callable[[str], _Number]:
+    """What argparse reads a flag of ``ALLOWED`` with; the range is checked later."""
+
+    def parse(text: str) -> _Number:
+        try:
+            return kind(text)
+        except ValueError:
+            what = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{clip(text)!r} is no {what}; {ALLOWED[flag].rstrip('.')}") from None
+
+    return parse
+
+
+def parse_bytes(text: str, flag: str = "--shard_bytes", usual: str = "100MB") -> int:
     """Bytes in ``100MB``, ``64MiB`` or ``1000000``; fractions are rounded up.
 
     Raises:
@@ -21,10 +55,14 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)", text)
     if not match or match[2].upper() not in _UNITS:
-        raise UsageError(
-            f"--shard_bytes {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): 100MB."
-        )
+        raise UsageError(f"{flag} {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): {usual}.")
     return math.ceil(Fraction(match[1]) * _UNITS[match[2].upper()])
+
+
+def shown_bytes(size: int) -> str:
+    """``size`` as ``parse_bytes`` reads it, in the largest unit that gives a whole number."""
+    units = [unit for unit in ("GiB", "GB", "MiB", "MB", "KiB", "KB") if size and size % _UNITS[unit.upper()] == 0]
+    return f"{size // _UNITS[units[0].upper()]}{units[0]}" if units else str(size)
 
 
 def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:

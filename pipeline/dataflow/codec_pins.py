@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 
 from shardfeed.pipeline.config.engine import Engine
+from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.run.versions import codec_pins
 
@@ -20,12 +21,12 @@ PINS = "SHARDFEED_PINS"
 
 
 @contextlib.contextmanager
-def codecs_pinned(engine: Engine) -> Iterator[None]:
-    """In the block, a source package built for ``engine``'s workers names exact codecs."""
+def codecs_pinned(engine: Engine, image: ImageOptions) -> Iterator[None]:
+    """In the block, a source package built for ``engine``'s workers names the exact codecs of a build with ``image``."""
     if engine.arg("setup_file") is None:
         yield
         return
-    os.environ[PINS] = codec_pins(codec_versions())
+    os.environ[PINS] = codec_pins(codec_versions(image))
     try:
         yield
     finally:

@@ -52,6 +52,8 @@ def check_flags(engine: Engine, *, roots: tuple[InputRoot, ...], output: str) ->
         _require_bucket(
             "input", root.url, f"Copy it first: gcloud storage cp --recursive {clip(root.url)} gs://BUCKET/"
         )
+        for found in root.lists:
+            _require_bucket("input", found.url, f"Copy it first: gcloud storage cp {clip(found.url)} gs://BUCKET/")
     _require_bucket("output", output, "Give gs://BUCKET/FOLDER.")
     if "--streaming" in engine.args:
         raise UsageError("--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.")

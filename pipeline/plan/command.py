@@ -24,19 +24,22 @@ from shardfeed.pipeline.plan.forecast import Forecast, SplitForecast
 from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, SplitSample, calibrate
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.encode.previous_records import require_reusable
 from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
-from shardfeed.transforms.inputs.labels import parse_splits
 from shardfeed.transforms.inputs.listing import list_all
-from shardfeed.transforms.inputs.roots import InputRoot, check_root
-from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.inputs.lists import open_root
+from shardfeed.transforms.inputs.roots import check_root
+from shardfeed.transforms.inputs.skipped import note_of_skipped
+from shardfeed.transforms.inputs.splits import parse_splits
 from shardfeed.transforms.output.claim import read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
-from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
+from shardfeed.transforms.planning.stratify import label_all
+from shardfeed.transforms.planning.totals import add_totals, count_batch
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.transforms.tables.join_here import join_here
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)
@@ -63,18 +66,20 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     engine, options = config.engine, config.options
     if engine.is_dataflow:
         check_job(engine, roots=config.roots, output=config.output, cross_region=config.cross_region)
+    if config.retry_rejects is not None:
+        require_reusable(config.retry_rejects, options)
     for root in config.roots:
-        check_root(root, open_source(root.url))
+        check_root(root, open_root(root))
     if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
         check_folder(config.output)
     store = stores.open_output(config.output)
     _refuse_output(store, discard=config.discard_incomplete)
     sampler = Sampler(len(parse_splits(options.splits).bounds) or 3, sample)
     began = time.perf_counter()
-    totals = add_totals(_counted(config.roots, options, sampler, list_at_most))
+    totals = add_totals(_counted(config, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
 
-    plan = make_plan(totals, options, codec_versions(options.image))
+    plan = make_plan(totals, options, codec_versions(options.image), config.max_unmatched)
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)
     settings = EncoderSettings(urls, options, Run("plan", config.output), threads)
@@ -90,6 +95,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
         output=config.output,
         totals=totals,
         classes=plan.classes,
+        formats=options.image.formats,
         splits=splits,
         sample=found,
         threads=threads,
@@ -102,8 +108,10 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
             threads=config.threads or REMOTE_THREADS,
             machine_type=_machine_type(engine),
             max_workers=engine.arg("max_num_workers") or engine.arg("num_workers"),
+            duplicates=options.duplicates,
         ),
         notes=_notes(config, store, totals, plan, found),
+        label_kind=plan.label_kind,
     )
 
 
@@ -116,7 +124,9 @@ def _notes(
         noted += notes.about_memory(totals.candidates)
     if discard or store.stat(naming.MANIFEST) is None:  # else a build would only check the dataset that is there
         noted += notes.about_rejects(found, allowed=config.max_rejected.images(plan.candidates))
-        noted += notes.about_classes(found, totals, parse_splits(options.splits))
+        noted += notes.about_classes(found, totals, options)
+    if said := note_of_skipped(config.roots, totals.skipped_sample):
+        noted.append(notes.Note(said))
     noted += notes.about_machine(_machine_type(engine))
     if engine.is_dataflow:
         noted += notes.about_threads(found.cpu_seconds, config.threads or REMOTE_THREADS)
@@ -141,22 +151,19 @@ def _refuse_output(store: WritableStore, *, discard: bool) -> None:
         read_claim(store)
 
 
-def _counted(
-    roots: tuple[InputRoot, ...], options: BuildOptions, sampler: Sampler, list_at_most: int | None
-) -> Iterator[Totals]:
-    listed = 0
-    for batch in list_all(roots):
-        for labelled in label_batch(batch, options):
-            sampler.add(labelled)
-            totals = count_batch(labelled, options)
-            listed += totals.listed
-            if list_at_most is not None and listed > list_at_most:
-                raise NoForecastError(
-                    f"no forecast: the input holds more than {list_at_most:,} files, where --list_at_most ends the listing. "
-                    "Addresses and output were checked; labels, rejects, bytes, time and cost were not. Without "
-                    "--list_at_most, plan lists everything, which can take minutes per million files."
-                )
-            yield totals
+def _counted(config: BuildConfig, sampler: Sampler, list_at_most: int | None) -> Iterator[Totals]:
+    listed, options = 0, config.options
+    for labelled in label_all(join_here(list_all(config.roots), config.table, config.output), options):
+        sampler.add(labelled)
+        totals = count_batch(labelled, options)
+        listed += totals.listed
+        if list_at_most is not None and listed > list_at_most:
+            raise NoForecastError(
+                f"no forecast: the input holds more than {list_at_most:,} files, where --list_at_most ends the listing. "
+                "Addresses and output were checked; labels, rejects, bytes, time and cost were not. Without "
+                "--list_at_most, plan lists everything, which can take minutes per million files."
+            )
+        yield totals
 
 
 def _split(totals: SplitTotals, planned: SplitPlan, sample: SplitSample, shard_bytes: int) -> SplitForecast:

@@ -37,12 +37,12 @@ ENGINE_CPU = 1.15  # of the images' own CPU time: framing, checksums, writing, B
 SHUFFLED_BYTES = 110  # per image, all groupings together (benchmarks/shuffle.py)
 LIST_PAGE = 1_000  # names per answer
 COMPOSE_SOURCES = 32
-OTHER_WRITES = 12  # the claim, side files, manifest, run.json, looks at the output
+OTHER_WRITES = 14  # the claim, side files, duplicates, manifest, run.json, looks at the output
 
 
 @dataclass(frozen=True, slots=True)
 class CloudCost:
-    """A job. ``reads``: class B requests (one per image, two per part). ``writes``: class A."""
+    """A job. ``reads``: class B requests (one per image, two or three per part). ``writes``: class A."""
 
     workers: int
     vcpus: int
@@ -62,11 +62,13 @@ def cloud_cost(
     threads: int = REMOTE_THREADS,
     machine_type: str | None = None,
     max_workers: str | None = None,
+    duplicates: bool = True,
 ) -> CloudCost:
     """The cost of a build.
 
     ``cpu_seconds``: CPU time of one image here. ``splits``: (parts, shards) of each.
-    ``threads``: per vCPU.
+    ``threads``: per vCPU. ``duplicates``: whether they are looked for; parts that hold some are read
+    once more, which is not foretold.
 
     A vCPU works on images or waits for them, whichever takes longer, and there are no more vCPUs
     than the bucket can feed. A machine type of unknown size is counted as ``MACHINE_TYPE``.
@@ -80,9 +82,9 @@ def cloud_cost(
     vcpu_hours = work_hours + vcpus * START_HOURS
     hours = vcpu_hours / vcpus
     parts, shards = sum(parts for parts, _ in splits), sum(shards for _, shards in splits)
-    # An image; a look for a part, and its sidecar for its rows; two checks of a shard, and three of
+    # An image; a look for a part, and its sidecar for its rows and for its fingerprints; two checks of a shard, and three of
     # each of the two files of a split's index.
-    reads = images + 2 * parts + 2 * shards + 6 * len(splits)
+    reads = images + (3 if duplicates else 2) * parts + 2 * shards + 6 * len(splits)
     composes = sum(shards * _composes(-(-parts // shards)) for parts, shards in splits if shards)
     composes += sum(2 * _composes(shards + 1) for _, shards in splits)
     # Beside each shard its index, its table and two pieces of the split's index, which has two headers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -12,7 +11,7 @@ from shardfeed.pipeline.plan.notes import Note
 from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.pipeline.report.summary import shown_classes
 from shardfeed.transforms.elements import Totals, add_counts
-from shardfeed.words import by_count, duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes, printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,8 @@ class Forecast:
     output: str
     totals: Totals
     classes: Sequence[str]
+    label_kind: str
+    formats: Sequence[str]
     splits: Mapping[str, SplitForecast]
     sample: Calibration
     threads: int
@@ -71,6 +72,7 @@ class Forecast:
             "images": self.totals.candidates,
             "skipped": self.totals.skipped,
             "classes": self.classes,
+            "formats": list(self.formats),
             "splits": {name: asdict(split) | {"error": round(split.error, 4)} for name, split in self.splits.items()},
             "bytes": self.bytes,
             "sample": {"images": len(self.sample.trials), "rejected": self.sample.rejected},
@@ -79,7 +81,7 @@ class Forecast:
             "notes": [note.text for note in self.notes],
             "exit_code": self.code,
         }
-        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+        return printable_json(raw, sort_keys=True)
 
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
@@ -96,7 +98,8 @@ class Forecast:
                 f"  images     {self.totals.listed:,} listed = {self.totals.candidates:,} candidates + "
                 f"{sum(skipped.values()):,} skipped{why_skipped}",
                 *(self._split_line(name, split) for name, split in self.splits.items()),
-                f"  classes    {shown_classes(self.classes, add_counts(*by_class))}",
+                f"  formats    {', '.join(self.formats)}",
+                f"  classes    {shown_classes(self.classes, add_counts(*by_class), self.label_kind)}",
                 *self._costs(),
                 *(f"  note       {clip(note.text, 2_000)}" for note in self.notes),
                 f"Next: {next_step}",

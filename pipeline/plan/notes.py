@@ -20,7 +20,7 @@ from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.runtime import memory
 from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.images.rejects import Reason
-from shardfeed.transforms.inputs.labels import SplitRule
+from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, describe_conflict, read_claim
 from shardfeed.transforms.stores.base import WritableStore
@@ -103,10 +103,11 @@ def about_rejects(sample: Calibration, *, allowed: int) -> Iterator[Note]:
         yield _nothing_published(rejects, sure=sure > allowed)
 
 
-def about_classes(sample: Calibration, totals: Totals, rule: SplitRule) -> Iterator[Note]:
+def about_classes(sample: Calibration, totals: Totals, options: BuildOptions) -> Iterator[Note]:
     """A class without a record, whatever --max_rejected allows."""
     listed = add_counts(*({name: n for name, (n, _) in split.by_class.items()} for split in totals.splits.values()))
-    trials = [(rule.class_of(key), trial.reason) for key, trial in sample.trials]
+    labels_of = labeller(options).labels_of
+    trials = [(name, trial.reason) for ref, trial in sample.trials for name in labels_of(ref.key, ref.row)]
     read = Counter(name for name, reason in trials if reason != Reason.CHANGED.value)  # it may be whole by then
     good = {name for name, reason in trials if reason is None}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]

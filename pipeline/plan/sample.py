@@ -186,13 +186,13 @@ class SplitSample:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the sample showed. ``trials``: (key, trial) of each image read; ``seconds``: for all.
+    """What the sample showed. ``trials``: each image read, with its trial; ``seconds``: for all.
 
     Times are weighed by stratum, because large images take longer and more of them are read.
     """
 
     splits: Mapping[str, SplitSample]
-    trials: Sequence[tuple[bytes, Trial]]
+    trials: Sequence[tuple[ImageRef, Trial]]
     seconds: float
 
     @property
@@ -249,7 +249,7 @@ def conclude(chosen: Sequence[Chosen], trials: Sequence[Trial | None], seconds: 
     for (stratum, ref), trial in zip(chosen, trials, strict=True):
         if trial is not None:
             stratum.trials.append(trial)
-            read.append((ref.key, trial))
+            read.append((ref, trial))
     by_split = defaultdict(list)
     for stratum in dict.fromkeys(stratum for stratum, _ in chosen):  # each once, in order
         by_split[stratum.split].append(stratum)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
+
+from shardfeed.words import printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Submitted:
 
     def to_json(self) -> str:
         """One JSON object."""
-        return json.dumps({"status": "submitted", **asdict(self)}, ensure_ascii=False, sort_keys=True)
+        return printable_json({"status": "submitted", **asdict(self)}, sort_keys=True)
 
     def to_text(self) -> str:
         """Lines for a person."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shardfeed.errors import clip
+from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.transforms.elements import add_counts
-from shardfeed.words import by_count, duration, human_bytes
+from shardfeed.transforms.tables.join import NO_ROW
+from shardfeed.words import by_count, duration, human_bytes, printable_json
 
 _CLASSES = 12  # shown
 
@@ -55,10 +56,11 @@ class Summary:
                 for name, split in manifest.splits.items()
             },
             "encoded_in_this_run": self._encoded(),
+            "duplicates": manifest.duplicates,
             "seconds": round(self.seconds, 3),
             "notes": list(self.notes),
         }
-        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+        return printable_json(raw, sort_keys=True)
 
     def to_text(self) -> str:
         """Lines for a person, without control characters."""
@@ -69,15 +71,20 @@ class Summary:
         lines.append(f"  images     {manifest.listed:,} listed = {manifest.written:,} written + {rejected} + {skipped}")
         if manifest.fixes:
             lines.append(f"  fixes      {by_count(manifest.fixes)}")
+        if unmatched := shown_unmatched(manifest):
+            lines.append(f"  unmatched  {unmatched}")
         for name, split in manifest.splits.items():
             sizes = _shard_sizes([shard.bytes for shard in split.shards])
             lines.append(
-                f"  {name:<10} {split.records:,} records in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
+                f"  {name:<10} {split.records:,} record{'s' * (split.records != 1)} "
+                f"in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
                 f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
                 f"max {human_bytes(sizes['max_bytes'])})"
             )
         by_class = add_counts(*(split.class_counts for split in manifest.splits.values()))
-        lines.append(f"  classes    {shown_classes(manifest.classes, by_class)}")
+        lines.append(f"  classes    {shown_classes(manifest.classes, by_class, manifest.label_kind)}")
+        if manifest.duplicates is not None:
+            lines.append(f"  duplicates  {shown_duplicates(manifest.duplicates)}")
         if not self.already_built:
             encoded = self._encoded()
             kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
@@ -103,8 +110,39 @@ def _with_reasons(what: str, counts: Mapping[str, int]) -> str:
     return f"{total:,} {what} ({by_count(counts)})" if total else f"0 {what}"
 
 
-def shown_classes(names: Sequence[str], counts: Mapping[str, int]) -> str:
-    """The number of classes, then the first of them with their counts."""
+def shown_unmatched(manifest: Manifest) -> str:
+    """What the table and the input do not have in common; empty if that is nothing."""
+    images, rows = manifest.skipped.get(NO_ROW, 0), manifest.listing.get("rows_without_image", 0)
+    found = [f"{images:,} image{'s' * (images != 1)} without a row"] * bool(images)
+    found += [f"{rows:,} row{'s' * (rows != 1)} without an image"] * bool(rows)
+    return f"{', '.join(found)} -> {naming.UNMATCHED}" if found else ""
+
+
+def shown_duplicates(counts: Mapping[str, int]) -> str:
+    """What was found, and what could not be compared."""
+    pairs, groups = counts["pairs"], counts["groups"]
+    text = "none"
+    if pairs:
+        among = f" in {groups:,} group{'s' * (groups != 1)}" if groups < pairs else ""
+        text = (
+            f"{pairs:,} pair{'s' * (pairs != 1)} of near-duplicates{among}: {counts['labels']:,} with two labels, "
+            f"{counts['splits']:,} across splits -> {naming.DUPLICATES}"
+        )
+    limits = []
+    if counts["flat"]:
+        limits.append(f"{counts['flat']:,} of almost no contrast or structure were compared by their bytes only")
+    if crowded := counts["crowded"]:
+        limits.append(
+            f"{crowded:,} hash{'es' * (crowded != 1)} among too many near ones were not compared with all of them"
+        )
+    return text + (f" ({'; '.join(limits)})" if limits else "")
+
+
+def shown_classes(names: Sequence[str], counts: Mapping[str, int], label_kind: str) -> str:
+    """The number of classes, then the first of them with their counts; ``label_kind``: as in the manifest."""
+    if label_kind == "none":
+        return "none: the images have no labels"
     shown = ", ".join(f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names[:_CLASSES])
     more = len(names) - _CLASSES
-    return f"{len(names)}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+    several = " (an image may have several, or none)" if label_kind == "multi" else ""
+    return f"{len(names)}{several}: {shown}" + (f" and {more:,} more" if more > 0 else "")

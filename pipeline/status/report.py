@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
-from shardfeed.words import by_count, duration, human_bytes
+from shardfeed.words import by_count, duration, human_bytes, printable_json
 
 State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
 
@@ -124,7 +123,7 @@ class Status:
             "foreign_files": [clip(name) for name in self.foreign],
             "next": self.next,
         }
-        return json.dumps(raw, ensure_ascii=False, sort_keys=True)
+        return printable_json(raw, sort_keys=True)
 
     def to_text(self) -> str:
         """Lines for a person, without control characters."""

@@ -14,7 +14,7 @@ permutation can.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from shardfeed.arrays.streams import Reading, SplitStream
 from shardfeed.arrays.user_map import Empty, UserMap
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.reader_arguments import cache_place, shown_size
+from shardfeed.dataset.shown_columns import shown_columns
 from shardfeed.errors import UsageError
 from shardfeed.runtime import cores
 from shardfeed.sampling import order
@@ -140,6 +141,8 @@ def array_batches(
     crop: str | None = None,
     label: str = "int",
     as_dict: bool = False,
+    columns: Sequence[str] | None = None,
+    max_len: int | Mapping[str, int] | None = None,
     map: Callable[[NDArray[np.uint8], int], Any] | None = None,
     map_batches: Callable[[Any, int], Any] | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -184,10 +187,17 @@ def array_batches(
         crop: None; "center": the central square of 0.875 × the short side; "random_resized"
             (training): 8 to 100 % of the area at a ratio of 3/4 to 4/3, another box in each pass.
             Crops are resized to ``image_size`` or the stored size.
-        label: "int", or "onehot" for ``y`` float32[b, classes].
+        label: "int", or "onehot" for ``y`` float32[b, classes]. If records have several labels,
+            ``y`` is float32[b, classes] with a 1 for each label. Without labels, batches are ``x``
+            alone.
         as_dict: Batches are dicts: ``image``, ``label`` (the same ``x`` and ``y``), ``key``
             object[b] of bytes (the path below the input root), ``size`` int64[b, 2] (stored height
-            and width), and ``weight`` in evaluation. Rows of padding have the key b"".
+            and width), and ``weight`` in evaluation. Rows of padding have the key b"". The extra
+            columns of the dataset (``info.columns``) are there under their own names: int64,
+            float32, bool or object (bytes), [b], or [b, n] for lists.
+        columns: With as_dict: names of the extra columns to give; None = all.
+        max_len: With as_dict: lists of varying length are filled up to so many values, with 0,
+            False or b""; an int, or a dict by column. A longer list is an error.
         map: ``map(image, seed)`` is called for each image, in the decoding threads. It gets
             uint8[height, width, channels], its own to change, and returns an array; all of a batch
             have one shape and type. ``seed``, an int below 2**64, is a hash of ``seed`` and the
@@ -226,10 +236,13 @@ def array_batches(
     again = partial(
         array_batches, found, split, batch_size, training=training, epochs=epochs, seed=seed, host=(here.index, here.count),
         start_step=start, shuffle_buffer=window_bytes, image_size=size, crop=crop, label=label, as_dict=as_dict,
-        map=map, map_batches=map_batches, cache=cache, eval_remainder=eval_remainder, threads=threads,
+        columns=columns, max_len=max_len, map=map,
+        map_batches=map_batches,
+        cache=cache, eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
     stream = SplitStream(
         found, chosen, here, share, threads, size=size, crop=crop, crop_seed=order.crop_seed(seed), onehot=onehot,
+        columns=shown_columns(found, columns, max_len, as_dict=as_dict),
         as_dict=as_dict, image_map=image_map, batch_map=batch_map, cache=cache,
     )  # fmt: skip
     name = partial(StreamName, found.fingerprint, split, batch_size)

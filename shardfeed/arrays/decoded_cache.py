@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.decoder import Columns, Examples
 from shardfeed.decoding import Pixels
 from shardfeed.format.manifest import Shard
@@ -24,15 +25,14 @@ class DecodedImages:
     Safe to share between threads.
     """
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
+    def __init__(self, shards: Sequence[Shard], form: RecordForm) -> None:
         records = [shard.records for shard in shards]
         starts = np.cumsum(records) - records
         self._starts = {shard.file: int(start) for shard, start in zip(shards, starts, strict=True)}
         count = sum(records)
         self._images: list[Pixels | None] = [None] * count
         self._there = np.zeros(count, np.bool_)
-        self._columns: Columns = {
-            "label": np.zeros(count, np.int32),
+        self._columns: Columns = form.empty(count) | {
             "key": np.full(count, b"", object),
             "size": np.zeros((count, 2), np.int64),
         }

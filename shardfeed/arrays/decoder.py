@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from shardfeed.arrays.any_record import RecordForm, any_columns
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock, LoadedRecord, key_of
 from shardfeed.arrays.parsing import images_and_classes, keys_and_sizes
 from shardfeed.arrays.user_map import Empty, MappedRows, UserMap
@@ -29,7 +30,8 @@ class Examples(NamedTuple):
 
     Images are bytes as stored, or pixels of ``kept``. The columns are ``label``, int32[n], and
     where something needs them ``key``, object[n] of bytes, and ``size``, int64[n, 2], stored
-    height and width. ``numbers``: those of the records in the split, for ``kept``.
+    height and width. In datasets of another ``RecordForm`` they are those of that form, ``key``
+    and ``size``. ``numbers``: those of the records in the split, for ``kept``.
     """
 
     images: Sequence[Bytes | Pixels | None]
@@ -85,9 +87,10 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class RecordDecoder:
-    """Finds image and class (one of ``classes``) in records, and decodes images into batches.
+    """Finds image and labels in records, and decodes images into batches.
 
     Attributes:
+        form: Which labels and extra columns records have.
         shape: Height, width and channels of an image, before ``map``.
         options: None = images are stored in this shape and shown as they are.
         columns: Keys and sizes are found too.
@@ -96,7 +99,7 @@ class RecordDecoder:
     reader: BlockReader
     decode: ImageDecoder
     shape: tuple[int, int, int]
-    classes: int
+    form: RecordForm
     options: ImageOptions | None = None
     columns: bool = False
 
@@ -106,7 +109,7 @@ class RecordDecoder:
         if self.options is not None and self.options.map is not None:
             mapped = self.options.map(np.zeros(self.shape, np.uint8), 0, lambda: "an image of zeros")
             images = np.asarray(mapped)[None][:0]
-        columns: Columns = {"image": images, "label": np.empty(0, np.int32)}
+        columns: Columns = {"image": images} | self.form.empty(0)
         if self.columns:
             columns |= {"key": np.empty(0, object), "size": np.empty((0, 2), np.int64)}
         return columns
@@ -123,10 +126,15 @@ class RecordDecoder:
         Raises:
             DatasetError: names the record that is not as it should be.
         """
+        if not self.form.plain:
+            found_images, columns = any_columns(blocks, self.reader, self.form)
+            if not self.columns:
+                del columns["key"], columns["size"]
+            return Examples(found_images, columns, blocks)
         images, classes = images_and_classes(blocks, self.reader)
         found = Examples(images, {"label": classes.astype(np.int32)}, blocks)
-        for number in np.flatnonzero((classes < 0) | (classes >= self.classes))[:1].tolist():
-            problem = RecordProblem("class", f"0 to {self.classes - 1}", str(classes[number]))
+        for number in np.flatnonzero((classes < 0) | (classes >= self.form.classes))[:1].tolist():
+            problem = RecordProblem("class", f"0 to {self.form.classes - 1}", str(classes[number]))
             raise self.reader.damage(found.record(number), problem)
         if self.columns:
             keys, sizes = keys_and_sizes(blocks, self.reader)

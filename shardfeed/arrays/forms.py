@@ -24,7 +24,7 @@ class BatchForm:
     """Makes what is handed out of a batch's columns.
 
     Attributes:
-        onehot: Number of classes for one-hot labels; None = class indices.
+        onehot: Number of classes for one-hot labels; None = labels as they are.
         as_dict: A dict of all columns, not a tuple of image, label and weight.
         weight: Of each row in evaluation; None = there are no weights.
         rows: In evaluation, batches are filled up to so many with zeros (b"" for keys).
@@ -43,11 +43,13 @@ class BatchForm:
         if self.onehot is not None:
             columns = columns | {"label": (columns["label"][:, None] == np.arange(self.onehot)).astype(np.float32)}
         if self.weight is not None:
-            real = len(columns["label"])
+            real = len(columns["image"])
             columns = {name: _filled(values, self.rows) for name, values in columns.items()}
-            columns["weight"] = (np.arange(len(columns["label"])) < real) * np.float32(self.weight)
+            columns["weight"] = (np.arange(len(columns["image"])) < real) * np.float32(self.weight)
         batch: Batch = columns
-        if not self.as_dict:
+        if not self.as_dict and "label" not in columns:  # (x, w) would be taken for images and labels
+            batch = columns["image"]
+        elif not self.as_dict:
             batch = tuple(columns[name] for name in ("image", "label", "weight") if name in columns)
         if self.map is None:
             return batch

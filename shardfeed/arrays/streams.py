@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from shardfeed import storage
 from shardfeed.accelerator.hosts import Host
+from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.arrays.decoded_cache import DecodedImages
 from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
@@ -29,6 +30,7 @@ from shardfeed.dataset.local_copy import copy_remedy, mirror
 from shardfeed.dataset.reader_arguments import check_decoded_fits
 from shardfeed.dataset.repeats import Repeats
 from shardfeed.dataset.shard_sizes import check_split
+from shardfeed.dataset.shown_columns import ShownColumn
 from shardfeed.decoding import image_decoder
 from shardfeed.sampling.blocks import Blocks
 from shardfeed.sampling.host_share import host_range, runs_in
@@ -70,6 +72,7 @@ class SplitStream:
     crop: str | None
     crop_seed: int
     onehot: bool
+    columns: tuple[ShownColumn, ...]
     as_dict: bool
     image_map: UserMap | None
     batch_map: UserMap | None
@@ -135,11 +138,11 @@ class SplitStream:
         image, classes = self.info.manifest.image, len(self.info.classes)
         stored = None if image.height is None or image.width is None else (image.height, image.width)
         blocks, reader, remote = self.blocks, BlockReader(self.info.url), storage.is_remote(self.info.url)
-        kept = None
+        records, kept = RecordForm(self.info.label_kind, classes, self.columns), None
         if self.cache == "decoded":
             whole = stored if self.crop == "random_resized" else self.size
             check_decoded_fits(None if whole is None else math.prod(whole) * image.channels, len(mine))
-            kept = DecodedImages(self.split.shards)
+            kept = DecodedImages(self.split.shards, records)
         elif self.cache is not None:
             blocks, reader = _copied(self.info, blocks, mine, self.cache)
             remote = False
@@ -147,10 +150,11 @@ class SplitStream:
         if self.crop is not None or self.size != stored or self.image_map is not None or kept is not None:
             options = ImageOptions(stored, self.crop, self.crop_seed, self.image_map, kept)
         decoder = RecordDecoder(
-            reader, image_decoder(image.format), (*self.size, image.channels), classes, options,
+            reader, image_decoder(image.format), (*self.size, image.channels), records, options,
             columns=self.as_dict or kept is not None or (options is not None and stored is None),
         )  # fmt: skip
-        form = BatchForm(classes if self.onehot else None, self.as_dict, weight, rows, self.batch_map, self.crop_seed)
+        onehot = classes if self.onehot and self.info.label_kind == "single" else None
+        form = BatchForm(onehot, self.as_dict, weight, rows, self.batch_map, self.crop_seed)
         decoded = partial(
             batches, decoder=decoder, form=form, kept=kept, batch_size=self.share,
             readers=_REMOTE_READERS if remote else _LOCAL_READERS, threads=self.threads,

@@ -8,7 +8,7 @@ no byte. Labels are converted to int64, which PyTorch's losses want.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -100,6 +100,8 @@ def torch_batches(
     crop: str | None = None,
     label: str = "int",
     as_dict: bool = False,
+    columns: Sequence[str] | None = None,
+    max_len: int | Mapping[str, int] | None = None,
     map: Callable[[NDArray[np.uint8], int], Any] | None = None,
     map_batches: Callable[[Any, int], Any] | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -132,8 +134,12 @@ def torch_batches(
         shuffle_buffer: Training: bytes shuffled together.
         image_size: Height and width of ``x``.
         crop: None, "center" or "random_resized".
-        label: "int", or "onehot" for ``y`` float32[b, classes].
+        label: "int", or "onehot" for ``y`` float32[b, classes]. If records have several labels,
+            ``y`` is float32[b, classes] with a 1 for each label. Without labels, batches are ``x``
+            alone.
         as_dict: Batches are dicts.
+        columns: With as_dict: names of the extra columns to give; None = all.
+        max_len: With as_dict: values to which lists of varying length are filled up.
         map: Called for each image.
         map_batches: Called for each batch.
         cache: None, "decoded" or a local folder.
@@ -148,7 +154,8 @@ def torch_batches(
     """
     arrays = array_batches(
         dataset, split, batch_size, training=training, epochs=epochs, seed=seed, host=host, start_step=start_step,
-        shuffle_buffer=shuffle_buffer, image_size=image_size, crop=crop, label=label, as_dict=as_dict, map=map,
+        shuffle_buffer=shuffle_buffer, image_size=image_size, crop=crop, label=label, as_dict=as_dict,
+        columns=columns, max_len=max_len, map=map,
         map_batches=map_batches, cache=cache, eval_remainder=eval_remainder, threads=threads,
     )  # fmt: skip
     if flag("pin_memory", pin_memory) and not torch.cuda.is_available():

@@ -11,6 +11,7 @@ from contextlib import closing
 import numpy as np
 
 from shardfeed import storage
+from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
 from shardfeed.arrays.pipeline import records_per_task
@@ -52,8 +53,8 @@ def measured(
     if tensorflow:
         return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
     options = None if crop is None and size == stored else ImageOptions(stored, crop)
-    shape = (*size, image.channels)
-    decoder = RecordDecoder(reader, image_decoder(image.format), shape, len(found.classes), options, stored is None)
+    shape, form = (*size, image.channels), RecordForm(found.label_kind, len(found.classes))
+    decoder = RecordDecoder(reader, image_decoder(image.format), shape, form, options, stored is None)
     return read, _rate(_array_decoding(decoder, sample), seconds)
 
 

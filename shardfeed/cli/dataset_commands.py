@@ -1,4 +1,4 @@
-"""``verify``, ``inspect``, ``find`` and ``benchmark``: their flags, and what they run on a dataset."""
+"""``verify``, ``inspect``, ``find``, ``report`` and ``benchmark``: their flags, and what they run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ _SHEETS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 def add_dataset_command(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the flags of the command ``name`` to its parser, and what runs it."""
     parser.add_argument("dir", metavar="DIR", help="dataset: a folder, or one on gs://, s3://, az:// or https://")
-    {"verify": _add_verify, "inspect": _add_inspect, "find": _add_find, "benchmark": _add_benchmark}[name](parser)
+    {
+        "verify": _add_verify,
+        "inspect": _add_inspect,
+        "find": _add_find,
+        "report": _add_report,
+        "benchmark": _add_benchmark,
+    }[name](parser)
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +79,28 @@ def _add_find(parser: argparse.ArgumentParser) -> None:
         help="also draw the images of the listed records, at most 1,000, side by side into a PNG or JPEG file",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per record, with all columns")
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_report)
+    parser.description = (
+        "Writes a page about the dataset: one HTML file that opens anywhere and loads nothing. It shows classes and splits, "
+        "sizes, contact sheets, rejects, near-duplicates, and how the dataset was built. Needs pip install 'shardfeed[report]'."
+    )
+    parser.epilog = "exit codes: 0 written, 2 bad arguments, 4 damaged, incomplete or no dataset."
+    parser.add_argument(
+        "--output",
+        default="report.html",
+        metavar="FILE",
+        help="HTML file to write, outside of the dataset's folder (default %(default)s)",
+    )
+    parser.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="ROOT",
+        help="folder or address of the input, to draw rejected images from; may be given several times",
+    )
 
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
@@ -126,12 +154,16 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     records = first_records(args.dir, split, args.n)
     lines = [dataset_summary(args.dir), "", f"first {len(records)} records of {split}:"]
     for record in records:
-        label, size = clip(record.label, 24), f"{record.height}x{record.width}"
-        lines.append(f"  {record.class_index:>4} {label:<24} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
+        if len(record.classes) == 1:
+            label = f"{record.classes[0]:>4} {clip(record.labels[0], 24):<24}"
+        else:
+            label = f"{clip(record.caption, 29):<29}"
+        size = f"{record.height}x{record.width}"
+        lines.append(f"  {label} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
     if args.sheet is not None:
         from shardfeed.inspection.contact_sheet import contact_sheet
 
-        _write_sheet(contact_sheet(args.dir, split, n=args.n, kind=kind), args.sheet)
+        _write("--sheet", contact_sheet(args.dir, split, n=args.n, kind=kind), args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
 
@@ -171,20 +203,39 @@ def _hits(
         from shardfeed.inspection.find import stored_records
 
         kind, title = _sheet_kind(args.dir, args.sheet), f"{len(first):,} of {count:,} records: {args.where}"
-        _write_sheet(draw(stored_records(dataset, first), title, dataset.manifest.image, kind=kind), args.sheet)
+        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind=kind)
+        _write("--sheet", sheet, args.sheet)
     if not args.json:
         if args.sheet is not None:
             yield f"contact sheet: {args.sheet if first else 'none, because there is no record to draw'}"
         yield last_line(dataset, splits, count, listed, first[0] if first else None)
 
 
-def _write_sheet(data: bytes, path: str) -> None:
+def _report(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
+    from shardfeed import storage
+    from shardfeed.reporting.page import report
+    from shardfeed.words import human_bytes
+
+    if not args.output.lower().endswith((".html", ".htm")):
+        raise UsageError(
+            f"--output {clip(args.output)}: a report is an HTML page. Give a name that ends in .html, .htm."
+        )
+    _refuse_inside("--output", args.dir, args.output)
+    for source in args.source:
+        if not storage.is_remote(source) and not os.path.isdir(source):
+            raise UsageError(f"--source {clip(source)} is no folder. Give the folder or address that the build read.")
+    page = report(args.dir, args.source).encode()
+    _write("--output", page, args.output)
+    return 0, f"report: {args.output} ({human_bytes(len(page))})"
+
+
+def _write(flag: str, data: bytes, path: str) -> None:
     try:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
         raise UsageError(
-            f"--sheet {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
+            f"{flag} {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
         ) from None
 
 
@@ -221,6 +272,11 @@ def _sheet_kind(directory: str, path: str) -> str:
         raise UsageError(
             f"--sheet {clip(path)}: a sheet is a PNG or JPEG image. Give a name that ends in {', '.join(_SHEETS)}."
         )
-    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
-        raise UsageError(f"--sheet {clip(path)} lies in the dataset's folder. Give a file outside of it.")
+    _refuse_inside("--sheet", directory, path)
     return kind
+
+
+def _refuse_inside(flag: str, directory: str, path: str) -> None:
+    """A file that is made of a dataset is no file of it."""
+    if os.path.realpath(path).startswith(os.path.join(os.path.realpath(os.path.expanduser(directory)), "")):
+        raise UsageError(f"{flag} {clip(path)} lies in the dataset's folder. Give a file outside of it.")

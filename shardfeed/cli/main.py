@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "say how far a build is, and what to do next",
     "inspect": "show a summary of a dataset and its first records",
     "find": "list the records that fulfil a condition",
+    "report": "write a page about a dataset: classes, sizes, pictures, rejects, near-duplicates",
     "benchmark": "measure how fast a trainer here can read a dataset, and what holds it up",
 }
 PIPELINE_COMMANDS = ("build", "plan", "status")  # of the job, whose code is imported only when one of them is called

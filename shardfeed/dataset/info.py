@@ -18,6 +18,7 @@ from shardfeed.arguments import EVALUATED, positive
 from shardfeed.dataset.parts import ClassCounts, part_range, whole_name
 from shardfeed.errors import DatasetError, UnknownSplitError, UsageError, clip
 from shardfeed.format import naming
+from shardfeed.format.columns import Column
 from shardfeed.format.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
 from shardfeed.warning import warn
 
@@ -106,6 +107,33 @@ class DatasetInfo:
         return _Splits(self.url, self.manifest)
 
     @property
+    def label_kind(self) -> str:
+        """Labels per record: "single", "multi" (any number of classes) or "none"."""
+        return self.manifest.label_kind
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Extra columns of the records, from the table that the build was given."""
+        return tuple(map(Column.from_raw, self.manifest.columns))
+
+    @property
+    def features(self) -> Mapping[str, str]:
+        """What a record holds: name of each feature, and its type with its shape.
+
+        For example ``{"image": "uint8[224, 224, 3]", "class": "int64", "age": "int64"}``. A length
+        that varies is None.
+        """
+        height, width, channels = self.image_shape
+        several = "[None]" if self.label_kind == "multi" else ""
+        found = {"image": f"uint8[{height}, {width}, {channels}]"}
+        if self.label_kind != "none":
+            found |= {"class": f"int64{several}", "label": f"string{several}"}
+        found |= {"key": "string", "size": "int64[2]"}
+        return found | {
+            column.name: column.type + (str([*column.shape]) * bool(column.shape)) for column in self.columns
+        }
+
+    @property
     def image_shape(self) -> tuple[int | None, int | None, int]:
         """(height, width, channels) of stored images. Height and width are None if sizes vary."""
         image = self.manifest.image
@@ -158,7 +186,15 @@ class DatasetInfo:
         A class's weight is records / (classes present * records of the class). This is the formula
         of scikit-learn's "balanced": the mean over the records of ``split`` is 1. A class without
         a record in ``split`` gets 0.
+
+        Raises:
+            UsageError: records have several labels, or none; no such split.
         """
+        if self.label_kind != "single":
+            raise UsageError(
+                f"class_weight: the records of {clip(self.url)} have {'several labels' if self.classes else 'no labels'}, and "
+                "Keras weighs a record by its one class. Weigh in the loss, with info.splits[split].class_counts."
+            )
         found = self.splits[split]
         counts = [found.class_counts[name] for name in self.classes]
         present = sum(count > 0 for count in counts)
@@ -175,6 +211,10 @@ class DatasetInfo:
             f"  images       {size} × {channels}, {self.manifest.image.format}",
             f"  classes      {len(self.classes)}: {clip(', '.join(self.classes), 80)}",
         ]
+        if self.label_kind == "multi":
+            lines[-1] += " (several per record)"
+        if self.columns:
+            lines.append(f"  columns      {clip(', '.join(column.name for column in self.columns), 80)}")
         lines += [
             f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, "
             f"{len(split.shards)} shard{'s' * (len(split.shards) != 1)}"

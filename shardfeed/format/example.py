@@ -34,6 +34,13 @@ def encode_feature(name: str, value: Value) -> bytes:
     return _field(1, _name_field(name) + _field(2, _feature(value)))
 
 
+def encode_list(name: str, values: Sequence[Any], kind: type) -> bytes:
+    """A feature of a list, which may be empty, of ``kind``: bytes, int or float."""
+    if values:
+        return encode_feature(name, list(values))
+    return _field(1, _name_field(name) + _field(2, _field({bytes: 1, float: 2, int: 3}[kind], b"")))
+
+
 def feature_head(name: str, size: int) -> bytes:
     """What precedes the value in a feature of one bytes value of ``size`` bytes."""
     item = b"\n" + _varint(size)

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeVar
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.format.columns import Column
 from shardfeed.no_gc import no_gc
 
 SCHEMA_VERSION = 2
@@ -52,7 +53,10 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split: totals over its shards, and records per class name (zeros included)."""
+    """One split: totals over its shards, and records per class name (zeros included).
+
+    If records have several labels, they are counted for each of them.
+    """
 
     records: int
     bytes: int
@@ -101,10 +105,10 @@ class ImageInfo:
 class Manifest:
     """Everything ``manifest.json`` says. Rejects, skips and fixes are counts per name.
 
-    ``columns``: extra columns of the records; none yet. ``label_kind``: one of ``LABEL_KINDS``.
-    ``duplicates``: what is known of near-duplicate images; None: they were not looked for.
-    ``formats``: of sources that the build could decode, in lower case. ``schema_version``: of the
-    file that was read.
+    ``columns``: extra columns of the records, each as ``Column.to_raw``. ``label_kind``: how many
+    labels a record has: one, any number, or none at all. ``duplicates``: what is known of
+    near-duplicate images; None: they were not looked for. ``formats``: of sources that the build
+    could decode, in lower case. ``schema_version``: of the file that was read.
     """
 
     fingerprint: str
@@ -186,11 +190,6 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         raise DatasetError(f"{where} is damaged: {clip(error.args[0])} is missing. {remedy}") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise DatasetError(f"{where} is damaged: {clip(error)}. {remedy}") from None
-    if manifest.label_kind != "single":
-        raise DatasetError(
-            f"{where} has label_kind {manifest.label_kind}; this shardfeed reads records with a single label. Install the "
-            "shardfeed that wrote it."
-        )
     return manifest
 
 
@@ -334,11 +333,18 @@ def _counts(raw: Any) -> dict[str, int]:
 
 
 def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
+    if manifest.label_kind not in LABEL_KINDS:
+        raise ValueError(f"label_kind {clip(manifest.label_kind)}, allowed are {', '.join(LABEL_KINDS)}")
+    if manifest.label_kind == "none" and manifest.classes:
+        raise ValueError(f"{len(manifest.classes)} classes in a dataset without labels")
     if len(set(manifest.classes)) != len(manifest.classes):
         raise ValueError("a class is named twice")
     _check_image(manifest.image)
     for name, split in manifest.splits.items():
-        _check_split(name, split, manifest.classes)
+        _check_split(name, split, manifest.classes, manifest.label_kind)
+    columns = [Column.from_raw(raw).name for raw in manifest.columns]
+    if len(set(columns)) != len(columns):
+        raise ValueError("a column is named twice")
     names = [file.file for file in manifest.files]
     for name in names:
         if not naming.is_published_name(name) or name in (naming.MANIFEST, naming.RUN):
@@ -346,8 +352,6 @@ def _check(manifest: Manifest, raw: dict[str, Any]) -> None:
     for table in manifest.tables:
         if not naming.is_table(table.file):
             raise ValueError(f"table name {clip(table.file)}")
-    if manifest.label_kind not in LABEL_KINDS:
-        raise ValueError(f"label_kind {clip(manifest.label_kind)}, allowed are {', '.join(LABEL_KINDS)}")
     names += [table.file for table in manifest.tables]
     names += [shard.file for split in manifest.splits.values() for shard in split.shards]
     if len(set(names)) != len(names):
@@ -365,7 +369,7 @@ def _check_image(image: ImageInfo) -> None:
         )
 
 
-def _check_split(name: str, split: Split, classes: tuple[str, ...]) -> None:
+def _check_split(name: str, split: Split, classes: tuple[str, ...], label_kind: str) -> None:
     if not naming.SPLIT_NAME.fullmatch(name):
         raise ValueError(f"split name {clip(name)}")
     for index, shard in enumerate(split.shards):
@@ -375,7 +379,9 @@ def _check_split(name: str, split: Split, classes: tuple[str, ...]) -> None:
             raise ValueError(f"blocks of {shard.file} do not add up to {shard.records} records, {shard.bytes} bytes")
     if (split.records, split.bytes) != (sum(s.records for s in split.shards), sum(s.bytes for s in split.shards)):
         raise ValueError(f"shards of {name} do not add up to {split.records} records, {split.bytes} bytes")
-    if sum(split.class_counts.values()) != split.records or set(split.class_counts) != set(classes):
+    counts = split.class_counts.values()
+    fit = sum(counts) == split.records if label_kind == "single" else max(counts, default=0) <= split.records
+    if not fit or set(split.class_counts) != set(classes):
         raise ValueError(f"class_counts of {name} do not add up to {split.records} records of the dataset's classes")
 
 

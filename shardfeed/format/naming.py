@@ -13,6 +13,8 @@ CLASSES = "classes.txt"
 DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
 CLASS_LABELS = "class.labels.txt"
+DUPLICATES = "duplicates.jsonl"
+UNMATCHED = "unmatched.jsonl"
 PARTS = "_parts"
 CLAIM = "_parts/CLAIM"
 
@@ -24,7 +26,7 @@ _REJECTS = re.compile(r"rejects-\d{5,}-of-\d{5,}\.jsonl")
 # The claim, outcomes, temporary files and the folder of a fingerprint. Nothing else below _parts/
 # is ever touched.
 _WORK = re.compile(rf"_parts/(?:CLAIM|outcome-[^/]+\.json|tmp/[^/]+|{FINGERPRINT.pattern}/.+)")
-_FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS})
+_FIXED = frozenset({MANIFEST, RUN, CLASSES, DATASET_INFO, FEATURES, CLASS_LABELS, DUPLICATES, UNMATCHED})
 
 
 def shard_name(split: str, index: int, count: int) -> str:
@@ -108,6 +110,11 @@ def part_name(fingerprint: str, split: str, part: int, crc32c: int, size: int) -
 def index_piece_name(fingerprint: str, of: str, column: str) -> str:
     """A piece of a split's mapped index: a ``column`` of a shard, or the header of a file."""
     return f"{work_folder(fingerprint)}/index/{of}.{column}"
+
+
+def groups_name(fingerprint: str) -> str:
+    """Which records belong to which group of duplicates."""
+    return f"{work_folder(fingerprint)}/duplicates.groups"
 
 
 def outcome_name(run_id: str) -> str:

@@ -4,16 +4,21 @@ Its bytes depend on the release of pyarrow that wrote it, so a table is told by 
 number of its rows, and a digest that does not depend on their order. The digest is the sum mod
 2**128 of hash128("row", 0, row) over the rows, where a row is packed as in ``_FIXED``, then key,
 label and format, then the fixes; each string as its length (uint32) and UTF-8, the fixes behind
-their number (uint32).
+their number (uint32); if records may have several labels, then these, packed like the fixes; then
+the features of the columns that a metadata table gave.
+
+If records may have several labels, ``class`` and ``label`` are null, and the columns ``classes`` and
+``labels`` are there. In a dataset without labels ``class`` and ``label`` are null, too.
 
 pyarrow is imported when a table is written or read, not before: few processes of a build do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from shardfeed.format.columns import Column, column_of_arrow
 from shardfeed.format.hashing import MASK128, sum128
 
 if TYPE_CHECKING:
@@ -28,9 +33,12 @@ ROW_GROUP = 65_536  # rows that are written and read at a time, some 10 MB
 _FIXED = (
     ("offset", "i8"), ("bytes", "i8"), ("class", "i4"), ("height", "i4"), ("width", "i4"), ("root", "i4"),
     ("source_bytes", "i8"), ("version", "i8"), ("crc32c", "u4"), ("hash", "u8"),
+    ("duplicate_group", "i4"),
 )  # fmt: skip
-_NULLABLE = ("crc32c", "hash")
-_BEHIND = (("known", "u1"), ("key_bytes", "u4"))  # ``known``: bit 1 if there is a crc32c, 2 if a hash
+_NULLABLE = ("crc32c", "hash", "duplicate_group")
+_LISTS = ("fixes", "classes", "labels")
+# ``known``: bit 1 if there is a crc32c, 2 if a hash, 4 if a group, 8 if there is no class.
+_BEHIND = (("known", "u1"), ("key_bytes", "u4"))
 # Sorted or narrow numbers shrink to a byte or two as differences; of hashes nothing shrinks.
 _ENCODINGS = {
     "key": "DELTA_LENGTH_BYTE_ARRAY",
@@ -43,11 +51,15 @@ _ENCODINGS = {
 }
 
 
-def schema() -> pa.Schema:
-    """Names and types of the columns."""
+def schema(columns: Sequence[Column] = (), label_kind: str = "single") -> pa.Schema:
+    """Names and types of the columns; ``columns``: further ones, of a metadata table.
+
+    ``label_kind``: as in the manifest.
+    """
     import pyarrow as pa
 
     strings = pa.list_(pa.field("element", pa.string()))
+    several = [("classes", pa.list_(pa.field("element", pa.int32()))), ("labels", strings)]
     return pa.schema(
         [
             ("key", pa.string()),
@@ -64,29 +76,37 @@ def schema() -> pa.Schema:
             ("crc32c", pa.uint32()),
             ("fixes", strings),
             ("hash", pa.uint64()),
+            ("duplicate_group", pa.int32()),
+            *(several if label_kind == "multi" else ()),
+            *((column.name, column.arrow_type()) for column in columns),
         ]
     )
 
 
 class TableWriter:
-    """Makes the bytes of a table from batches of rows, of which only ``hash`` and ``crc32c`` are null.
+    """Makes the bytes of a table from batches of rows.
+
+    Only ``_NULLABLE`` columns may be null, and ``class`` and ``label`` unless ``label_kind`` is
+    "single". ``columns``: further ones, of a metadata table, behind ours.
 
     Attributes:
         rows: Number of rows so far.
         digest: Their digest so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[Column] = (), label_kind: str = "single") -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        plain = [name for name in schema().names if name not in _ENCODINGS]
+        wanted = schema(columns, label_kind)
+        lists = {*_LISTS, *(column.name for column in columns if column.shape)}
+        plain = [name for name in wanted.names if name not in _ENCODINGS]
         self._sink = pa.BufferOutputStream()
         self._writer = pq.ParquetWriter(
             self._sink,
-            schema(),
+            wanted,
             compression="zstd",
-            use_dictionary=["fixes.list.element" if name == "fixes" else name for name in plain],
+            use_dictionary=[name + ".list.element" * (name in lists) for name in plain],
             column_encoding=_ENCODINGS,
             store_schema=False,
             write_statistics=False,  # of shuffled rows they exclude nothing
@@ -104,8 +124,10 @@ class TableWriter:
         return bytes(self._sink.getvalue())
 
 
-def read_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+def read_batches(file: BinaryIO, label_kind: str = "single") -> Iterator[pa.RecordBatch]:
     """The rows of the table in ``file``, at most ``ROW_GROUP`` at a time.
+
+    ``label_kind``: of the dataset, as in its manifest.
 
     Raises:
         ValueError: it is not such a table, or it is damaged.
@@ -113,34 +135,45 @@ def read_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = schema()
+    nullable = _NULLABLE if label_kind == "single" else (*_NULLABLE, "class", "label")
     if file.read(len(_MAGIC)) != _MAGIC:  # pyarrow looks at the end of the file only
         raise ValueError(f"it does not begin with {_MAGIC!r}")
     try:
         table = pq.ParquetFile(file)
         found = table.schema_arrow
+        wanted = schema(_further_columns(found), label_kind)
         for field in wanted:
             if found.get_field_index(field.name) < 0 or found.field(field.name).type != field.type:
                 raise ValueError(f"it has no column {field.name} of {field.type}")
         for batch in table.iter_batches(ROW_GROUP, columns=wanted.names):
             for field in wanted:
                 column = batch.column(field.name)
-                nulls = column.null_count or (field.name == "fixes" and column.values.null_count)
-                if field.name not in _NULLABLE and nulls:
+                nulls = column.null_count or (isinstance(column, pa.ListArray) and column.values.null_count)
+                if field.name not in nullable and nulls:
                     raise ValueError(f"a value of column {field.name} is null")
             yield batch
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it is no Parquet file, or damaged: {error}") from None
 
 
-def table_value(file: BinaryIO) -> tuple[int, int]:
-    """(rows, digest) of the table in ``file``.
+def _further_columns(found: pa.Schema) -> list[Column]:
+    """The columns of a metadata table, which stand behind ours.
+
+    Raises:
+        ValueError: a type that no such column has.
+    """
+    ours = set(schema(label_kind="multi").names)
+    return [column_of_arrow(field.name, field.type) for field in found if field.name not in ours]
+
+
+def table_value(file: BinaryIO, label_kind: str = "single") -> tuple[int, int]:
+    """(rows, digest) of the table in ``file``, of a dataset of this ``label_kind``.
 
     Raises:
         ValueError: it is not such a table, or it is damaged.
     """
     rows = digest = 0
-    for batch in read_batches(file):
+    for batch in read_batches(file, label_kind):
         rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
     return rows, digest
 
@@ -159,16 +192,30 @@ def batch_digest(batch: pa.RecordBatch) -> int:
         fixed[name] = values * known
         if name in _NULLABLE:
             fixed["known"] |= known.astype("u1") << _NULLABLE.index(name)
+        if name == "class":
+            fixed["known"] |= (1 - known.astype("u1")) << 3
     keys = [key.encode() for key in batch.column("key").to_pylist()]
     fixed["key_bytes"] = [len(key) for key in keys]
     width, packed = fixed.itemsize, fixed.tobytes()
     rows = zip(
         range(0, len(packed), width), keys, _packed(batch.column("label")), _packed(batch.column("format")),
-        _packed_lists(batch.column("fixes")), strict=True,
+        _packed_lists(batch.column("fixes")), _packed_features(batch), strict=True,
     )  # fmt: skip
     return sum128(
-        "row", 0, (packed[at : at + width] + key + label + kind + fixes for at, key, label, kind, fixes in rows)
+        "row",
+        0,
+        (packed[at : at + width] + key + label + kind + fixes + more for at, key, label, kind, fixes, more in rows),
     )
+
+
+def _packed_features(batch: pa.RecordBatch) -> Iterable[bytes]:
+    """Each record's several labels, and its further columns, as its Example has them."""
+    values: list[Iterable[bytes]] = []
+    if batch.schema.get_field_index("labels") >= 0:
+        values.append(_packed_lists(batch.column("labels")))
+    columns = _further_columns(batch.schema)
+    values += [map(column.encode, batch.column(column.name).to_pylist()) for column in columns]
+    return map(b"".join, zip(*values, strict=True)) if values else [b""] * len(batch)
 
 
 def _buffers(column: pa.Array, dtype: str) -> tuple[NDArray[Any], NDArray[np.uint8]]:
@@ -187,8 +234,8 @@ def _buffers(column: pa.Array, dtype: str) -> tuple[NDArray[Any], NDArray[np.uin
 
 
 def _packed(column: pa.StringArray) -> Sequence[bytes]:
-    """Each text as its length and its bytes; equal texts are packed once."""
-    texts = column.to_pylist()
+    """Each text as its length and its bytes, a null as an empty one; equal texts are packed once."""
+    texts = [text or "" for text in column.to_pylist()]
     packed = {text: _length(len(text.encode())) + text.encode() for text in set(texts)}
     return [packed[text] for text in texts]
 

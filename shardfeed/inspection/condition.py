@@ -17,9 +17,11 @@ import difflib
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import UsageError, clip
+from shardfeed.format.columns import Column
 from shardfeed.format.record_table import schema
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ _SELECT = f"SELECT number FROM {_TABLE} AS records WHERE ("
 _FORMS = ((_SELECT, "\n)"), ("SELECT CASE WHEN ", f"\n THEN 1 END FROM {_TABLE} AS records"))
 _READABLE = (_TABLE.strip('"'), "json_each", "json_tree")
 _ACTIONS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, 31)  # 31: SQLITE_FUNCTION, which Python does not name
-_INTEGERS = ("int32", "int64", "uint32")  # SQLite's integers are int64: a uint64 is shown in hex
+# SQLite's integers are int64: a uint64 is shown in hex, as are bytes.
+_KINDS = {"int32": "INTEGER", "int64": "INTEGER", "uint32": "INTEGER", "bool": "INTEGER", "float": "REAL"}
 # Texts, names and comments of SQL, each whole, so that a quote inside one is not taken for another.
 _QUOTED = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.DOTALL
@@ -38,23 +41,25 @@ _QUOTED = re.compile(
 _NO_COLUMN = re.compile("no such column: (.*)")
 
 
-def column_types() -> dict[str, str]:
-    """SQLite's type of each column that a condition can name."""
-    kinds = {field.name: "INTEGER" if str(field.type) in _INTEGERS else "TEXT" for field in schema()}
+def column_types(label_kind: str = "single", columns: Sequence[Column] = ()) -> dict[str, str]:
+    """SQLite's type of each column that a condition can name; arguments as in the manifest."""
+    kinds = {field.name: _KINDS.get(str(field.type), "TEXT") for field in schema(columns, label_kind)}
     return {"split": "TEXT", "file": "TEXT", "number": "INTEGER PRIMARY KEY", **kinds}
 
 
 class Condition:
     """A condition on one record, such as ``label = 'skirt' and width > 400``.
 
+    ``label_kind``, ``columns``: of the dataset, as in its manifest.
+
     Raises:
         UsageError: ``where`` is not one, or names an unknown column.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, label_kind: str = "single", columns: Sequence[Column] = ()) -> None:
         self._where = where
         self._sql = _QUOTED.sub(_named, where)
-        types = column_types()
+        self._types = types = column_types(label_kind, columns)
         try:
             self._columns = _columns_read(self._sql, types)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # ValueError: a text that is not UTF-8
@@ -90,7 +95,7 @@ class Condition:
                 f"{said}: {clip(error)}. Expected an SQL expression on one record, for example label = 'skirt' and width > 400. "
                 "To count, group or compare records, ask another SQL engine, such as DuckDB, about the tables of the dataset."
             )
-        name, columns = unknown[1], list(column_types())
+        name, columns = unknown[1], list(self._types)
         near = difflib.get_close_matches(name.rpartition(".")[2].lower(), columns, n=1, cutoff=0.75)
         return UsageError(
             f"{said}: no column {clip(name)}{f'; did you mean {near[0]}?' if near else '.'} The columns are "
@@ -128,7 +133,7 @@ def _columns_read(sql: str, types: dict[str, str]) -> list[str]:
 def _database(types: dict[str, str]) -> sqlite3.Connection:
     """A database in memory with an empty table of these columns."""
     database = sqlite3.connect(":memory:")
-    columns = ", ".join(f'"{name}" {kind}' for name, kind in types.items())
+    columns = ", ".join('"{}" {}'.format(name.replace('"', '""'), kind) for name, kind in types.items())
     database.execute(f"CREATE TABLE {_TABLE} ({columns})")
     return database
 
@@ -142,8 +147,10 @@ def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def plain_values(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """A column as Python has it; a hash as 16 hex digits."""
+    """A column as Python has it; a hash and bytes as hex digits."""
     values: list[Any] = batch.column(name).to_pylist()
+    if "binary" in str(batch.schema.field(name).type):
+        return [[each.hex() for each in value] if isinstance(value, list) else value.hex() for value in values]
     if str(batch.schema.field(name).type) == "uint64":
         return [None if value is None else f"{value:016x}" for value in values]
     return values

@@ -79,7 +79,7 @@ def _cell(record: StoredRecord, image: ImageInfo) -> Image.Image:
         else:
             picture = ImageOps.contain(picture, (_CELL, _CELL), Image.Resampling.LANCZOS)
         cell.paste(picture, ((_CELL - picture.width) // 2, (_CELL - picture.height) // 2))
-    label, key = _shown(f"{record.class_index} {record.label}"), _shown(record.key)
+    label, key = _shown(record.caption), _shown(record.key)
     if len(label) > _LABEL_LETTERS:
         label = label[: _LABEL_LETTERS - 1] + "…"
     if len(key) > _KEY_LETTERS:  # a key's end tells most

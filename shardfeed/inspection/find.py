@@ -66,8 +66,9 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
     Args:
         dataset: The dataset.
         where: An SQL expression on the columns of a record table, and on ``split``, ``file`` (name
-            of the shard) and ``number`` (of the record in its split). ``fixes`` is JSON, ``hash`` is
-            16 hex digits.
+            of the shard) and ``number`` (of the record in its split). ``fixes`` is JSON, as are
+            ``classes`` and ``labels`` if records may have several, and other lists; ``hash`` and
+            bytes are hex digits.
         splits: Splits of the dataset, or parts of them.
 
     Raises:
@@ -75,7 +76,8 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
         DatasetError: while reading: a table is absent, damaged, or is not the one of the manifest.
         StorageError: while reading: the store kept failing.
     """
-    condition, tables = Condition(where), {table.file: table for table in dataset.manifest.tables}
+    tables = {table.file: table for table in dataset.manifest.tables}
+    condition = Condition(where, dataset.label_kind, dataset.columns)
     shards = [each for split in splits for each in _shards(dataset, split)]
     for _, shard, _, _ in shards:
         if naming.table_name(shard.file) not in tables:
@@ -110,10 +112,17 @@ def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredReco
                 raise _damaged(dataset, table, what)
             found.append(
                 StoredRecord(
-                    item["key"].encode(), item["label"], row["label"], row["height"], row["width"], item["image"]
+                    item["key"].encode(), *_labels(row), height=row["height"], width=row["width"], image=item["image"]
                 )
             )
     return found
+
+
+def _labels(row: Row) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Classes and labels of a record, from its row."""
+    if row["class"] is not None:
+        return (row["class"],), (row["label"],)
+    return tuple(row.get("classes", ())), tuple(row.get("labels", ()))
 
 
 def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard, int, range]]:
@@ -131,7 +140,7 @@ def _hits(
 ) -> Iterator[Hits]:
     """The hits in the table of ``shard``, whose first record has the number ``first``; ``wanted``: which to look at."""
     at = first
-    for batch in _batches(dataset, shard, table):
+    for batch in table_rows(dataset, shard, table):
         start, stop = max(at, wanted.start), min(at + len(batch), wanted.stop)
         if start < stop:
             inside = batch.slice(start - at, stop - start)
@@ -140,15 +149,19 @@ def _hits(
         at += len(batch)
 
 
-def _batches(dataset: DatasetInfo, shard: Shard, table: Table) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard's ``table``, which are compared with the manifest when all are read."""
+def table_rows(dataset: DatasetInfo, shard: Shard, table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard's ``table``, which are compared with the manifest when all are read.
+
+    Raises:
+        DatasetError: it is absent, damaged, or not the one of the manifest.
+    """
     store, rows, digest = storage.open_store(dataset.url), 0, 0
     stat = store.stat(table.file)
     if stat is None:
         raise _damaged(dataset, table.file, "it is not there")
     try:
         with open_file(store, table.file, stat.size) as file:
-            for batch in read_batches(file):
+            for batch in read_batches(file, dataset.manifest.label_kind):
                 rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
                 yield batch
     except ValueError as error:

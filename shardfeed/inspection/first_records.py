@@ -16,14 +16,22 @@ from shardfeed.format.example import decode_example
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One record: its columns. ``image``: as stored (encoded)."""
+    """One record: its columns. ``image``: as stored (encoded).
+
+    ``classes``, ``labels``: of each of its labels, in the same order.
+    """
 
     key: bytes
-    class_index: int
-    label: str
+    classes: tuple[int, ...]
+    labels: tuple[str, ...]
     height: int
     width: int
     image: bytes
+
+    @property
+    def caption(self) -> str:
+        """Each class with its label; empty without labels."""
+        return ", ".join(f"{index} {label}" for index, label in zip(self.classes, self.labels, strict=True))
 
 
 def first_records(directory: str | os.PathLike[str], split: str, n: int) -> list[StoredRecord]:
@@ -55,8 +63,8 @@ def _stored(record: LoadedRecord) -> StoredRecord:
     height, width = columns["size"]
     return StoredRecord(
         key=columns["key"][0],
-        class_index=columns["class"][0],
-        label=columns["label"][0].decode(),
+        classes=tuple(columns.get("class", ())),
+        labels=tuple(label.decode() for label in columns.get("label", ())),
         height=height,
         width=width,
         image=columns["image"][0],

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
 from shardfeed.inspection.find import Row
+from shardfeed.words import printable_json
 
 _LABEL_WIDTH = 24
 
 
 def json_line(row: Row) -> str:
     """One JSON object with all columns."""
-    return json.dumps(row, ensure_ascii=False, sort_keys=True)
+    return printable_json(row, sort_keys=True)
 
 
 def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
@@ -24,10 +24,13 @@ def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
     number_width = len(str(max((split.records for split in manifest.splits.values()), default=0)))
     file_width = max((len(shard.file) for split in manifest.splits.values() for shard in split.shards[:1]), default=0)
     label_width = max((len(clip(name, _LABEL_WIDTH)) for name in manifest.classes), default=0)
+    if manifest.label_kind == "multi":
+        label_width = _LABEL_WIDTH
 
     def line(row: Row) -> str:
         place = f"{row['split']:<{split_width}} {row['number']:>{number_width}}  {row['file']:<{file_width}}"
-        label, size = clip(row["label"], _LABEL_WIDTH), f"{row['height']}x{row['width']}"
+        labels = row["label"] if row["label"] is not None else ", ".join(row.get("labels", ()))
+        label, size = clip(labels, _LABEL_WIDTH), f"{row['height']}x{row['width']}"
         return f"  {place}  {label:<{label_width}} {size:>9}  {row['bytes']:>9,} B  {clip(row['key'], 80)}"
 
     return line

@@ -61,6 +61,8 @@ def _splits(manifest: Manifest) -> list[str]:
 
 
 def _classes(manifest: Manifest) -> list[str]:
+    if manifest.label_kind == "none":
+        return ["  no classes: the dataset was built without labels"]
     splits = list(manifest.splits.values())[:_SPLIT_COLUMNS]
     totals = [sum(split.class_counts[name] for split in manifest.splits.values()) for name in manifest.classes]
     rows: list[Sequence[str]] = []
@@ -73,8 +75,9 @@ def _classes(manifest: Manifest) -> list[str]:
         rows = [*largest[: _CLASS_ROWS // 2], rest, *largest[-_CLASS_ROWS // 2 :]]
     rows.insert(0, ("class", "#", *list(manifest.splits)[:_SPLIT_COLUMNS], "all"))
     sums = (f"{split.records:,}" for split in splits)
-    rows.append((f"{len(totals):,} classes", "", *sums, f"{sum(totals):,}"))
-    return _table(rows)
+    rows.append((f"{len(totals):,} classes", "", *sums, f"{manifest.written:,}"))
+    note = ["  A record may have several classes, or none."] if manifest.label_kind == "multi" else []
+    return _table(rows) + note
 
 
 def _tail(manifest: Manifest) -> list[str]:

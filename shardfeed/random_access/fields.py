@@ -11,11 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 from google_crc32c import extend, value
 
+from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.parsing import column_values
 from shardfeed.decoding import RecordProblem
+from shardfeed.format.columns import Column
 from shardfeed.format.example import decode_example, encode_feature, example_head, feature_head, join_features
 from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, frame_footer, frame_header, unframe
 
@@ -29,14 +33,46 @@ Fields = tuple[bytes, int, str, tuple[int, int] | None]
 
 
 class FieldParser:
-    """Parses records of a dataset of ``classes``. Safe to share between threads."""
+    """Parses records of a dataset of ``classes``. Safe to share between threads.
 
-    def __init__(self, classes: tuple[str, ...]) -> None:
-        self.classes = classes
+    ``label_kind``: as in the manifest. ``columns``: all extra columns of the dataset.
+    """
+
+    def __init__(self, classes: tuple[str, ...], label_kind: str = "single", columns: tuple[Column, ...] = ()) -> None:
+        self.classes, self.label_kind, self.columns = classes, label_kind, columns
+        self.plain = label_kind == "single" and not columns
+        self._form = RecordForm(label_kind, len(classes))
         self._by_class: dict[bytes, tuple[int, bytes]] = {}  # entry "class": its index, entry "label"
 
-    def __reduce__(self) -> tuple[type[FieldParser], tuple[tuple[str, ...]]]:
-        return FieldParser, (self.classes,)
+    def __reduce__(self) -> tuple[type[FieldParser], tuple[tuple[str, ...], str, tuple[Column, ...]]]:
+        return FieldParser, (self.classes, self.label_kind, self.columns)
+
+    def everything(self, framed: bytes) -> tuple[dict[str, Any], tuple[int, int] | None] | None:
+        """All features by name as ``records`` gives them, and the stored height and width.
+
+        None if the frame's length or a crc is not right. Lists of numbers are arrays, those of
+        texts lists. Without labels there is no label.
+
+        Raises:
+            RecordProblem: the record is not one of a build.
+        """
+        if (data := unframe(framed)) is None:
+            return None
+        try:
+            found = decode_example(data)
+            (image,), (key,) = column_values(found, "image", bytes), column_values(found, "key", bytes)
+            item: dict[str, Any] = {"image": image}
+            if self.label_kind != "none":
+                item["label"] = self._form.label(found)
+            item["key"] = key.decode()
+            height, width = column_values(found, "size", int, 2)
+            for column in self.columns:
+                item[column.name] = _shown(column, found.get(column.name, []))
+        except RecordProblem:
+            raise
+        except ValueError as error:
+            raise RecordProblem("record", "a tf.train.Example of a build", str(error)) from None
+        return item, (height, width)
 
     def __call__(self, framed: bytes) -> Fields | None:
         """The fields of a framed record; None if its length or a crc is not right.
@@ -97,6 +133,15 @@ class FieldParser:
             raise ValueError(entry)
         known = self._by_class[entry] = label, encode_feature("label", self.classes[label].encode())
         return known
+
+
+def _shown(column: Column, feature: list[Any]) -> Any:
+    if column.shape != (None,) and len(feature) != (column.shape or (1,))[0]:
+        raise ValueError(f"column {column.name}: {len(feature)} values")
+    value = column.value(feature)
+    if not column.shape or column.type in ("bytes", "string"):
+        return value
+    return np.array(value, {"float": np.float32, "int64": np.int64, "bool": np.bool_}[column.type])
 
 
 # Each of these raises ValueError if nothing fits, which is not remembered.

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from shardfeed.arguments import choice, flag, height_width, integer, unexpected
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.parts import whole_name
+from shardfeed.dataset.shown_columns import chosen_names
 from shardfeed.decoding import ImageDecoder, RecordProblem, image_decoder
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES
@@ -110,7 +111,18 @@ class Records:
         Of a local dataset it is mapped and costs no memory. In a bucket the file of classes is
         fetched once per process, 4 bytes per record of the split. A dataset without the file has to
         read each record.
+
+        Raises:
+            UsageError: records have several labels, or none.
         """
+        if self._parse.label_kind != "single":
+            remedy = (
+                "Take them from ds[i]['label'], or from the tables (*.parquet)." if self.classes else "Leave them out."
+            )
+            raise UsageError(
+                f"labels: a record of {clip(self._reader.url)} has not one label but "
+                f"{'any number' if self.classes else 'none'}. {remedy}"
+            )
         if self._labels is None:
             self._labels = self._classes()
         return self._labels
@@ -139,14 +151,23 @@ class Records:
     def _item(self, number: int, framed: bytes, listed: int | None) -> Item:
         """The item of a record that is ``listed`` with a class; None = it is not listed."""
         try:
-            fields = self._parse.known(framed) or self._parse(framed)
-            if fields is None:
-                raise self._reader.explained(number)
-            image, label, key, size = fields
-            if listed is not None and listed != label:
+            every: Item
+            if self._parse.plain and "size" not in self._columns:
+                fields = self._parse.known(framed) or self._parse(framed)
+                if fields is None:
+                    raise self._reader.explained(number)
+                image, label, key, size = fields
+                every = {"image": image, "label": label, "key": key}
+            else:
+                found = self._parse.everything(framed)
+                if found is None:
+                    raise self._reader.explained(number)
+                every, size = found
+                image, label = every["image"], every.get("label", 0)
+                every["size"] = np.array(size, np.int64)
+            if listed is not None and self._parse.label_kind == "single" and listed != label:
                 self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
-            every: Item = {"image": image, "label": label, "key": key}
             if self._pixels is not None and "image" in self._columns:
                 every["image"] = self._pixels.pixels(image, size, number, self._decode)
         except RecordProblem as problem:
@@ -206,7 +227,10 @@ def records(
     """The records of one split, by number: a sequence for PyTorch's DataLoader, Grain and others.
 
     ``records(…)[i]`` is a dict: ``image`` uint8[height, width, channels], 0 to 255; ``label``, an
-    int, the index into ``info.classes``; ``key``, a str, the path below the input root. Record
+    int, the index into ``info.classes``; ``key``, a str, the path below the input root. If records
+    have several labels, ``label`` is float32[classes] with a 1 for each; without labels it is not
+    there. Extra columns (``info.columns``) are there under their own names: a value, a list of
+    texts, or an array of the record's own length. Record
     ``i`` is the same in each process and at each time, and images may vary in size. Each read
     compares the record's checksums.
 
@@ -220,7 +244,8 @@ def records(
         crop: None; "center": the central square of 0.875 × the short side; "random_resized": 8 to
             100 % of the area at a ratio of 3/4 to 4/3. Crops are resized to ``image_size`` or the
             stored size.
-        columns: Which of ``image``, ``label`` and ``key`` an item holds, in this order; None = all.
+        columns: What an item holds, in this order: of ``image``, ``label``, ``key``, ``size`` (stored
+            height and width) and the extra columns; None = all but ``size``.
         seed: For crop="random_resized", which needs it. A crop depends on (seed, i) alone, so every
             pass shows the same part. Augment behind the loader for another one in each pass.
 
@@ -237,7 +262,7 @@ def records(
     found = opened(dataset)
     chosen = found.splits[split]
     whole = whole_name(split)
-    names = _names(columns)
+    names = _names(columns, found)
     pixels: PixelOptions | None = _pixel_options(found, image_size, crop, seed)
     if not flag("decode", decode):
         if image_size is not None or crop is not None:
@@ -249,7 +274,8 @@ def records(
             f"the dataset at {clip(found.url)} has no index to map for {whole}. The first read from a shard reads its text "
             "index, in each process, and ds.labels reads every record. Build the dataset again to have one."
         )
-    every = Records(reader, FieldParser(found.classes), image_decoder(found.manifest.image.format), names, pixels)
+    parse = FieldParser(found.classes, found.label_kind, found.columns)
+    every = Records(reader, parse, image_decoder(found.manifest.image.format), names, pixels)
     if whole == split:
         return every
     part = every[chosen.part.start : chosen.part.stop]
@@ -257,12 +283,14 @@ def records(
     return part
 
 
-def _names(columns: object) -> tuple[str, ...]:
+def _names(columns: object, found: DatasetInfo) -> tuple[str, ...]:
+    every = tuple(name for name in _COLUMNS if name != "label" or found.label_kind != "none")
+    extra = tuple(column.name for column in found.columns)
     if columns is None:
-        return _COLUMNS
-    names = tuple(columns) if isinstance(columns, (tuple, list)) else ()
-    if not names or not all(name in _COLUMNS for name in names) or len(set(names)) < len(names):
-        raise unexpected("columns", columns, f"one or more of {', '.join(_COLUMNS)}, each once")
+        return every + extra
+    names = chosen_names(columns, (*every, "size", *extra), found)
+    if not names:
+        raise unexpected("columns", columns, f"one or more of {', '.join((*every, 'size', *extra))}, each once")
     return names
 
 

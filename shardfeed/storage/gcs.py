@@ -65,13 +65,16 @@ class GcsStore(ObjectStore):
             lambda: _download(self.blob(name, generation)),
         )
 
-    def read_range(self, name: str, offset: int, size: int) -> bytes:
+    def read_range(self, name: str, offset: int, size: int, generation: int | None = None) -> bytes:
         if not size:
             return b""
+        options: GetOptions = {"range": (offset, offset + size)}
+        if generation is not None:
+            options["version"] = str(generation)
         return self._fetch(
             name,
-            lambda bucket, path: obstore.get_range(bucket, path, start=offset, length=size),
-            lambda: _download(self.blob(name), start=offset, end=offset + size - 1),
+            lambda bucket, path: obstore.get(bucket, path, options=options).bytes(),
+            lambda: _download(self.blob(name, generation), start=offset, end=offset + size - 1),
         )
 
     def stat(self, name: str) -> Stat | None:

@@ -52,26 +52,41 @@ class ObjectStore(Store):
         return self._ask(name, read)
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        def read(client: Client, path: str) -> bytes:
+        return self.read_range_with_stat(name, offset, size)[0] if size else b""
+
+    def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
+        """As ``read_range``, and the stat of just this version; None behind the end of the file."""
+
+        def read(client: Client, path: str) -> tuple[bytes, Stat | None]:
             try:
                 found = obstore.get(client, path, options={"range": (offset, offset + size)})
                 data = bytes(found.bytes())
             except object_errors.failures() as error:
                 if object_errors.is_behind_the_end(error):
-                    return b""
+                    return b"", None
                 raise
             start, end = found.range
             if (start, len(data)) != (offset, end - start):  # obstore compares neither
                 raise ConnectionError(f"bytes {offset} to {end} were promised, {len(data)} bytes from {start} on came")
-            return data
+            return data, _stat(found.meta)
 
-        return self._ask(name, read) if size else b""
+        return self._ask(name, read)
 
     def stat(self, name: str) -> Stat | None:
         try:
             return self._ask(name, lambda client, path: _stat(obstore.head(client, path)))
         except NotFoundError:
             return None
+
+    def first_names(self) -> list[str]:
+        """At most 1,000 names, in no particular order; one request."""
+
+        def list_some() -> list[str]:
+            client = object_client(self.scheme, self.bucket)
+            pages = obstore.list(client, self.prefix.rstrip("/") or None, chunk_size=_PAGE)
+            return [found["path"][len(self.prefix) :] for found in next(iter(pages), ())]
+
+        return self.call("list", "", list_some)
 
     def top(self) -> tuple[list[str], list[tuple[str, Stat]]]:
         """The first-level folders, each with a slash at its end, and the objects beside them.

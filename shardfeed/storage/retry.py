@@ -47,10 +47,15 @@ _retries = 0
 
 def wait(pause: float) -> None:
     """Waits before another attempt."""
+    count_retries(1)
+    sleep(pause)
+
+
+def count_retries(number: int) -> None:
+    """Counts requests that were tried again, here or in a process that works for this one."""
     global _retries
     with _counting:
-        _retries += 1
-    sleep(pause)
+        _retries += number
 
 
 def take_retries() -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from shardfeed.dataset.shown_columns import ShownColumn
 from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.sampling.boxes import center_side
@@ -29,6 +30,8 @@ _FEATURES = {
     "size": tf.io.FixedLenFeature([2], tf.int64),
     "key": tf.io.FixedLenFeature([], tf.string),
 }
+
+_SEVERAL = tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True, default_value=-1)
 
 # The accurate inverse DCT gives Pillow's pixels exactly, at the same speed (2,829 and 2,799 img/s
 # on one core). The default is off by 1.2 levels on average and up to 20 (200 photos, 224 × 224,
@@ -49,6 +52,8 @@ class ImageOptions:
         crop_seed: ``order.crop_seed``, for "random_resized".
         classes: Number of classes. A record of another class makes reading fail; 0 = not checked.
         onehot: Labels are one-hot rows of ``classes``, not indices.
+        label_kind: As in the manifest. Of several labels, rows of ``classes`` have a 1 for each.
+        columns: Extra columns that are handed out.
     """
 
     size: tuple[int, int] | None
@@ -56,6 +61,8 @@ class ImageOptions:
     crop_seed: int = 0
     classes: int = 0
     onehot: bool = False
+    label_kind: str = "single"
+    columns: tuple[ShownColumn, ...] = ()
 
     def boxes(self, sizes: Any, positions: Any) -> Any:
         """Boxes int32[n, 4] of images of ``sizes`` int64[n, 2]."""
@@ -75,11 +82,17 @@ class ImageOptions:
 
 
 def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str] = ()) -> ChunkDecoder:
-    """Decoder to the columns image, uint8[n, h, w, c], and label, and to ``columns`` as stored."""
-    names = {"image", "class", *columns}
+    """Decoder to the columns image, uint8[n, h, w, c], and label, and to ``columns`` as stored.
+
+    The extra columns of ``options`` come with them. Without labels there is no column label.
+    """
+    names = {"image", *columns}
     if options.crop is not None or image.format == "raw":
         names.add("size")
     features = {name: _FEATURES[name] for name in sorted(names)}
+    if options.label_kind != "none":
+        features["class"] = _FEATURES["class"] if options.label_kind == "single" else _SEVERAL
+    features |= {shown.name: _feature(shown) for shown in options.columns}
     unchanged = options.crop is None and options.size in (None, (image.height, image.width))
     if image.format == "raw" and unchanged and image.height and image.width:
         pixels = _raw_chunk(image.height, image.width, image.channels)
@@ -88,18 +101,46 @@ def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str
 
     def decode(serialized: Any, positions: Any) -> Columns:
         parsed = tf.io.parse_example(serialized, features)
-        found = {"image": pixels(parsed, positions), "label": labels(parsed["class"], options)}
-        return found | {name: parsed[name] for name in columns}
+        found = {"image": pixels(parsed, positions)}
+        if options.label_kind != "none":
+            found["label"] = labels(parsed["class"], options)
+        found |= {name: parsed[name] for name in columns}
+        return found | {shown.name: _shown(parsed[shown.name], shown) for shown in options.columns}
 
     return decode
 
 
 def labels(indices: Any, options: ImageOptions) -> Any:
-    """int32[n], or float32[n, classes] one-hot."""
+    """int32[n], or float32[n, classes]: one-hot, or a 1 for each of several labels.
+
+    Of several labels, ``indices`` is int64[n, most], filled up with -1.
+    """
+    if options.label_kind == "multi":
+        if options.classes:
+            tf.debugging.assert_less(indices, tf.constant(options.classes, tf.int64))
+        return tf.reduce_max(tf.one_hot(indices, options.classes), axis=1)
     # A look-up refuses what is out of range; a cast would hand it on, and one_hot make it a row of
     # zeros.
     checked = tf.gather(tf.range(options.classes), indices) if options.classes else tf.cast(indices, tf.int32)
     return tf.one_hot(checked, options.classes) if options.onehot else checked
+
+
+def _feature(shown: ShownColumn) -> Any:
+    kind = {"O": tf.string, "float32": tf.float32}.get(shown.dtype, tf.int64)
+    if shown.varies:
+        return tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
+    return tf.io.FixedLenFeature(shown.shape, kind)
+
+
+def _shown(values: Any, shown: ShownColumn) -> Any:
+    """A parsed column as it is handed out."""
+    if shown.varies:  # filled up to the longest list of the chunk
+        found = tf.shape(values)[1]
+        message = f"column {shown.name}: a list is longer than its max_len, {shown.length}; pass a larger one"
+        with tf.control_dependencies([tf.debugging.assert_less_equal(found, shown.length, message)]):
+            values = tf.pad(values, [[0, 0], [0, tf.maximum(shown.length - found, 0)]])
+        values = tf.ensure_shape(values, [None, shown.length])
+    return tf.cast(values, tf.bool) if shown.dtype == "bool" else values
 
 
 def _raw_chunk(*shape: int) -> Callable[[Columns, Any], Any]:

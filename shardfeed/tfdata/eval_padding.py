@@ -22,7 +22,7 @@ def weighed(columns: Columns, weight: float, rows: int | None) -> Columns:
 
     ``rows`` is None for batches without padding.
     """
-    real = tf.shape(columns["label"])[0]
+    real = tf.shape(columns["image"])[0]
     if rows is None:
         return columns | {"weight": tf.fill([real], np.float32(weight))}
     filled = {name: _fill(values, rows - real, rows) for name, values in columns.items()}

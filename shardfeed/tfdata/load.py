@@ -10,6 +10,7 @@ it: which records (``shardfeed.sampling``) and which pixels (``shardfeed.tfdata.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from shardfeed.accelerator.hosts import find_host
 from shardfeed.arguments import byte_count, choice, crop_kind, flag, integer, is_training, positive
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.reader_arguments import cache_place, shown_size
+from shardfeed.dataset.shown_columns import shown_columns
 from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
@@ -43,6 +45,8 @@ def load(
     crop: str | None = None,
     label: str = "int",
     as_dict: bool = False,
+    columns: Sequence[str] | None = None,
+    max_len: int | Mapping[str, int] | None = None,
     cache: str | os.PathLike[str] | None = None,
     eval_remainder: str = "pad",
 ) -> tf.data.Dataset:
@@ -89,11 +93,18 @@ def load(
         crop: None; "center": the central square of 0.875 × the short side; "random_resized"
             (training): 8 to 100 % of the area at a ratio of 3/4 to 4/3, another box in each pass.
             Crops are resized to ``image_size`` or the stored size.
-        label: "int", or "onehot" for ``y`` float32[b, classes].
+        label: "int", or "onehot" for ``y`` float32[b, classes]. If records have several labels,
+            ``y`` is float32[b, classes] with a 1 for each label. Without labels, batches are ``x``
+            alone.
         as_dict: Batches are dicts: ``image``, ``label`` (the same ``x`` and ``y``), ``key``
             string[b] (the path below the input root), ``size`` int64[b, 2] (stored height and
             width), and ``weight`` in evaluation. ``label`` is the class index; in a stored record
-            it is the class name. Not for ``fit``, which takes no text.
+            it is the class name. The extra columns of the dataset (``info.columns``) are there
+            under their own names: int64, float32, bool or string[b], or [b, n] for lists. Not for
+            ``fit``, which takes no text.
+        columns: With as_dict: names of the extra columns to give; None = all.
+        max_len: With as_dict: lists of varying length are filled up to so many values, with 0,
+            False or b""; an int, or a dict by column. A longer list makes reading fail.
         cache: None; "decoded": decoded images are kept in host memory (for small sets; on each
             host the whole split in training, its share in evaluation); a local folder: whole
             shards are first copied there and checked. The order is the same in all three.
@@ -123,6 +134,8 @@ def load(
         crop_seed=order.crop_seed(seed),
         classes=len(found.classes),
         onehot=choice("label", label, ("int", "onehot")) == "onehot",
+        label_kind=found.label_kind,
+        columns=shown_columns(found, columns, max_len, as_dict=flag("as_dict", as_dict)),
     )
     share = host_batch(batch_size, here.count, here.replicas)
     stream = SplitStream(
@@ -136,7 +149,8 @@ def load(
         }  # fmt: skip
         again = partial(
             load, found, split, batch_size, training=True, epochs=epochs, seed=seed, shuffle_buffer=window_bytes, host=host,
-            image_size=image_size, crop=crop, label=label, as_dict=as_dict, cache=cache,
+            image_size=image_size, crop=crop, label=label, as_dict=as_dict, columns=columns,
+            max_len=max_len, cache=cache,
         )  # fmt: skip
 
         def reopen(steps: int) -> tf.data.Dataset:

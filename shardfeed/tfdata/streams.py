@@ -131,6 +131,8 @@ class SplitStream:
     def _form(self, found: Columns) -> Any:
         if self.as_dict:
             return found
+        if "label" not in found:  # (x, w) would be taken for images and labels
+            return found["image"]
         return tuple(found[name] for name in ("image", "label", "weight") if name in found)
 
     def _decoder(self, options: ImageOptions) -> ChunkDecoder:

@@ -59,6 +59,7 @@ def verify_deep(
     for found in pool.map(lambda file: _side_file(store, file), sides):
         findings += found
         named |= {finding.file for finding in found}
+    findings += _near_duplicates(store, manifest, [file for file in sides if file.file not in named])
     findings += _rejects(store, manifest, [file for file in sides if file.file not in named])
     return findings, records
 
@@ -124,6 +125,33 @@ def _side_file(store: Store, side: SideFile) -> list[Finding]:
         return [no_file(side.file, side.bytes, store.url)]
     if to_hex(crc) != side.crc32c:
         return [Finding(side.file, None, "crc32c", side.crc32c, to_hex(crc), restore(side.file, store.url))]
+    return []
+
+
+def _near_duplicates(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> list[Finding]:
+    """Compares the manifest's counts of duplicates with the file that lists them."""
+    counts = manifest.duplicates
+    side = next((file for file in sides if file.file == naming.DUPLICATES), None)
+    if side is None or counts is None:
+        return []
+    groups: dict[int, int] = {}
+    offset = 0
+    with open_file(store, side.file, side.bytes) as file:
+        for line in file:
+            try:
+                edge = json.loads(line)
+                groups[edge["group"]] = edge["images"]
+            except (ValueError, KeyError, TypeError):
+                expected = 'one JSON object per line with "group", "images", "keys", "labels" and "splits"'
+                return [Finding(side.file, offset, "line", expected, clip(line), rebuild(store.url))]
+            offset += len(line)
+    found = {"groups": len(groups), "pairs": sum(groups.values()) - len(groups)}
+    stated = {name: counts.get(name) for name in found}
+    if found != stated:
+        expected = f"{found} as in {side.file}"
+        return [
+            Finding(naming.MANIFEST, None, "duplicates", expected, clip(stated), restore(naming.MANIFEST, store.url))
+        ]
     return []
 
 

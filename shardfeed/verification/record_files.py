@@ -17,12 +17,14 @@ import numpy as np
 from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_file
+from shardfeed.format.columns import Column as DeclaredColumn
 from shardfeed.format.hashing import MASK128, key_hash
 from shardfeed.format.manifest import Manifest, Split, Table
 from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, Column, IndexHeader, parse_header
 from shardfeed.format.record_table import batch_digest, read_batches
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.stored_file import open_file
+from shardfeed.verification.record import value_hash
 from shardfeed.verification.report import Finding, no_file, restore
 
 if TYPE_CHECKING:
@@ -43,13 +45,19 @@ class Beside:
 
 @dataclass(slots=True)
 class Seen:
-    """Columns of the records of one shard, as they were read; ``hashes``: 64 bits of the key's."""
+    """Columns of the records of one shard, as they were read; ``hashes``: 64 bits of the key's.
+
+    ``classes``: -1 unless each record has one label; then ``several`` has the classes of each.
+    ``further``: ``value_hash`` of the declared columns, one record behind the other.
+    """
 
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     hashes: array[int] = field(default_factory=lambda: array("Q"))
     classes: array[int] = field(default_factory=lambda: array("i"))
+    several: list[tuple[int, ...]] = field(default_factory=list)
     heights: array[int] = field(default_factory=lambda: array("I"))
     widths: array[int] = field(default_factory=lambda: array("I"))
+    further: array[int] = field(default_factory=lambda: array("Q"))
 
 
 def files_beside(manifest: Manifest) -> dict[str, Beside]:
@@ -139,7 +147,7 @@ def _table(store: Store, manifest: Manifest, table: Table, size: int, seen: Seen
     records = len(seen.offsets)
     try:
         with open_file(store, table.file, file_size) as file:
-            for batch in read_batches(file):
+            for batch in read_batches(file, manifest.label_kind):
                 end = min(rows + len(batch), records)
                 for number, name, expected, found in _differing(manifest, batch.slice(0, end - rows), size, seen, rows):
                     what = f"row {number}: {name}"
@@ -168,11 +176,11 @@ def _differing(
     ends = np.append(np.asarray(seen.offsets[first + 1 : first + len(batch) + 1]), np.uint64(size))[: len(batch)]
     offsets, classes = np.asarray(seen.offsets[own]), seen.classes[own].tolist()
     keys: list[str] = batch.column("key").to_pylist()
+    labels = _label_columns(manifest, classes, seen.several[own])
     columns: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {
         "offset": (offsets.tolist(), batch.column("offset").to_pylist()),
         "bytes": ((ends - offsets).tolist(), batch.column("bytes").to_pylist()),
-        "class": (classes, batch.column("class").to_pylist()),
-        "label": ([manifest.classes[index] for index in classes], batch.column("label").to_pylist()),
+        **{name: (values, batch.column(name).to_pylist()) for name, values in labels.items()},
         "height": (seen.heights[own].tolist(), batch.column("height").to_pylist()),
         "width": (seen.widths[own].tolist(), batch.column("width").to_pylist()),
         "format": ([manifest.image.format] * len(batch), batch.column("format").to_pylist()),
@@ -184,3 +192,27 @@ def _differing(
     for number, (key, wanted) in enumerate(zip(keys, seen.hashes[own], strict=True)):
         if key_hash(key.encode()) >> 64 != wanted:
             yield first + number, "key", "the key", key
+    for place, raw in enumerate(manifest.columns):
+        column, count = DeclaredColumn.from_raw(raw), len(manifest.columns)
+        index = batch.schema.get_field_index(column.name)
+        if index < 0 or batch.schema.field(index).type != column.arrow_type():
+            raise ValueError(f"it has no column {clip(column.name)} of {column.arrow_type()}")
+        hashes = seen.further[first * count + place : (first + len(batch)) * count : count]
+        for number, (value, wanted) in enumerate(zip(batch.column(index).to_pylist(), hashes, strict=True)):
+            if value_hash(column.encode(value)) != wanted:
+                yield first + number, f"column {clip(column.name)}", "the value", value
+
+
+def _label_columns(
+    manifest: Manifest, classes: list[int], several: Sequence[Sequence[int]]
+) -> dict[str, Sequence[Any]]:
+    """Columns of labels as the table must have them."""
+    names = manifest.classes
+    if manifest.label_kind == "single":
+        return {"class": classes, "label": [names[index] for index in classes]}
+    nothing = [None] * len(classes)
+    found: dict[str, Sequence[Any]] = {"class": nothing, "label": nothing}
+    if manifest.label_kind == "multi":
+        found["classes"] = [list(each) for each in several]
+        found["labels"] = [[names[index] for index in each] for each in several]
+    return found

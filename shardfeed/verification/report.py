@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
 from shardfeed.errors import clip
+from shardfeed.words import printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,4 @@ class Report:
 
     def to_json(self) -> str:
         """The same as JSON, for programs."""
-        return json.dumps({"ok": self.ok, **asdict(self)}, ensure_ascii=False, sort_keys=True)
+        return printable_json({"ok": self.ok, **asdict(self)}, sort_keys=True)

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import BinaryIO
 
 from shardfeed.decoding import RecordProblem
@@ -76,13 +76,14 @@ def check_shard(
         result.findings += _index(store, shard, result.offsets, present)
         if len(seen.classes) == shard.records:  # else the manifest is wrong, and it is reported
             result.findings += check_beside(store, check.manifest, beside, size, seen, whole)
-        result.class_counts.update(seen.classes)
+        result.class_counts.update(seen.classes if not seen.several else chain.from_iterable(seen.several))
     return result
 
 
 def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result: ShardCheck, seen: Seen) -> int | None:
     """Reads the records into ``result`` and ``seen``; the file's CRC-32C, or None if a frame is damaged."""
     tee, damaged, problems, index = _Checksummed(file), False, 0, 0
+    single = check.manifest.label_kind == "single"
     end: int | None = 0
     while end is not None:
         offset, unread = end, ""
@@ -93,11 +94,14 @@ def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result:
                 break
             end = offset + len(data) + OVERHEAD
             seen.offsets.append(offset)
-            key, class_index, height, width = check(data)
+            key, classes, height, width, further = check(data)
             seen.hashes.append(key_hash(key) >> 64)
-            seen.classes.append(class_index)
+            seen.classes.append(classes[0] if single else -1)
+            if not single:
+                seen.several.append(classes)
             seen.heights.append(height)
             seen.widths.append(width)
+            seen.further.extend(further)
         except RecordError as error:
             damaged, problem, end = True, error, error.end
             if end is None and index + 1 < shard.records:

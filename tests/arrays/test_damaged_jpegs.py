@@ -61,8 +61,13 @@ def damaged(data: bytes) -> dict[str, tuple[bytes, str]]:
     }
 
 
-@pytest.mark.parametrize("variant", damaged(b""))
-@pytest.mark.parametrize("kind", ["colour", "gray", "restarts"])
+OTHER_KINDS = ("whole", "half an end", "cut in the scan", "cut in the scan, with an end", "an end in the scan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "variant"),
+    [("colour", variant) for variant in damaged(b"")] + [(k, variant) for k in ("gray", "restarts") for variant in OTHER_KINDS],
+)  # fmt: skip
 def test_array_batches_and_verify_refuse_damage_whoever_else_does(
     tmp_path: Path, kind: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

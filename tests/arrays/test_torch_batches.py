@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.testing import make_dataset
 from tests.arrays.test_map import shifted
 from tests.kit.datasets import write_dataset
 
@@ -119,6 +120,26 @@ def test_evaluation_and_dicts_have_the_same_columns(tmp_path: Path, torch: Any) 
         assert np.array_equal(one.pop("image").array, other.pop("image").transpose(0, 3, 1, 2))
         assert list(one) == list(other) == ["label", "size", "weight"]
         assert all(np.array_equal(one[name].array, values) and one[name].pinned for name, values in other.items())
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
+@pytest.mark.parametrize("label_kind", ["multi", "none"])
+def test_several_labels_are_floats_and_without_labels_there_is_x_alone(
+    tmp_path: Path, torch: Any, label_kind: str
+) -> None:
+    info = make_dataset(tmp_path, {"train": 12, "validation": 5}, label_kind=label_kind)
+    for split in info.splits:
+        expected = islice(shardfeed.array_batches(info, split, 4), 2)
+        for one, other in zip(islice(shardfeed.torch_batches(info, split, 4), 2), expected, strict=True):
+            tensors, arrays = ((batch,) if label_kind == "none" else batch for batch in (one, other))
+            x, images = tensors[0], arrays[0]
+            assert np.array_equal(x.array, images.transpose(0, 3, 1, 2))
+            assert [tensor.dtype for tensor in tensors[1:]] == [np.float32] * (len(arrays) - 1)
+            assert all(
+                np.array_equal(tensor.array, array) for tensor, array in zip(tensors[1:], arrays[1:], strict=True)
+            )
+        named = next(iter(shardfeed.torch_batches(info, split, 4, as_dict=True)))
+        assert ("label" in named, type(named["key"])) == (label_kind == "multi", list)
 
 
 def test_what_map_batches_returns_becomes_tensors(tmp_path: Path, torch: Any) -> None:

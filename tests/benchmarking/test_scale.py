@@ -20,9 +20,10 @@ def test_the_simulation_takes_every_reference_through_the_graph_to_a_manifest(tm
     said = done.stdout.splitlines()
     assert said[1].startswith("2,000 references in batches of 500: ")
     start = next(at for at, line in enumerate(said) if line.endswith("element, in bytes as coded"))
-    elements = [re.split(r" {2,}", line.strip())[-1] for line in said[start + 1 : start + 10]]
+    elements = [re.split(r" {2,}", line.strip())[-1] for line in said[start + 1 : start + 11]]
     assert elements == [
         "Counts",
+        "Duplicates",
         "PartFile",
         "Plan (side input)",
         "RefBatch",
@@ -32,14 +33,14 @@ def test_the_simulation_takes_every_reference_through_the_graph_to_a_manifest(tm
         "Verdict (side input)",
         "references of a part",
     ]
-    assert f" {IMAGES * REFERENCE_BYTES:,}  references of a part" in said[start + 9]
+    assert f" {IMAGES * REFERENCE_BYTES:,}  references of a part" in said[start + 10]
     endings = [
         r"\d+ parts, \d+ shards, manifest [\d.]+ MB, read in .*",
         r"pack 300 parts into 20 shards, .*",
         r"manifest of 20 shards: .*",
         r"verdict with a reject in each of 300 parts: .*",
     ]
-    assert len(said) == start + 10 + len(endings)
-    for line, ending in zip(said[start + 10 :], endings, strict=True):
+    assert len(said) == start + 11 + len(endings)
+    for line, ending in zip(said[start + 11 :], endings, strict=True):
         assert re.fullmatch(ending, line)
     assert list(tmp_path.iterdir()) == []

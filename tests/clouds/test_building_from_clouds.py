@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import os
+import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +15,13 @@ import pytest
 from obstore.store import AzureStore, S3Store
 
 from shardfeed.storage import UnreadableError
-from shardfeed.transforms.sources import open_source
+from shardfeed.storage.object_store import ObjectStore
+from shardfeed.transforms.sources import object_store, open_source
 from shardfeed.transforms.sources.base import ChangedError
+from tests.kit import builds
+from tests.kit.builder import Ended
 from tests.kit.cloud import comparable
-from tests.kit.commands import shardfeed, write_photos
+from tests.kit.commands import write_photos
 from tests.kit.servers.clouds import make_bucket, make_container
 
 if TYPE_CHECKING:
@@ -52,35 +57,78 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("runner", [(), ("--runner", "DirectRunner")], ids=["local", "DirectRunner"])
-def test_the_shards_are_those_of_the_folder(bucket: Bucket, tmp_path: Path, runner: tuple[str, ...]) -> None:
+def build(source: str | Path, out: Path, *flags: str) -> Ended:
+    """A build of tiny images, which finds the clouds where this process does."""
+    env = {name: value for name, value in os.environ.items() if name.startswith("A")}
+    return builds.run("build", "--input", str(source), "--output", str(out), "--image_size", "16", *flags, env=env)
+
+
+def test_the_shards_are_those_of_the_folder_under_either_driver(bucket: Bucket, tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", cat=3, **{"grün 50%": 2})
     (photos / "cat" / "note.txt").write_text("no image")
     for name, data in files(photos).items():
         bucket.put(name, data)
-    flags = ("--num_shards", "2", "--image_size", "16", *runner)
 
-    for source, out in ((str(photos), "here"), (bucket.url, "there")):
-        ended = shardfeed("build", "--input", source, "--output", tmp_path / out, *flags)
-        assert ended.returncode == 0, ended.stderr
+    ended = build(photos, tmp_path / "here", "--num_shards", "2")
+    assert ended.code == 0, ended.err
+    here = files(tmp_path / "here")
+    for name, driver in builds.DRIVERS.items():
+        ended = build(bucket.url, tmp_path / name, "--num_shards", "2", *driver)
+        assert ended.code == 0, ended.err
+        there = files(tmp_path / name)
+        assert here.keys() == there.keys()
+        assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
+        assert comparable(there["manifest.json"]) == comparable(here["manifest.json"])
+
+
+@pytest.mark.parametrize("kind", ["list", "zip", "tar"])
+def test_a_list_and_archives_in_the_bucket_give_the_shards_of_the_folder(
+    bucket: Bucket, tmp_path: Path, kind: str
+) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3, **{"grün 50%": 2})
+    if kind == "list":
+        for name, data in files(photos).items():
+            bucket.put(name, data)
+        bucket.put("list.csv", "\n".join(["file", *files(photos), f"{bucket.url}/cat/000.jpg"]).encode())
+        given = f"@{bucket.url}/list.csv"
+    else:
+        path = shutil.make_archive(str(tmp_path / "a"), kind, photos)
+        bucket.put(f"a.{kind}", Path(path).read_bytes())
+        given = f"{bucket.url}/a.{kind}"
+
+    for source, out in ((str(photos), "here"), (given, "there")):
+        ended = build(source, tmp_path / out, "--num_shards", "2")
+        assert ended.code == 0, ended.err
 
     here, there = files(tmp_path / "here"), files(tmp_path / "there")
-    assert here.keys() == there.keys()
     assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
-    assert comparable(there["manifest.json"]) == comparable(here["manifest.json"])
+
+
+def test_an_archive_that_changed_after_the_listing_is_noticed(bucket: Bucket, tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=1)
+    bucket.put("a.zip", Path(shutil.make_archive(str(tmp_path / "a"), "zip", photos)).read_bytes())
+    source = open_source(f"{bucket.url}/a.zip")
+    (found,) = source.list(b"")
+    assert source.read(found.key, found.stat) == (photos / "cat" / "000.jpg").read_bytes()
+
+    (photos / "cat" / "000.jpg").write_bytes((photos / "cat" / "000.jpg").read_bytes()[::-1])
+    bucket.put("a.zip", Path(shutil.make_archive(str(tmp_path / "a"), "zip", photos)).read_bytes())
+
+    for reader in (source, open_source(f"{bucket.url}/a.zip")):
+        with pytest.raises(ChangedError):
+            reader.read(found.key, found.stat)
 
 
 def test_a_rerun_is_already_built_until_an_object_changes(bucket: Bucket, tmp_path: Path) -> None:
     for name, data in files(write_photos(tmp_path / "photos", cat=2)).items():
         bucket.put(name, data)
-    build = ("build", "--input", bucket.url, "--output", tmp_path / "out", "--image_size", "16")
 
-    first, second = shardfeed(*build), shardfeed(*build)
+    first, second = (build(bucket.url, tmp_path / "out") for _ in range(2))
     bucket.put("cat/000.jpg", (tmp_path / "photos/cat/001.jpg").read_bytes())
-    third = shardfeed(*build)
+    third = build(bucket.url, tmp_path / "out")
 
-    assert (first.returncode, second.returncode, third.returncode) == (0, 0, 5), third.stderr
-    assert "was built from another state of the input" in third.stderr
+    assert (first.code, second.code, third.code) == (0, 0, 5), third.err
+    assert "was built from another state of the input" in third.err
 
 
 def test_an_object_that_changed_after_the_listing_is_noticed(bucket: Bucket) -> None:
@@ -132,3 +180,16 @@ def test_objects_beside_the_folders_are_a_section_of_their_own(bucket: Bucket) -
     assert source.sections() == [b"", b"cat/", b"dog/"]
     listed = {section: sorted(found.key for found in source.list(section)) for section in source.sections()}
     assert listed == {b"": [b"loose.jpg"], b"cat/": [b"cat/1.jpg", b"cat/deep/2.jpg"], b"dog/": [b"dog/3.jpg"]}
+
+
+def test_many_objects_side_by_side_are_listed_page_by_page(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "_MANY", 3)
+    keys = ["1.jpg", "2.jpg", "3.jpg", "cat/4.jpg"]
+    for key in keys:
+        bucket.put(key, b"x")
+    source = open_source(bucket.url)
+    monkeypatch.setattr(ObjectStore, "top", None)  # gives all names of a level at once
+
+    sections = source.sections()
+
+    assert [sorted(found.key.decode() for found in source.list(section)) for section in sections] == [keys]

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from PIL import Image
 
@@ -51,6 +52,10 @@ def _clear(mode: str) -> Image.Image:
     alpha.paste(0, (48, 0, 96, 64))
     image.putalpha(alpha)
     return image
+
+
+def _file(name: str) -> Callable[[], bytes]:
+    return (Path(__file__).parent / "formats" / name).read_bytes
 
 
 def _frames(kind: str) -> bytes:
@@ -262,6 +267,7 @@ CASES: tuple[Case, ...] = (
     Case("98-animated.webp", "OK", lambda: _frames("WEBP"), ("first_frame",)),
     Case("99-animated.png", "OK", lambda: _frames("PNG"), ("first_frame",)),
     Case("100-mpo.jpg", "OK", lambda: _frames("MPO")),
+    Case("100-ultra-hdr.jpg", "OK", m.ultra_hdr),
     Case("101-adobe-rgb.jpg", "OK", lambda: _jpeg(icc_profile=m.wide_profile()), ("icc_to_srgb",)),
     Case("101-adobe-rgb.png", "OK", lambda: _png(icc_profile=m.wide_profile()), ("icc_to_srgb",)),
     Case(
@@ -314,8 +320,19 @@ CASES: tuple[Case, ...] = (
     Case("109-sixteen-bit.bmp", "OK", lambda: m.bmp(8, 8, 16, 0, b"", bytes(128))),
     Case("110-tiff.jpg", "FORMAT", lambda: m.saved(m.photo(), "TIFF")),
     Case("110-jp2.jpg", "FORMAT", lambda: m.saved(m.photo(), "JPEG2000")),
-    Case("110-heic.jpg", "FORMAT", lambda: struct.pack(">I", 24) + b"ftypheic" + bytes(12)),
-    Case("110-avif.jpg", "FORMAT", lambda: struct.pack(">I", 24) + b"ftypavif" + bytes(12)),
+    Case("110-heic.jpg", "CORRUPT", lambda: struct.pack(">I", 24) + b"ftypheic" + bytes(12)),
+    Case("110-avif.jpg", "CORRUPT", lambda: struct.pack(">I", 24) + b"ftypavif" + bytes(12)),
+    Case("110-gray.heic", "OK", _file("gray.heic"), ("gray_to_rgb",)),
+    Case("110-ten-bit.heic", "OK", _file("ten-bit.heic"), ("sixteen_bit_scaled",)),
+    Case("110-alpha.heic", "OK", _file("alpha.heic"), ("alpha_composited",)),
+    Case("110-p3-codes.heic", "OK", _file("p3-codes.heic"), ("icc_to_srgb",)),
+    Case("110-tiles-turned.heic", "OK", _file("tiles-turned.heic"), ("exif_orientation",)),
+    Case("110-tiles-exif-alone.heic", "OK", _file("tiles-exif-alone.heic")),
+    Case("110-second-is-main.heic", "OK", _file("second-is-main.heic"), ("first_frame",)),
+    Case("110-turned.avif", "OK", _file("turned.avif"), ("exif_orientation",)),
+    Case("110-p3-codes.avif", "OK", _file("p3-codes.avif"), ("icc_to_srgb",)),
+    Case("110-hdr.avif", "OK", _file("hdr.avif"), ("sixteen_bit_scaled", "hdr_as_sdr")),
+    Case("110-frames.avif", "OK", lambda: _frames("AVIF"), ("first_frame",)),
     Case("110-jxl.jpg", "FORMAT", lambda: struct.pack(">I", 12) + b"JXL \r\n\x87\n"),
     Case("110-ico.jpg", "FORMAT", lambda: m.saved(m.photo(), "ICO")),
     Case("110-ppm.jpg", "FORMAT", lambda: m.saved(m.photo(), "PPM")),

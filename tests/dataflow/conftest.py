@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apache_beam.transforms import userstate
 
 from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, FakeDataflow
 from tests.kit import sources
+from tests.kit.graphs import look_once
 from tests.kit.images import make_photos, write
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
@@ -27,10 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def one_look_at_each_step() -> Iterator[None]:
-    """Beam looks at each step of a graph once, not four times: a quarter of a submission."""
+def fast_graphs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))
+        look_once(patch.setattr)
         yield
 
 

@@ -17,10 +17,10 @@ from tests.dataflow.service import PROJECT, REGION, Job
 from tests.kit import sources
 from tests.kit.servers.strict_gcs import StrictGCS
 
-GRAPH_BYTES = 125_000  # Dataflow takes 10 MB; what it must not do is grow with the input
+GRAPH_BYTES = 135_000  # Dataflow takes 10 MB; what it must not do is grow with the input
 STEPS = [
     "ListImages", "LabelImages", "CountImages", "ClaimOutput", "AssignParts", "EncodeParts", "Reconcile", "WriteRejects",
-    "Proceed", "PackShards", "ComposeShards", "Commit", "Sweep",
+    "Proceed", "FindDuplicates", "PackShards", "ComposeShards", "Commit", "Sweep",
 ]  # fmt: skip
 
 
@@ -85,13 +85,14 @@ def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job
         sent = {name: file.read().decode() for name, file in files.items() if file is not None}
     own = (cloud.tree / "pyproject.toml").read_text()
     pairs = zip(own.splitlines(), sent["pyproject.toml"].splitlines(), strict=True)
-    pins = [f"{name}=={version(name)}" for name in ("pillow", "simplejpeg", "cykooz-resizer")]
+    pins = [f"{name}=={version(name)}" for name in ("pillow", "pi-heif", "simplejpeg", "cykooz-resizer")]
     assert [(before.split('"')[1], after.split('"')[1]) for before, after in pairs if before != after] == [
         ("Pillow>=12.1.1,<13", pins[0]),
-        ("simplejpeg>=1.8,<2", pins[1]),
-        ("cykooz-resizer>=4,<5", pins[2]),
+        ("pi-heif>=1.4,<2", pins[1]),
+        ("simplejpeg>=1.8,<2", pins[2]),
+        ("cykooz-resizer>=4,<5", pins[3]),
     ]
-    asked = re.findall(r"^Requires-Dist: ((?i:pillow|simplejpeg|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
+    asked = re.findall(r"^Requires-Dist: ((?i:pillow|pi-heif|simplejpeg|cykooz).*)$", sent["PKG-INFO"], re.MULTILINE)
     assert asked == pins
     assert own == (sources.ROOT / "pyproject.toml").read_text()
     assert "SHARDFEED_PINS" not in os.environ

@@ -50,7 +50,7 @@ def test_the_default_machine_has_memory_for_four_bundles_a_process() -> None:
 def test_a_machine_with_too_little_memory_per_vcpu_gets_a_warning() -> None:
     _, said = chosen("--worker_machine_type=n1-highcpu-2")
     assert said[1:] == [
-        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 629 MiB if images are large. Take "
+        "warning: n1-highcpu-2 leaves 444 MiB to each of its 2 processes, and one can need 729 MiB if images are large. Take "
         "a standard or highmem type if workers run out of memory"
     ]
 

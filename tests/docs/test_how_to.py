@@ -1,4 +1,5 @@
-"""Every Python block of docs/how-to runs.
+"""Every Python block of docs/how-to and README's program run, and their models learn pictures that
+models this small can tell apart.
 
 Blocks of one process share their names, over the pages in the order of the site.
 """
@@ -13,11 +14,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
+from shardfeed.cli.main import main
 from tests.docs.pages import PAGES, ROOT, blocks, run_python
+from tests.kit.builds import run_program
 from tests.kit.datasets import write_dataset
 from tests.kit.environments import python_with
+from tests.kit.images import photo, write
+from tests.kit.metadata import write_table
 from tests.kit.servers.strict_gcs import StrictGCS
 
 EXAMPLES = re.findall(
@@ -50,20 +58,52 @@ def test_no_block_is_left_out() -> None:
     found = sorted((ROOT / "docs/how-to").glob("*.md"))
 
     assert sorted(pages()) == [f"how-to/{page.name}" for page in found]
-    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs", "torch", "grain", "jax"}
+    assert set(code_by_process()) == {"tensorflow", "keras-jax", "arrays", "gcs", "torch", "grain", "jax", "table"}
     assert sum(map(len, code_by_process().values())) == sum(
         len(code) for page in found for code in blocks(page, "python")
     )
 
 
-@pytest.mark.parametrize("process", ["tensorflow", "keras-jax", "arrays"])
-def test_the_blocks_run(tmp_path: Path, process: str) -> None:
-    write_dataset(tmp_path / "out", splits={"train": 70, "validation": 37}, size=(16, 16))
-    code = code_by_process()[process]
-    if process == "arrays":
-        code = f"import sys; sys.modules['tensorflow'] = None\n{code}"
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the dataset ``out``: 900 of scikit-learn's digits, drawn and built."""
+    folder, digits = tmp_path_factory.mktemp("digits"), load_digits()
+    for number, (pixels, digit) in enumerate(zip(digits.images[:900], digits.target[:900], strict=True)):
+        path = folder / "photos" / str(digit) / f"{number:04}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 255 / 16).astype(np.uint8)).resize((16, 16), Image.Resampling.BICUBIC).save(path)
+    flags = ["--image_size", "16", "--splits", "train=0.9,validation=0.1"]
+    assert main(["build", "--input", str(folder / "photos"), "--output", str(folder / "out"), *flags]) == 0
+    return folder
 
-    done = run_python(code, tmp_path)
+
+EVALUATE = """
+found = model.evaluate(shardfeed.load(info, "validation", 32), verbose=0, return_dict=True)
+print("accuracy", found["accuracy"])
+"""
+
+
+@pytest.mark.parametrize("process", ["tensorflow", "keras-jax"])
+def test_the_blocks_about_keras_run_and_their_models_learn_digits(digits: Path, process: str) -> None:
+    code = code_by_process()[process]
+    first = next(block for block in blocks("docs/how-to/train.md", "python") if code.startswith(block))
+    programs = [re.sub(r"epochs=\d, verbose", "epochs=10, verbose", first) + EVALUATE + code.removeprefix(first)]
+    if process == "tensorflow":
+        programs.insert(0, blocks("README.md", "python")[0].replace("128", "32") + EVALUATE)
+    program = digits / f"{process}.py"
+    program.write_text("".join(f"import keras\nkeras.utils.set_random_seed(1)\n{code}" for code in programs))
+
+    done = run_program(program, backend=process.rpartition("-")[2], folder=digits)
+
+    assert done.code == 0, done.err
+    accuracies = [float(found) for found in re.findall(r"^accuracy (\S+)$", done.out, re.MULTILINE)]
+    assert len(accuracies) == len(programs) and min(accuracies) > 0.9
+
+
+def test_the_blocks_about_numpy_run(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "out", splits={"train": 70, "validation": 37}, size=(16, 16))
+
+    done = run_python(f"import sys; sys.modules['tensorflow'] = None\n{code_by_process()['arrays']}", tmp_path)
 
     assert done.returncode == 0, done.stderr
 
@@ -79,7 +119,7 @@ def test_the_blocks_about_pytorch_run_with_a_stand_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("process", ["grain", "jax"])
 def test_the_blocks_about_grain_and_jax_run(tmp_path: Path, process: str) -> None:
-    write_dataset(tmp_path / "out", splits={"train": 70, "validation": 37}, size=None)
+    write_dataset(tmp_path / "out", splits={"train": 70 if process == "jax" else 40, "validation": 37}, size=None)
     code = f"import sys; sys.modules['tensorflow'] = None\n{code_by_process()[process]}"
 
     done = run_python(code, tmp_path, python_with("doors"))
@@ -92,9 +132,39 @@ def test_the_blocks_about_buckets_run(tmp_path: Path) -> None:
     with StrictGCS() as server:
         for file in written.path.iterdir():
             server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
-        done = run_python(code_by_process()["gcs"], tmp_path, STORAGE_EMULATOR_HOST=server.url)
+        (tmp_path / "read.py").write_text(code_by_process()["gcs"])
+        done = run_program(tmp_path / "read.py", backend="tensorflow", STORAGE_EMULATOR_HOST=server.url)
+
+    assert done.code == 0, done.err
+
+
+def test_a_folder_with_a_table_becomes_a_trained_model(tmp_path: Path) -> None:
+    dogs, beetles = [], []
+    for number in range(40):
+        write(tmp_path / "dogs", f"train/{number:04x}.jpg", photo(number))
+        dogs.append(
+            {"id": f"{number:04x}", "breed": ("husky", "poodle")[number % 2], "age": number or None, "owner": "x"}
+        )
+        if number < 4:
+            write(tmp_path / "beetles", f"{number}.jpg", photo(number))
+            beetles.append({"file_name": f"{number}.jpg", "species": f"s{number % 2}"})
+            for split in ("train", "validation"):
+                write(tmp_path / "moths" / split, f"{number}.jpg", photo(number))
+    write_table(tmp_path / "dogs" / "labels.csv", dogs)
+    for split in ("train", "validation"):
+        write_table(tmp_path / "moths" / split / "metadata.jsonl", beetles)
+    write_table(tmp_path / "beetles" / "metadata.csv", beetles)
+    page = "docs/how-to/metadata.md"
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    built = subprocess.run(
+        ["bash", "-e", "-c", "".join(blocks(page, "sh"))], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    done = run_python(code_by_process()["table"], tmp_path)
 
     assert done.returncode == 0, done.stderr
+    assert "val_accuracy" in done.stdout
 
 
 def test_the_commands_about_finding_records_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""README.md has what a newcomer needs; test_learning.py runs its program."""
+"""README.md has what a newcomer needs; test_how_to.py runs its program."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,7 +14,8 @@ from shardfeed.format.example import decode_example
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs import listing
-from shardfeed.transforms.sources.base import Listed
+from shardfeed.transforms.sources.base import Kind
+from shardfeed.transforms.tables.join import NO_ROW
 from tests.docs.pages import ROOT
 from tests.kit import disk
 from tests.kit.commands import shardfeed as run_shardfeed
@@ -83,7 +84,7 @@ def test_every_file_of_a_build_is_on_the_page_of_files(dataset: Path) -> None:
     named = set(re.findall(r"^out/(\S+)", FILES, re.MULTILINE))
     built = {path.name.replace("of-00001", "of-00016") for path in dataset.iterdir() if path.is_file()}
 
-    assert built | {"_parts/", "rejects-00000-of-00001.jsonl"} == named
+    assert built | {"_parts/", "rejects-00000-of-00001.jsonl", "unmatched.jsonl"} == named
 
 
 def test_every_field_of_a_sidecar_is_on_the_page_of_files(dataset: Path) -> None:
@@ -93,14 +94,19 @@ def test_every_field_of_a_sidecar_is_on_the_page_of_files(dataset: Path) -> None
 
 
 def test_every_reason_fix_and_word_for_what_is_skipped_is_on_the_page_of_rejects() -> None:
-    kinds = next(field.type for field in dataclasses.fields(Listed) if field.name == "kind")
-    skipped = {*re.findall(r"'(\w+)'|\"(\w+)\"", str(kinds))}
-    words = {word for pair in skipped for word in pair if word} - {"file"}
+    words = {*get_args(Kind)} - {"file", "missing"}
     source = Path(listing.__file__).read_text().partition("def skip_reason")[2].partition("\ndef ")[0]
 
     assert rows(REJECTS, "## Rejects") == {reason.value for reason in Reason}
     assert rows(REJECTS, "## Fixes") == set(FIXES)
-    assert rows(REJECTS, "## Skipped files") == words | set(re.findall(r'return "(\w+)"', source))
+    assert rows(REJECTS, "## Skipped files") == words | {NO_ROW} | set(re.findall(r'return "(\w+)"', source))
+
+
+def test_the_table_of_formats_is_the_codes_own() -> None:
+    page = (ROOT / "docs/reference/images.md").read_text()
+    shown = page.partition("makes this table -->\n")[2].partition("\n<!-- formats end -->")[0]
+
+    assert shown == docs_site.formats_table()
 
 
 def test_the_drawing_of_the_rooms_has_every_folder() -> None:

@@ -28,6 +28,7 @@ NAMES = [
     "class.labels.txt",
     "classes.txt",
     "dataset_info.json",
+    "duplicates.jsonl",
     "features.json",
     "manifest.json",
     "rejects-00000-of-00001.jsonl",

@@ -48,7 +48,8 @@ class Killed:
 def killed(photos: Path, undisturbed: Undisturbed, tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
     folder = tmp_path_factory.mktemp("killed")
     writes = [f"{request.kind} {request.name}" for request in undisturbed.log if is_write(request)]
-    numbers = sorted({round(point * (len(writes) - 1) / (POINTS - 1)) for point in range(POINTS)})
+    compose = next(number for number, write in enumerate(writes) if write.startswith("compose"))
+    numbers = sorted({compose, *(round(point * (len(writes) - 1) / (POINTS - 1)) for point in range(POINTS))})
     points = [(number, writes[number], number % 2 == 0) for number in numbers]
     return builds.each(partial(kill_and_rerun, photos, folder), points)
 

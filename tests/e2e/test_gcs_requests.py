@@ -49,19 +49,20 @@ def test_listing_costs_a_page_a_folder_and_two_for_the_root(log: tuple[list[Requ
     assert Counter(lists) == {"": 2, "cat/": 1, "dog/": 1}
 
 
-def test_a_part_costs_two_uploads_two_reads_and_two_deletions(
+def test_a_part_costs_two_uploads_four_reads_and_two_deletions(
     log: tuple[list[Request], int],
 ) -> None:
     asked = counted(log[0], lambda request: "/_parts/" in request.name and "/train/" in request.name)
-    assert asked == {"upload": 2 * PARTS, "get": 2 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
+    # A look for the part; its sidecar for the fingerprints, for the keys of duplicates, for the rows.
+    assert asked == {"upload": 2 * PARTS, "get": 4 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
 
 
-def test_a_part_with_a_reject_costs_a_third_read_for_the_rejects_file(server: StrictGCS, cloud: Cloud) -> None:
+def test_a_part_with_a_reject_costs_a_further_read_for_the_rejects_file(server: StrictGCS, cloud: Cloud) -> None:
     server.objects.put("photos", "in/cat/broken.jpg", b"no image")
     cloud.built(IN, OUT, "--num_shards", "1", hooks=[one_part])
     assert counted(server.log, lambda request: "/_parts/" in request.name and "/train/" in request.name) == {
         "upload": 2,
-        "get": 3,
+        "get": 4,
         "delete": 2,
     }
 
@@ -91,10 +92,10 @@ def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Reque
         name = request.name
         return request.bucket == "data" and not re.search(r"-of-\d{5}|train\.(index|classes)|/train/", name)
 
-    # The claim, four side files, manifest and run.json; the output is listed four times, once for
-    # its manifest alone; the claim is read before the manifest is published, which is read back;
-    # the claim and the outcome go.
-    assert counted(log[0], rest) == {"upload": 7, "list": 4, "stat": 2, "get": 2, "delete": 2}
+    # The claim, four side files, the duplicates and their groups, manifest and run.json; the output is
+    # listed four times, once for its manifest alone; the groups are read for the tables; the claim is
+    # read before the manifest is published, which is read back, as run.json is; claim, groups and outcome go.
+    assert counted(log[0], rest) == {"upload": 9, "list": 4, "stat": 2, "get": 4, "delete": 3}
 
 
 def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
@@ -105,7 +106,7 @@ def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
 def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:
     writes = [request for request in log[0] if request.kind in ("upload", "resume", "compose")]
     assert Counter(request.query.get("ifGenerationMatch") for request in writes) == {
-        "0": 2 * PARTS + 5 * SHARDS + 4 + 7
+        "0": 2 * PARTS + 5 * SHARDS + 4 + 9
     }
 
 

@@ -14,13 +14,16 @@ from tests.kit.commands import command, environment
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Engine, Server
 
-# From the tenth image on a worker tells who it is, and waits for the gate.
+# A worker tells who it is, and waits for the gate, at the first image after ten and after a whole part. Several threads can
+# have ten images in hand, and no part.
 _HOOK = """
-import itertools
+import glob, itertools
+from shardfeed.transforms.pool import pool
+pool.MOST_PROCESSES = 0  # encode in this process
 from shardfeed.transforms.encode import slices
 process, count = slices.process_image, itertools.count()
 def stuck(*args, **kwargs):
-    if next(count) >= 10:
+    if next(count) >= 10 and glob.glob({sidecars!r}):
         with open({reached!r}, "w") as reached:
             reached.write(f"{{os.getpid()}}\\n")
         os.read(os.open({gate!r}, os.O_RDONLY), 1)
@@ -57,7 +60,7 @@ def stuck_on_prism(
     os.mkfifo(reached)
     os.mkfifo(gate)
     pipe, way = os.open(reached, os.O_RDWR), os.open(gate, os.O_RDWR)  # neither waits for the other end
-    hook.write_text(_HOOK.format(reached=str(reached), gate=str(gate)))
+    hook.write_text(_HOOK.format(reached=str(reached), gate=str(gate), sidecars=f"{folder}/out/_parts/*/*/*.json"))
     try:
         with (
             servers.prism(program, pool, folder) as engine,

@@ -15,6 +15,8 @@ from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Engine, Server
 
 BUG = """
+from shardfeed.transforms.pool import pool
+pool.MOST_PROCESSES = 0  # encode in this process
 from shardfeed.transforms.encode import slices
 def broken(*args, **kwargs):
     raise ValueError("a bug")
@@ -63,12 +65,11 @@ def refused_codec() -> str:
     )
 
 
-@KINDS
 def test_workers_with_other_codecs_are_refused_before_anything_is_listed(
-    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(OTHER_CODEC)
-    with start(kind, prism_program, worker, pool, tmp_path) as there:
+    with start("job service", prism_program, worker, pool, tmp_path) as there:
         failed = builds.build(photos, tmp_path / "out", *there.flags)
     assert (failed.code, failed.out, failed.err) == (2, "", refused_codec())
     assert not (tmp_path / "out").exists()
@@ -121,12 +122,11 @@ WritableLocalStore._mkdir = denied
 """
 
 
-@KINDS
 def test_workers_that_may_not_write_the_output_are_told_as_a_launcher_that_may_not(
-    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(DENIED)
-    with start(kind, prism_program, worker, pool, tmp_path) as there:
+    with start("Prism", prism_program, worker, pool, tmp_path) as there:
         failed = builds.build(photos, tmp_path / "out", *there.flags)
     assert (failed.code, failed.out, failed.err) == (
         2,

@@ -221,7 +221,9 @@ AGAIN = ", 10 times. Run the same command again later.\n"
 IMPATIENT = """
 os.environ.update({env!r})
 from shardfeed.storage import retry
+from shardfeed.transforms.pool import pool
 retry.sleep = lambda seconds: None
+pool.MOST_PROCESSES = 0  # which would wait in processes of their own
 """
 
 

@@ -19,20 +19,13 @@ from tests.kit.servers.engines import Server
 THREADS = ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
 
 
-@pytest.fixture(params=["threads", "Prism, a worker of a pool", "Beam's job service, two workers of a pool"])
-def engine(
-    request: pytest.FixtureRequest, prism_program: Path, worker: Worker, pool: Server, tmp_path: Path
-) -> Iterator[tuple[str, ...]]:
+@pytest.fixture(params=["threads", "Beam's job service, two workers of a pool"])
+def engine(request: pytest.FixtureRequest, worker: Worker, pool: Server, tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """The flags of an engine that runs."""
     if request.param == "threads":
         yield THREADS
         return
-    on_prism = request.param.startswith("Prism")
-    with (
-        servers.prism(prism_program, pool, tmp_path)
-        if on_prism
-        else servers.job_service(worker, pool, tmp_path, workers=2)
-    ) as started:
+    with servers.job_service(worker, pool, tmp_path, workers=2) as started:
         yield started.flags
 
 

@@ -18,6 +18,8 @@ from tests.kit.worker_python import run
 
 # The account of a worker: its process, that which started it, and where its code comes from.
 WITNESS = """
+from shardfeed.transforms.pool import pool
+pool.MOST_PROCESSES = 0  # encode in this process
 from shardfeed.transforms.encode import slices
 process = slices.process_image
 def witnessed(*args, **kwargs):

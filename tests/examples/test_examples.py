@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,17 +12,17 @@ import pytest
 from PIL import Image
 
 import shardfeed
+from tests.kit.builder import Ended
+from tests.kit.builds import run_program
 
 ROOT = Path(shardfeed.__file__).parents[1]
 EXAMPLES = ("estimator_style.py", "train_cifar10.py", "train_flowers.py", "train_mnist.py")
 SMALL = ("--image_size", 16, "--batch_size", 16, "--epochs", 3, "--learning_rate", 0.01)
 
 
-def run_on_jax(example: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """``example`` in a process of its own, where nothing is but the examples and the packages."""
-    command = [sys.executable, str(ROOT / "examples" / example), *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": "jax"}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+def run_on_jax(example: str, *arguments: object, cwd: Path) -> Ended:
+    """``example`` in a process of its own."""
+    return run_program(ROOT / "examples" / example, *arguments, backend="jax", folder=cwd)
 
 
 def run_here(monkeypatch: pytest.MonkeyPatch, example: str, *arguments: object) -> object:
@@ -65,8 +63,8 @@ def flowers(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     """The dataset that train_flowers.py built, and what it said, on JAX and in mixed precision."""
     folder = tmp_path_factory.mktemp("flowers")
     done = run_on_jax("train_flowers.py", "--input", photos, *SMALL, "--mixed_precision", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "flowers-dataset", done.stdout
+    assert done.code == 0, done.out + done.err
+    return folder / "flowers-dataset", done.out
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -139,7 +137,7 @@ def test_digits_are_learnt_alike_by_fit_by_a_loop_and_by_several_steps_a_call(
 def test_a_loop_of_tensorflow_is_refused_on_jax_before_anything_is_built(tmp_path: Path) -> None:
     done = run_on_jax("train_mnist.py", "--mode", "custom", cwd=tmp_path)
 
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+    assert (done.code, done.err.splitlines()[-1]) == (
         1,
         "--mode custom needs KERAS_BACKEND=tensorflow; on jax use --mode fit",
     )

@@ -149,7 +149,8 @@ def test_what_is_wrong_is_said(data: bytes, message: str) -> None:
         decode_example(data)
 
 
-@pytest.mark.parametrize("size", range(len(encode_example(RECORD))))
-def test_a_cut_record_is_never_taken_for_a_whole_one(size: int) -> None:
-    with pytest.raises(ValueError):
-        decode_example(encode_example(RECORD)[:size])
+def test_a_cut_record_is_never_taken_for_a_whole_one() -> None:
+    whole = encode_example(RECORD)
+    for size in range(len(whole)):
+        with pytest.raises(ValueError):
+            decode_example(whole[:size])

@@ -20,12 +20,12 @@ def test_the_bytes_are_fixed() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("at", range(HEADER_BYTES))
-def test_a_changed_byte_is_found(at: int) -> None:
-    data = bytearray(_HEADER.to_bytes())
-    data[at] ^= 1
-    with pytest.raises(ValueError, match=r"crc32c|begins with"):
-        parse_header(bytes(data), "offsets")
+def test_a_changed_byte_is_found() -> None:
+    for at in range(HEADER_BYTES):
+        data = bytearray(_HEADER.to_bytes())
+        data[at] ^= 1
+        with pytest.raises(ValueError, match=r"crc32c|begins with"):
+            parse_header(bytes(data), "offsets")
 
 
 def test_what_is_no_header_is_refused() -> None:

@@ -28,8 +28,9 @@ ROW: dict[str, Any] = {
     "crc32c": 2**32 - 1,
     "fixes": ["exif_orientation", "upscaled"],
     "hash": 2**64 - 1,
+    "duplicate_group": 9,
 }
-BARE: dict[str, Any] = ROW | {"key": "a", "crc32c": None, "fixes": [], "hash": None}
+BARE: dict[str, Any] = ROW | {"key": "a", "crc32c": None, "fixes": [], "hash": None, "duplicate_group": None}
 
 
 def batch(*rows: dict[str, Any]) -> pa.RecordBatch:
@@ -48,13 +49,13 @@ def test_the_digest_of_a_row_is_the_same_for_ever() -> None:
         return struct.pack("<I", len(value.encode())) + value.encode()
 
     packed = struct.pack(
-        "<qqiiiiqqIQB", 2**40, 27_000, 3, 224, 320, 1, 91_000, 1_760_000_000_000_000_000, 2**32 - 1, 2**64 - 1, 3
+        "<qqiiiiqqIQiB", 2**40, 27_000, 3, 224, 320, 1, 91_000, 1_760_000_000_000_000_000, 2**32 - 1, 2**64 - 1, 9, 7
     )
     packed += text("größe/1.jpg") + text("größe") + text("jpeg")
     packed += struct.pack("<I", 2) + text("exif_orientation") + text("upscaled")
     expected = int.from_bytes(blake2b(bytes(8) + packed, digest_size=16, person=b"row").digest(), "big")
 
-    assert batch_digest(batch(ROW)) == expected == 63630225897620049524872005826715000964
+    assert batch_digest(batch(ROW)) == expected == 238497881001834109681776569996803175440
 
 
 def test_what_is_written_is_read() -> None:
@@ -76,7 +77,7 @@ def test_the_digest_depends_on_neither_order_nor_batches() -> None:
 
 CHANGED = {
     "key": "b", "label": "x", "class": 4, "offset": 1, "bytes": 1, "height": 1, "width": 1, "format": "png", "root": 0,
-    "source_bytes": 1, "version": 1, "crc32c": 0, "fixes": ["upscaled"], "hash": 0,
+    "source_bytes": 1, "version": 1, "crc32c": 0, "fixes": ["upscaled"], "hash": 0, "duplicate_group": 0,
 }  # fmt: skip
 
 

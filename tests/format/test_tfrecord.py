@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 from pathlib import Path
 
@@ -61,11 +62,10 @@ def test_what_is_framed_is_scanned_with_its_offset(records: list[bytes]) -> None
     assert scan_all(b"".join(frames)) == list(zip(offsets, records, strict=True))
 
 
-@pytest.mark.parametrize("at", range(len(FILE)))
-def test_every_flipped_bit_of_every_byte_is_found_in_its_record(at: int) -> None:
-    index = max(i for i, start in enumerate(STARTS) if start <= at)
-    what = "crc of the length" if at - STARTS[index] < 12 else "crc of the data"
-    for bit in range(8):
+def test_every_flipped_bit_of_every_byte_is_found_in_its_record() -> None:
+    for at, bit in itertools.product(range(len(FILE)), range(8)):
+        index = max(i for i, start in enumerate(STARTS) if start <= at)
+        what = "crc of the length" if at - STARTS[index] < 12 else "crc of the data"
         data = bytearray(FILE)
         data[at] ^= 1 << bit
         before, error = damage(bytes(data))
@@ -74,23 +74,20 @@ def test_every_flipped_bit_of_every_byte_is_found_in_its_record(at: int) -> None
         assert (error.offset, error.index, error.what) == (STARTS[index], index, what)
 
 
-@pytest.mark.parametrize("size", range(len(FILE)))
-def test_a_cut_is_found_unless_it_is_between_two_records(size: int) -> None:
-    whole = [i for i, start in enumerate([*STARTS, len(FILE)]) if start <= size][-1]
-    before, error = damage(FILE[:size])
-    assert before == list(zip(STARTS, RECORDS, strict=True))[:whole]
-    if size in STARTS:
-        assert error is None
-        return
-    assert error is not None
-    within = size - STARTS[whole]
-    assert (error.offset, error.index) == (STARTS[whole], whole)
-    if within < 12:
-        assert (error.what, error.expected, error.found) == ("header is cut", "12 bytes", f"{within} bytes")
-    else:
-        expected = len(RECORDS[whole]) + 4
+def test_a_cut_is_found_unless_it_is_between_two_records() -> None:
+    for size in range(len(FILE)):
+        whole = [i for i, start in enumerate([*STARTS, len(FILE)]) if start <= size][-1]
+        before, error = damage(FILE[:size])
+        assert before == list(zip(STARTS, RECORDS, strict=True))[:whole]
+        if size in STARTS:
+            assert error is None
+            continue
+        assert error is not None
+        within, data = size - STARTS[whole], len(RECORDS[whole]) + 4
+        expected = ("header is cut", 12, within) if within < 12 else ("data is cut", data, within - 12)
+        assert (error.offset, error.index) == (STARTS[whole], whole)
         assert (error.what, error.expected, error.found) == (
-            "data is cut", f"{expected} bytes", f"{within - 12} bytes",
+            expected[0], f"{expected[1]} bytes", f"{expected[2]} bytes",
         )  # fmt: skip
 
 

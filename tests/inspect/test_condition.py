@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from shardfeed.errors import UsageError
+from shardfeed.format.columns import Column
 from shardfeed.format.record_table import schema
 from shardfeed.inspection.condition import Condition
 
@@ -103,5 +104,36 @@ def test_an_unknown_column_is_named_with_all_and_the_nearest(where: str, said: s
     name = said.removeprefix("no column ").partition(";")[0].partition(". The")[0]
     assert str(refused.value) == (
         f"--where {where}: {said} are split, file, number, key, label, class, offset, bytes, height, width, format, root, "
-        f"source_bytes, version, crc32c, fixes, hash. A text stands in single quotes: '{name}'."
+        f"source_bytes, version, crc32c, fixes, hash, duplicate_group. A text stands in single quotes: '{name}'."
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("age > 9", [1]),
+        ("good and price < 0.5", [0]),
+        ("blob = '00ff'", [0]),
+        ("json_array_length(words) = 2", [1]),
+        ("`a \"b\"` = 'x'", [0, 1]),
+    ],
+)
+def test_the_columns_of_a_metadata_table_can_be_named(where: str, expected: list[int]) -> None:
+    columns = (
+        Column('a "b"', "string"),
+        Column("age", "int64"),
+        Column("blob", "bytes"),
+        Column("good", "bool"),
+        Column("price", "float"),
+        Column("words", "string", (None,)),
+    )
+    extra = [
+        {'a "b"': "x", "age": 9, "blob": b"\x00\xff", "good": True, "price": 0.25, "words": []},
+        {'a "b"': "x", "age": 10, "blob": b"", "good": False, "price": 0.75, "words": ["a", "b"]},
+    ]
+    missing = {"offset": 0, "bytes": 9, "height": 8, "format": "jpeg", "root": 0, "source_bytes": 9, "version": 1}
+    batch = pa.RecordBatch.from_pylist(
+        [missing | row | more for row, more in zip(ROWS, extra, strict=False)], schema(columns)
+    )
+    found = Condition(where, columns=columns).matches("train", FILE, 0, batch)
+    assert found == expected

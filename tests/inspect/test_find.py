@@ -42,6 +42,7 @@ def expected(written: Written, split: str, number: int) -> dict[str, Any]:
         "split": split, "file": file, "number": number, "key": record.key.decode(), "label": CLASSES[record.label],
         "class": record.label, "offset": offset, "bytes": size, "height": height, "width": width, "format": "jpeg",
         "root": 0, "source_bytes": len(record.image), "version": 0, "crc32c": None, "fixes": [], "hash": None,
+        "duplicate_group": None,
     }  # fmt: skip
 
 
@@ -91,8 +92,8 @@ def test_the_records_of_hits_are_read_with_their_images(written: Written) -> Non
     assert stored_records(shardfeed.info(written.path), rows) == [
         StoredRecord(
             record.key,
-            record.label,
-            CLASSES[record.label],
+            (record.label,),
+            (CLASSES[record.label],),
             record.pixels.shape[0],
             record.pixels.shape[1],
             record.image,

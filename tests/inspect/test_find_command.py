@@ -81,6 +81,7 @@ def test_json_is_an_object_per_hit_with_all_columns(written: Written, capsys: py
     assert len(every) == 43
     lines = said(capsys, written, "--where", "width = 12", "--json").splitlines()
     assert list(map(json.loads, lines)) == every
+    assert all(line.isprintable() for line in lines)
     limited = said(capsys, written, "--where", "width = 12", "--json", "--limit", "5").splitlines()
     assert limited == lines[:5]
     assert said(capsys, written, "--where", "width = 13", "--json") == ""

@@ -27,8 +27,8 @@ def test_the_first_records_come_in_order_across_shards(written: Written, n: int)
         expected.append(
             StoredRecord(
                 key=record.key,
-                class_index=record.label,
-                label=CLASSES[record.label],
+                classes=(record.label,),
+                labels=(CLASSES[record.label],),
                 height=8,
                 width=12,
                 image=record.image,

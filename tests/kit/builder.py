@@ -3,20 +3,22 @@
 A build under test is a real process, so that it can be killed, limited in memory and given other
 globals without touching the tests' own. But importing Beam costs 1.5 s, and there are hundreds
 of builds. Forking is safe here and only here: this process has one thread and never opens a
-connection of Beam's.
+connection of Beam's. For programs that train, another such process has imported TensorFlow, JAX and
+Keras, which costs 5 s, and has started none of them.
 
 The socket carries pickles of our own: a ``Request``, answered by an ``Ended``.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import faulthandler
-import functools
 import gc
 import os
 import pickle
+import runpy
 import select
 import signal
 import socket
@@ -35,6 +37,7 @@ ADDRESS = "SHARDFEED_TEST_BUILDER"  # environment variable: where the builder li
 class Request:
     """A command line of ``shardfeed``, and what its process does to itself before (``hooks.py``).
 
+    ``program``: a file of Python that gets the arguments instead; ``folder``: where it runs;
     ``patience``: seconds after which it is asked where it hangs, and killed.
     """
 
@@ -42,6 +45,8 @@ class Request:
     hooks: tuple[Callable[[], None], ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     patience: float = 200.0
+    program: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,15 @@ class Ended:
     hung: bool = False
 
 
-def ask(request: Request) -> Ended:
+def ask(request: Request, address: str = "") -> Ended:
     """Has the builder run a command, and waits for its end. From any process or thread.
 
     Raises:
         AssertionError: it did not end; with the stacks of its threads.
     """
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(os.environ[ADDRESS])
+        connection.settimeout(None)  # a test may have signed in at Google, whereupon Beam gives new sockets 60 s
+        connection.connect(address or os.environ[ADDRESS])
         with connection.makefile("wb") as sending:
             pickle.dump(request, sending)
         with connection.makefile("rb") as receiving:
@@ -125,15 +131,12 @@ def _become(request: Request, out: int, err: int) -> None:
         faulthandler.register(signal.SIGUSR1, err)
         os.environ.update(request.env)
         tempfile.tempdir = None  # asked again of the environment
-        from shardfeed import signals
-        from shardfeed.cli.main import main
-
-        signals.install("build")  # as the program does
-        for hook in request.hooks:
-            hook()
-        code = main(list(request.argv))
+        os.chdir(request.folder or ".")
+        code = _run_program(request) if request.program else _run_command(request)
     except SystemExit as leaving:
-        code = int(leaving.code or 0)
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        if isinstance(leaving.code, str):
+            print(leaving.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -142,34 +145,66 @@ def _become(request: Request, out: int, err: int) -> None:
         os._exit(code)
 
 
-def _preload() -> None:
-    """Imports everything a build imports.
+def _run_command(request: Request) -> int:
+    from shardfeed import signals
+    from shardfeed.cli.main import main
 
-    Beam looks at each of its steps once, not four times: that is a third of a tiny build's time.
-    """
+    signals.install("build")  # as the program does
+    for hook in request.hooks:
+        hook()
+    return main(list(request.argv))
+
+
+def _run_program(request: Request) -> int:
+    sys.argv = [request.program, *request.argv]
+    sys.path[0] = os.path.dirname(request.program)
+    runpy.run_path(request.program, run_name="__main__")
+    atexit._run_exitfuncs()  # processes of JAX leave together
+    return 0
+
+
+def preload_frameworks() -> None:
+    """Imports what a training imports; ``KERAS_BACKEND`` says which Keras it gets."""
+    import keras  # noqa: F401
+    import tensorflow as tf
+    from jax._src import xla_bridge
+
+    import shardfeed
+
+    _ = shardfeed.load, tf.keras  # which are imported when they are asked for
+    assert not xla_bridge.backends_are_initialized(), "a child could not choose its devices"
+
+
+def preload_build() -> None:
+    """Imports everything a build imports."""
+    import numpy.ma  # noqa: F401 (np.unique loads it)
     from apache_beam.runners.portability import fn_api_runner  # noqa: F401
-    from apache_beam.transforms import userstate
     from apache_beam.typehints import intrinsic_one_ops  # noqa: F401
     from PIL import Image
 
     import tests.kit.steps  # noqa: F401
     from shardfeed import signals  # noqa: F401
-    from shardfeed.pipeline import local
+    from shardfeed.pipeline import graph, run_build  # noqa: F401
+    from shardfeed.pipeline.cli import commands, config_from_flags  # noqa: F401
     from shardfeed.pipeline.report import progress
+    from shardfeed.transforms.images.versions import codec_versions
+    from shardfeed.transforms.pool import pool
+    from tests.kit.graphs import look_once
 
     Image.init()
-    local.MOST_PROCESSES = 0  # they are programs of their own: no hook reaches them (see ``hooks.processes``)
+    codec_versions()  # loads the decoders
+    pool.MOST_PROCESSES = 0  # what hooks do to encoding, they do to the command itself (see ``hooks.processes``)
     progress._LOG_SECONDS = 3600  # what is said must not depend on how busy this machine is
-    setattr(userstate, "get_dofn_specs", functools.cache(userstate.get_dofn_specs))  # noqa: B010
+    look_once(setattr)
+
+
+def main(preload: Callable[[], None], address: str) -> None:
+    preload()
     gc.collect()
     gc.freeze()  # else every child's collector copies every page
     assert len(os.listdir("/proc/self/task")) == 1, "a library has started a thread"
-
-
-def main() -> None:
-    _preload()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.environ[ADDRESS])
+        listener.bind(address)
         listener.listen(64)
         print("ready", flush=True)
         serve(listener)

@@ -30,12 +30,18 @@ _R = TypeVar("_R")
 @functools.cache
 def start_builder() -> None:
     """Starts this test run's builder; it ends with the run."""
+    os.environ[ADDRESS] = _started("preload_build")
+
+
+@functools.cache
+def _started(preload: str, **variables: str) -> str:
+    """The address of a builder that has called ``preload``."""
     folder = tempfile.mkdtemp(prefix="builder-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ[ADDRESS] = os.path.join(folder, "socket")
-    env = {**os.environ, **_NO_THREADS, "PYTHONPATH": str(ROOT)}
+    address = os.path.join(folder, "socket")
+    env = {**os.environ, **_NO_THREADS, "PYTHONPATH": str(ROOT), ADDRESS: address, **variables}
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tests.kit import builder; builder.main()"],
+        [sys.executable, "-c", f"from tests.kit import builder; builder.main(builder.{preload}, {address!r})"],
         cwd=ROOT,
         env=env,
         stdin=subprocess.PIPE,
@@ -44,6 +50,14 @@ def start_builder() -> None:
     atexit.register(process.communicate)  # closes its standard input, which ends it
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n", "the builder did not start; its traceback is above"
+    return address
+
+
+def run_program(program: Path, *arguments: object, backend: str, folder: Path = ROOT, **variables: str) -> Ended:
+    """A program that trains, run to its end in ``folder`` with Keras on ``backend``."""
+    address = _started("preload_frameworks", KERAS_BACKEND=backend, TF_CPP_MIN_LOG_LEVEL="3")
+    argv = tuple(map(str, arguments))
+    return ask(Request(argv, env=variables, patience=300, program=str(program), folder=str(folder)), address)
 
 
 def build_args(photos: Path | Iterable[Path], out: Path, *flags: str) -> tuple[str, ...]:

@@ -19,6 +19,16 @@ def azurite() -> Path:
     return _fetched("azurite.sh")
 
 
+def axe() -> Path:
+    """axe-core, as a script for a page."""
+    return _fetched("axe.sh")
+
+
+def chromium() -> Path:
+    """The browser."""
+    return _fetched("chromium.sh")
+
+
 def python(which: str) -> Path:
     """The ``oldest`` or ``newest`` Python, with the base dependencies and without shardfeed."""
     return _fetched("pythons.sh", which)

@@ -56,20 +56,28 @@ def run_other(other: Request, answer: Path) -> None:
 def _before_images(act: Callable[[int], None]) -> None:
     """Calls ``act(number)`` in the pool's threads before an image is decoded."""
     from shardfeed.transforms.encode import slices
+    from shardfeed.transforms.images import process
 
-    process, count = vars(slices)["process_image"], iter(range(1 << 30))
+    make, count = vars(slices)["process_image"], iter(range(1 << 30))
 
     def acting(*args: Any, **kwargs: Any) -> Any:
         act(next(count))
-        return process(*args, **kwargs)
+        return make(*args, **kwargs)
 
-    put(slices, "process_image", acting)
+    for module in (slices, process):  # the second: in a process of the pool
+        put(module, "process_image", acting)
 
 
 def count_images(log: Path) -> None:
     """One byte in ``log`` for every image that is decoded."""
     write = appender(log)
     _before_images(lambda _number: write(b"."))
+
+
+def record_imports(log: Path) -> None:
+    """A line in ``log`` for every module that the process loads."""
+    write = appender(log)
+    sys.addaudithook(lambda event, args: write(f"{args[0]}\n".encode()) if event == "import" else None)
 
 
 def count_bundles(log: Path) -> None:
@@ -248,10 +256,108 @@ def skip_build() -> None:
 def processes(count: int) -> None:
     """A pool of so many processes, however few images there are."""
     from shardfeed.pipeline import local
+    from shardfeed.transforms.pool import pool
 
-    put(local, "MOST_PROCESSES", count)
+    put(pool, "MOST_PROCESSES", count)
     put(local, "IMAGES_PER_PROCESS", 1)
-    put(local, "cores", lambda: count + 1)
+    put(local, "cores", lambda: count)
+
+
+def forks() -> None:
+    """Processes of the pool are forks: the builder has loaded clients of buckets, but not used them."""
+    from shardfeed.transforms.pool import pool
+
+    put(pool, "_CLIENTS", set())
+
+
+def programs() -> None:
+    """Processes of the pool are programs, as in a program that calls the library; no forks."""
+    from shardfeed.transforms.pool import pool
+
+    put(pool, "Fork", None)
+    start = pool._Process.__init__
+    put(pool._Process, "__init__", lambda self, _fork, on_end: start(self, False, on_end))
+
+
+def no_memory() -> None:
+    """No process of the pool has memory for an image; a process of its own has."""
+    from shardfeed.transforms.images import process
+
+    def failing(*_args: Any, **_kwargs: Any) -> Any:
+        raise MemoryError
+
+    put(process, "process_image", failing)
+
+
+def end_isolated(times: int) -> None:
+    """So many times, the program that starts a process per image is killed before it gets one."""
+    from shardfeed.transforms.pool import program
+
+    send, left = program.Program.send, iter(range(times))
+
+    def killing(self: Any, message: Any) -> None:
+        if "disposable" in self._boot and len(message) > 2 and next(left, None) is not None:  # an image
+            self.kill()
+            self.wait()
+        send(self, message)
+
+    put(program.Program, "send", killing)
+
+
+def stop_at_hang() -> None:
+    """Ctrl-C as soon as an image is in a codec for longer than a good one ever is."""
+    from shardfeed.transforms.pool import pool
+
+    longest, once = pool._Process.longest, iter([signal.SIGINT])
+
+    def looking(self: Any) -> float:
+        if (seconds := longest(self)) > 0.5:
+            for what in once:
+                os.kill(os.getpid(), what)
+        return seconds
+
+    put(pool._Process, "longest", looking)
+
+
+def hang_at_once() -> None:
+    """A hang is found at once; then Ctrl-C as soon as the image hangs in a process of its own."""
+    from shardfeed.processes import descendants
+    from shardfeed.transforms.pool import pool, program
+
+    longest, send, receive = pool._Process.longest, program.Program.send, program.Program.recv
+    put(pool._Process, "longest", lambda self: 1e6 if longest(self) > 0.5 else 0.0)
+    hanging = threading.Event()
+
+    def noting(self: Any, message: Any) -> None:
+        send(self, message)
+        if "disposable" in self._boot and isinstance(message[0], bytes) and message[0].endswith(b"#sleep"):
+            hanging.set()
+
+    def stopping(self: Any) -> Any:
+        if "disposable" in self._boot and hanging.is_set():
+            while not descendants(self.pid):
+                os.sched_yield()
+            hanging.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+        return receive(self)
+
+    put(program.Program, "send", noting)
+    put(program.Program, "recv", stopping)
+
+
+def note_encoders(log: Path) -> None:
+    """Writes the id of this process to ``log``, then one of the encoding process for each image."""
+    from shardfeed.transforms.pool import pool
+
+    appender(log)(b"%d\n" % os.getpid())
+    _note_images(log)
+    noting = f"from tests.kit import hooks; from pathlib import Path; hooks._note_images(Path({str(log)!r})); "
+    put(pool, "_BOOT", noting + pool._BOOT)
+
+
+def _note_images(log: Path) -> None:
+    write = appender(log)
+    _before_images(lambda _number: write(b"%d\n" % os.getpid()))
 
 
 def join_halfway() -> None:
@@ -266,28 +372,32 @@ def join_halfway() -> None:
 
 def at_part_of_process(number: int, act: Callable[[int], None]) -> None:
     """Something happens to a process of the pool, given by its id, at its part of this number."""
-    from shardfeed.pipeline.pool import pool
+    from shardfeed.transforms.pool import pool
 
     begin, count = pool._Process.begin, iter(range(1 << 30))
 
     def acting(self: Any, *part: Any) -> Any:
         made = begin(self, *part)
         if next(count) == number:
-            act(self._process.pid)
+            while not (self._ready or self.ended):
+                os.sched_yield()
+            act(self._child.pid)
         return made
 
     put(pool._Process, "begin", acting)
 
 
 def interpreter(path: str) -> None:
-    """Programs of ours are started with another interpreter."""
+    """Programs of ours are started with another interpreter; there are no forks."""
+    programs()
     sys.executable = path
 
 
 def broken_processes() -> None:
-    """Processes of the pool end as soon as they are started."""
-    from shardfeed.pipeline.pool import pool
+    """Processes of the pool are programs that end as soon as they are started."""
+    from shardfeed.transforms.pool import pool
 
+    programs()
     put(pool, "_BOOT", "raise SystemExit('no such module')")
 
 
@@ -331,7 +441,6 @@ def before_encoding(act: Callable[[], object]) -> None:
 
 def lose_part() -> None:
     """A finished part never reaches the next step, whoever finished it."""
-    from shardfeed.pipeline import local
     from shardfeed.transforms.encode import part_encoder
 
     lost: list[tuple[str, int]] = []
@@ -347,9 +456,8 @@ def lose_part() -> None:
         return lose
 
     for owner, name in (
-        (part_encoder.PartEncoder, "submit"),
-        (part_encoder.PartEncoder, "flush"),
-        (local, "make_parts"),
+        (part_encoder.PartsInFlight, "submit"),
+        (part_encoder.PartsInFlight, "flush"),
     ):
         put(owner, name, losing(getattr(owner, name)))
 
@@ -360,11 +468,11 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
 
     encode = slices.SliceEncoder._encode_one
 
-    def meddling(self: Any, ref: Any, data: Any, out: Any) -> None:
+    def meddling(self: Any, ref: Any, data: Any, out: Any, prints: Any) -> None:
         if ref.key != lost:
-            encode(self, ref, data, out)
+            encode(self, ref, data, out, prints)
         if ref.key == doubled:
-            encode(self, ref, data, out)
+            encode(self, ref, data, out, prints)
 
     put(slices.SliceEncoder, "_encode_one", meddling)
 
@@ -375,9 +483,9 @@ def lose_rejects() -> None:
 
     add = slices.SliceEncoder._add
 
-    def hiding(self: Any, ref: Any, data: Any, out: Any) -> None:
+    def hiding(self: Any, ref: Any, data: Any, out: Any, prints: Any) -> None:
         rejects, key_sum = len(out.rejects), out.key_sum
-        add(self, ref, data, out)
+        add(self, ref, data, out, prints)
         if len(out.rejects) > rejects:
             del out.rejects[rejects:]
             out.key_sum = key_sum

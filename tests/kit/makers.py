@@ -321,3 +321,17 @@ def webp_canvas(width: int, height: int) -> bytes:
     size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
     body = b"WEBPVP8X" + struct.pack("<II", 10, 2) + size
     return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def ultra_hdr() -> bytes:
+    """A JPEG as Android writes it: behind the picture lies its gain map, a second JPEG; XMP names it."""
+    gain_map = saved(photo((24, 16), "L"), "JPEG")
+    xmp = (
+        '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+        '<rdf:Description xmlns:hdrgm="http://ns.adobe.com/hdr-gain-map/1.0/" hdrgm:Version="1.0" '
+        'xmlns:Container="http://ns.google.com/photos/1.0/container/" xmlns:Item="http://ns.google.com/photos/1.0/container/item/">'
+        '<Container:Directory><rdf:Seq><rdf:li><Container:Item Item:Semantic="Primary" Item:Mime="image/jpeg"/></rdf:li><rdf:li>'
+        f'<Container:Item Item:Semantic="GainMap" Item:Mime="image/jpeg" Item:Length="{len(gain_map)}"/></rdf:li></rdf:Seq>'
+        "</Container:Directory></rdf:Description></rdf:RDF></x:xmpmeta>"
+    ).encode()
+    return saved(photo(), "JPEG", xmp=xmp) + gain_map

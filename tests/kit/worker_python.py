@@ -1,4 +1,4 @@
-"""A worker machine's Python: what Beam and shardfeed depend on, and nothing else.
+"""A worker machine's Python: what Beam and shardfeed with all formats depend on, and nothing else.
 
 Installing Beam anew takes minutes. So an empty environment sees the tests' site-packages behind its
 own, and its interpreter refuses other distributions (TensorFlow, pytest): their import fails as it
@@ -81,7 +81,9 @@ def foreign_modules() -> frozenset[str]:
 
 def _base_dependencies() -> list[str]:
     text = (sources.ROOT / "pyproject.toml").read_text()  # Python 3.10 has no tomllib
-    return re.findall(r'^  "([^"]+)"', text.partition("\ndependencies = [\n")[2].partition("\n]")[0], re.MULTILINE)
+    base = text.partition("\ndependencies = [\n")[2].partition("\n]")[0]
+    formats = text.partition("\nformats = [")[2].partition("]\n")[0]  # as in our image of workers
+    return re.findall(r'^  "([^"]+)"', base, re.MULTILINE) + re.findall(r'"([^"]+)"', formats)
 
 
 def _with_dependencies(requirements: Iterable[str]) -> set[str]:

@@ -13,18 +13,23 @@ from pathlib import Path
 
 def build(photos: Path, out: Path, *flags: str) -> None:
     """Runs ``shardfeed build``."""
-    command = [sys.executable, "-m", "shardfeed", "build", "--image_size", "32", "--output", str(out), *flags]
-    done = subprocess.run([*command, "--input", str(photos)], cwd="/", capture_output=True, text=True)
+    run("build", "--input", str(photos), "--image_size", "32", "--output", str(out), *flags)
+
+
+def run(*arguments: str) -> None:
+    """Runs ``shardfeed``."""
+    done = subprocess.run([sys.executable, "-m", "shardfeed", *arguments], cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def base(photos: Path, out: Path) -> None:
-    """Builds, verifies, and reads every record with NumPy."""
+    """Builds, verifies, makes the report, and reads every record with NumPy."""
     import shardfeed
 
     build(photos, out, "--splits", "train=0.5,validation=0.5")
     report = shardfeed.verify(str(out), deep=True)
     assert report.ok, report
+    run("report", str(out), "--output", f"{out}.html")
     info = shardfeed.info(str(out))
     batches = shardfeed.array_batches(info, "validation", info.splits["validation"].num_records)
     ((images, labels, weights),) = list(batches)

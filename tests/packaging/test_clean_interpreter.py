@@ -40,10 +40,6 @@ def heavy_after(code: str, cwd: Path) -> list[str]:
     return found
 
 
-def test_importing_the_reader_loads_nothing_heavy(tmp_path: Path) -> None:
-    assert heavy_after("import shardfeed", tmp_path) == []
-
-
 def test_importing_the_plain_files_of_the_transforms_does_not_load_beam(tmp_path: Path) -> None:
     plain = [sources.module_name(p) for p in sources.files("transforms") if not sources.needs_beam(p)]
     code = (

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from tests.kit import sources
+from tests.kit.builds import run_program
 
 
 def run(*arguments: str | Path) -> list[str]:
@@ -25,7 +26,9 @@ def test_the_sample_photos_become_a_verified_dataset_and_a_picture_of_one_batch(
     flags = ["--image_size", "224", "--num_shards", "4", "--splits", "train=0.8,validation=0.2"]
     run("-m", "shardfeed", "build", "--input", "examples/sample_photos", "--output", dataset, *flags)
     run("-m", "shardfeed", "verify", dataset, "--deep")
-    said = run("examples/demo.py", dataset, picture)
+    ended = run_program(sources.ROOT / "examples/demo.py", dataset, picture, backend="tensorflow")
+    assert ended.code == 0, ended.err
+    said = ended.out.splitlines()
     assert said[:4] == [
         "train: 153 images, shards: " + ", ".join(f"train-0000{i}-of-00004.tfrecord" for i in range(4)),
         "validation: 47 images, shards: validation-00000-of-00001.tfrecord",

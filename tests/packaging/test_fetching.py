@@ -16,7 +16,14 @@ from tests.kit.sources import ROOT
 def copy(tmp_path: Path) -> Path:
     """A checkout in which nothing was fetched."""
     lists = ("pyproject.toml", "constraints.txt", "tests/tfds/packages.txt", "tests/clouds/packages.txt")
-    for name in ("tools/engines.sh", "tools/azurite.sh", "tools/wheels.sh", *lists):
+    for name in (
+        "tools/engines.sh",
+        "tools/azurite.sh",
+        "tools/axe.sh",
+        "tools/chromium.sh",
+        "tools/wheels.sh",
+        *lists,
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -40,13 +47,25 @@ def test_wheels_that_cannot_be_fetched(copy: Path) -> None:
     assert list((copy / ".engines").iterdir()) == []
 
 
-def test_azurite_that_cannot_be_fetched(copy: Path) -> None:
-    said = _fails([copy / "tools" / "azurite.sh"], npm_config_offline="true", npm_config_cache=str(copy / "npm"))
-    assert said.splitlines()[0].startswith("Fetching .engines/azurite-")
+@pytest.mark.parametrize(("script", "package"), [("azurite", "azurite"), ("axe", "axe-core")])
+def test_what_npm_cannot_fetch(copy: Path, script: str, package: str) -> None:
+    said = _fails([copy / "tools" / f"{script}.sh"], npm_config_offline="true", npm_config_cache=str(copy / "npm"))
+    assert said.splitlines()[0].startswith(f"Fetching .engines/{package}-")
     assert said.splitlines()[-1].startswith(
-        "azurite: it could not be fetched. What fetches it: npm install --prefix DIR azurite@"
+        f"{script}: it could not be fetched. What fetches it: npm install --prefix DIR {package}@"
     )
     assert list((copy / ".engines").iterdir()) == []
+
+
+def test_a_browser_that_cannot_be_installed(copy: Path) -> None:
+    tools = copy / "bin"
+    tools.mkdir()
+    for name in ("bash", "dirname", "mktemp", "rm", "tail"):
+        (tools / name).symlink_to(shutil.which(name))  # type: ignore[arg-type]
+    said = _fails([copy / "tools" / "chromium.sh"], PATH=str(tools))
+    assert said.splitlines()[-1].startswith(
+        "chromium: it could not be installed. What installs it on Debian, as root: apt-"
+    )
 
 
 def test_prism_that_cannot_be_fetched(copy: Path) -> None:

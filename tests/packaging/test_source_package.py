@@ -116,19 +116,36 @@ def test_it_keeps_the_ranges_where_no_launcher_pins_them(sdist: Path) -> None:
         assert project.read() == (sources.ROOT / "pyproject.toml").read_bytes()
 
 
-def test_a_pin_of_what_is_no_dependency_is_refused(tmp_path: Path) -> None:
-    shutil.copy(sources.ROOT / "setup.py", tmp_path)
-    shutil.copy(sources.ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "README.md").touch()
+def _pinned_sdist(tree: Path, pins: str) -> subprocess.CompletedProcess[str]:
+    """Builds a source package of no code with pins, in ``tree``/dist."""
+    shutil.copy(sources.ROOT / "setup.py", tree)
+    shutil.copy(sources.ROOT / "pyproject.toml", tree)
+    (tree / "README.md").touch()
     for folder in sources.PACKAGES:
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "__init__.py").touch()
-    shutil.copy(sources.ROOT / "shardfeed" / "_version.py", tmp_path / "shardfeed")
+        (tree / folder).mkdir()
+        (tree / folder / "__init__.py").touch()
+    shutil.copy(sources.ROOT / "shardfeed" / "_version.py", tree / "shardfeed")
     command = [sys.executable, "setup.py", "sdist"]
-    env = {**CLEAN, "SHARDFEED_PINS": "pillow==12.3.0 torch==2.0"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    return subprocess.run(command, cwd=tree, env={**CLEAN, "SHARDFEED_PINS": pins}, capture_output=True, text=True)
+
+
+def test_a_pin_of_what_is_no_dependency_is_refused(tmp_path: Path) -> None:
+    done = _pinned_sdist(tmp_path, "pillow==12.3.0 torch==2.0")
     assert done.returncode == 1
     assert done.stderr.endswith("setup.py: torch==2.0 of SHARDFEED_PINS is no dependency in pyproject.toml\n")
+
+
+def test_a_decoder_of_an_extra_becomes_a_dependency_of_the_workers(tmp_path: Path) -> None:
+    done = _pinned_sdist(tmp_path, "pi-heif==1.4.0 pylibjxl==0.5.0")
+    assert done.returncode == 0, done.stderr
+    (archive,) = (tmp_path / "dist").iterdir()
+    with tarfile.open(archive) as package:
+        names = {name.rpartition("/")[2]: name for name in package.getnames() if name.count("/") == 1}
+        texts = [package.extractfile(names[name]) for name in ("pyproject.toml", "PKG-INFO")]
+        project, metadata = (file.read().decode() for file in texts if file is not None)
+    base = project.partition("dependencies = [")[2].partition("\n]")[0]
+    assert '"pylibjxl==0.5.0"' in base and '"pi-heif==1.4.0"' in base
+    assert {"Requires-Dist: pylibjxl==0.5.0", "Requires-Dist: pi-heif==1.4.0"} <= set(metadata.splitlines())
 
 
 def test_a_worker_without_extras_imports_all_plain_transforms(worker: Path) -> None:

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed import __main__
-from shardfeed.pipeline import local
 from shardfeed.transforms.encode import slices
+from shardfeed.transforms.pool import pool
 
 FREE = 5  # images before the gate
 
 
 def main() -> int:
     """Runs the command line with the gate in its encoder."""
-    local.MOST_PROCESSES = 0
+    pool.MOST_PROCESSES = 0
     close_gate(_wait_for_line, FREE)
     sys.argv += ["--threads", "2"]
     return __main__.main()

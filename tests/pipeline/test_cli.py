@@ -19,8 +19,12 @@ from tests.kit.commands import command, environment, said, shardfeed, write_phot
 
 BUILD_FLAGS = {
     "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
-    "--keep_original", "--resizer", "--num_shards", "--shard_bytes", "--splits", "--label_from", "--class_list", "--max_rejected",
+    "--keep_original", "--resizer", "--num_shards", "--shard_bytes", "--splits",
+    "--group_by", "--stratify", "--label_from", "--class_list", "--max_rejected",
     "--seed", "--threads", "--discard_incomplete", "--keep_parts", "--trust_manifest", "--cross_region", "--on_interrupt",
+    "--list_root", "--retry_rejects", "--metadata", "--label_column", "--key_column", "--key_format", "--columns",
+    "--label_depth", "--label_regex", "--class_map", "--duplicates", "--max_unmatched", "--image_timeout",
+    "--formats", "--min_size", "--max_pixels", "--max_file_bytes", "--max_aspect",
     "--runner", "--json",
 }  # fmt: skip
 COMMANDS = {
@@ -30,6 +34,7 @@ COMMANDS = {
     "status": {"--json"},
     "inspect": {"-n", "--sheet"},
     "find": {"--where", "--split", "--limit", "--sheet", "--json"},
+    "report": {"--output", "--source"},
     "benchmark": {"--batch_size", "--step_ms", "--seconds", "--reader", "--image_size", "--crop", "--json"},
 }
 
@@ -79,7 +84,7 @@ def test_every_flag_has_a_help_text(command: str) -> None:
     assert [action.dest for action in _subparsers(command)[command]._actions if not action.help] == []
 
 
-@pytest.mark.parametrize("command", ["report", "export", "repair", "metadata", "Build", "bui"])
+@pytest.mark.parametrize("command", ["export", "repair", "metadata", "Build", "bui"])
 def test_a_command_that_is_not_built_is_unknown(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(command) == 2
     assert _unquoted(capsys.readouterr().err) == (
@@ -112,7 +117,16 @@ UNKNOWN = (
         (["--input"], "argument --input: expected one argument. See `shardfeed build --help`."),
         (
             ["--input", "i", "--output", "o", "--quality", "best"],
-            "argument --quality: invalid int value: 'best'. See `shardfeed build --help`.",
+            "argument --quality: 'best' is no whole number; allowed are 1 to 100 (95 by default). See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--max_aspect", "wide"],
+            "argument --max_aspect: 'wide' is no number; allowed are 1 to 65,535; 2 rejects what is more than twice as long as "
+            "wide. See `shardfeed build --help`.",
+        ),
+        (
+            ["--input", "i", "--output", "o", "--metadata", "t.csv", "--group_by", "column:"],
+            "--group_by column: names no column. Example: --group_by column:patient",
         ),
         (
             ["--input", "i", "--output", "o", "--resize", "fit"],
@@ -120,8 +134,13 @@ UNKNOWN = (
             "'squash', 'pad', 'shortest', 'longest'). See `shardfeed build --help`.",
         ),
         (
+            ["--input", "i", "--output", "o", "--max_unmatched", "3"],
+            "--max_unmatched counts rows of a table. Give --metadata TABLE too, or leave it out.",
+        ),
+        (
             ["--input", "i", "--output", "o", "--label_from", "metadata"],
-            "argument --label_from: invalid choice: 'metadata' (choose from 'folders'). See `shardfeed build --help`.",
+            "argument --label_from: invalid choice: 'metadata' (choose from 'folders', 'regex', 'table', 'none'). "
+            "See `shardfeed build --help`.",
         ),
         (
             ["--input", "i", "--output", "o", "--num_shards", "3", "--shard_bytes", "5"],

@@ -15,6 +15,7 @@ from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.config.values import parse_bytes, parse_colour, parse_num_shards, read_class_list
+from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
@@ -114,6 +115,28 @@ def test_buckets_stay_as_they_are() -> None:
             "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "
             "cannot be left running. Leave the option out (a build that was stopped is carried on by the same command), or use "
             "an engine that runs elsewhere (docs/how-to/engines.md).",
+        ),
+        (_image(limits=Limits(min_size=0)), "--min_size 0: allowed are 1 to 65,535 pixels of the shorter side."),
+        (
+            _image(limits=Limits(max_pixels=(1 << 30) + 1)),
+            "--max_pixels 1073741825: allowed are 1 to 1,073,741,824. 64 Mpx is 67108864.",
+        ),
+        (
+            _image(limits=Limits(max_file_bytes=0)),
+            "--max_file_bytes 0: allowed are 1 byte to 1GiB.",
+        ),
+        (
+            _image(limits=Limits(max_file_bytes=10 << 30)),
+            "--max_file_bytes 10GiB: allowed are 1 byte to 1GiB.",
+        ),
+        (
+            _image(limits=Limits(max_aspect=float("nan"))),
+            "--max_aspect nan: allowed are 1 to 65,535; 2 rejects what is more than twice as long as wide.",
+        ),
+        (
+            _image(limits=Limits(min_size=100, max_pixels=9_999)),
+            "--min_size 100 and --max_pixels 9999 leave no image: a square of that size has more pixels. Lower the one or raise "
+            "the other.",
         ),
         (_image(height=0), "--image_size: a side of 0 pixels; allowed are 1 to 8,192. Example: --image_size 224"),
         (

@@ -19,6 +19,7 @@ from shardfeed.pipeline.graph import build
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import Element, ImageRef, Plan, RefBatch, SplitPlan, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.listing import BATCH_REFS
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps import coders
@@ -28,7 +29,7 @@ Proto = beam_runner_api_pb2.Pipeline
 
 STEPS = [
     "ListImages", "LabelImages", "CountImages", "ClaimOutput", "AssignParts", "EncodeParts", "Reconcile", "WriteRejects",
-    "Proceed", "PackShards", "ComposeShards", "Commit", "Sweep",
+    "Proceed", "FindDuplicates", "PackShards", "ComposeShards", "Commit", "Sweep",
 ]  # fmt: skip
 PRIMITIVES = {
     "BytesCoder",
@@ -121,7 +122,8 @@ def test_every_arrow_has_a_coder_of_ours_or_of_primitives(proto: Proto) -> None:
 
 
 def test_every_element_has_a_coder_and_every_coder_is_used(proto: Proto) -> None:
-    used = set().union(*_coders_by_step(proto).values())
+    stratified = _proto(options=BuildOptions(splits="train=0.9,test=0.1", stratify=True))
+    used = set().union(*_coders_by_step(proto).values(), *_coders_by_step(stratified).values())
 
     elements: list[type] = [RefBatch, *Element.__subclasses__()]
     assert {element.__name__ for element in elements} - OURS == {

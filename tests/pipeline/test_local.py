@@ -22,13 +22,15 @@ from tests.kit.images import make_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 
-# What a driver calls besides decisions: it lists and encodes in the way that suits it. Only the
-# local build ends if another one has overtaken it: a job elsewhere would end red.
-_TRANSPORT = {"open_encoder", "open_source", "default_threads", "reported", "sections_of", "require_same",
-              "require_unpublished", "versions_here", "add_up", "metrics", "side_by_side"}  # fmt: skip
+# What a driver calls besides decisions: it lists, labels and encodes in the way that suits it.
+# (``label_all`` holds the listing for the passes of ``--stratify``; the graph makes each a step.)
+# Only the local build ends if another one has overtaken it: a job elsewhere would end red.
+_TRANSPORT = {"open_source", "open_root", "default_threads", "reported", "sections_of", "require_same",
+              "require_unpublished", "versions_here", "join_here",
+              "label_all", "label_batch", "stratify", "add_up", "metrics", "side_by_side"}  # fmt: skip
 _STEPS = (
-    "list_images label_images count_images claim_output assign_parts encode_parts reconcile write_rejects pack_shards "
-    "compose_shards commit"
+    "list_images join_rows label_images count_images claim_output assign_parts encode_parts reconcile write_rejects "
+    "find_duplicates pack_shards compose_shards commit"
 )
 
 
@@ -57,7 +59,7 @@ def _annotations(node: ast.AST) -> list[ast.AST]:
 def test_both_drivers_call_the_same_decisions() -> None:
     folder = builds.ROOT / "transforms"
     steps = set().union(*(calls_of(folder / "steps" / f"{name}.py") for name in _STEPS.split()))
-    here = calls_of(builds.ROOT / "pipeline" / "local.py")
+    here = calls_of(builds.ROOT / "pipeline" / "local.py") | calls_of(folder / "tables" / "join_here.py")
     assert len(here - _TRANSPORT) > 20
     assert here - _TRANSPORT == steps - _TRANSPORT
 
@@ -104,12 +106,12 @@ def test_a_build_that_joins_another_begins_with_other_parts(tmp_path: Path, monk
     config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS)
     orders: list[list[tuple[str, int]]] = []
 
-    def noting(parts: Any, here: Any, *more: Any) -> Any:
+    def noting(parts: Any, _flying: Any) -> Any:
         order = [(split, part) for split, part, _ in parts]
         orders.append(order)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(local, "make_parts", noting)
+    monkeypatch.setattr(local, "_made", noting)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):
             run_build(config)
@@ -131,7 +133,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 
 hooks.processes(1)
-hooks.act_at_image(5, lambda: os.kill(os.getpid(), signal.SIGINT))
+hooks.at_part_of_process(0, lambda _process: os.kill(os.getpid(), signal.SIGINT))
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), threading.excepthook, dict(os.environ)
 config = BuildConfig((sys.argv[1],), sys.argv[2], BuildOptions(image=ImageOptions(height=16, width=16)), threads=2)
 try:

@@ -14,15 +14,20 @@ from pathlib import Path
 import pytest
 
 from shardfeed.pipeline import local
-from shardfeed.pipeline.pool import pool
 from shardfeed.transforms.elements import pack_ref
 from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.pool import pool, program
+from shardfeed.transforms.pool.watch import shared_file
+from shardfeed.transforms.pool.worker import READY, Answer
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
 
 ONE = partial(hooks.processes, 1)
-LOST = "a process that encodes beside this one ended with code"
+TWO = partial(hooks.processes, 2)
+LOST = "a process that encodes ended with code"
+ALONE = "The images that it had in hand are made one by one, each in a process of its own.\n"
+WITHOUT = "The build goes on without it.\n"
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +44,17 @@ def alone(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     return disk.digests(out)
 
 
-def test_a_process_makes_a_share_of_the_parts(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
-    log = tmp_path / "images"
-    log.touch()
-    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), ONE])
-    assert 0 < log.stat().st_size < 80
+@pytest.mark.parametrize("how", ["forks", "programs"])
+def test_processes_make_the_parts_and_the_builder_none(
+    how: str, photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    (log := tmp_path / "images").touch()
+    more = [hooks.programs if how == "programs" else hooks.forks]
+    builds.built(photos, tmp_path / "out", hooks=[TWO, partial(hooks.note_encoders, log), *more])
+    builder, *encoders = map(int, log.read_text().split())
+    assert builder not in encoders
+    assert (len(encoders), len(set(encoders))) == (80, 2)
     assert disk.digests(tmp_path / "out") == alone
-
-
-def test_of_two_parts_each_process_makes_one(tmp_path: Path) -> None:
-    log = tmp_path / "images"
-    log.touch()
-    photos = make_photos(tmp_path / "photos", each=1)
-    builds.built(photos, tmp_path / "out", hooks=[partial(hooks.count_images, log), ONE])
-    assert log.stat().st_size == 1
 
 
 def kill(pid: int) -> None:
@@ -60,11 +62,11 @@ def kill(pid: int) -> None:
 
 
 @pytest.mark.parametrize("part", [0, 1])
-def test_a_process_that_is_killed_costs_its_parts_and_one_line(
+def test_a_process_that_is_killed_costs_no_image_and_one_line(
     part: int, photos: Path, alone: dict[str, str], tmp_path: Path
 ) -> None:
     ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, part, kill), ONE])
-    assert ended.err == f"{LOST} -9. The build goes on without it.\n"
+    assert ended.err == f"{LOST} -9. {ALONE}"
     assert disk.digests(tmp_path / "out") == alone
 
 
@@ -81,21 +83,21 @@ def _signals_caught(pid: int) -> int:
 
 def test_a_process_that_crashes_says_how(photos: Path, tmp_path: Path) -> None:
     ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, 0, crash), ONE])
-    assert ended.err == f"{LOST} -11 (Fatal Python error: Segmentation fault). The build goes on without it.\n"
+    assert ended.err == f"{LOST} -11 (Fatal Python error: Segmentation fault). {ALONE}"
 
 
 def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_shown_once(
     photos: Path, alone: dict[str, str], tmp_path: Path
 ) -> None:
-    broken: list[Callable[[], None]] = [hooks.broken_processes, partial(hooks.processes, 2)]
+    broken: list[Callable[[], None]] = [hooks.broken_processes, TWO]
     ended = builds.built(photos, tmp_path / "out", "--threads", "3", hooks=broken)
-    assert ended.err == f"{LOST} 1 (no such module). The build goes on without it.\n"
+    assert ended.err == f"{LOST} 1 (no such module). {WITHOUT}"
     assert disk.digests(tmp_path / "out") == alone
 
 
 def test_an_interpreter_that_is_not_there_costs_one_line(photos: Path, alone: dict[str, str], tmp_path: Path) -> None:
     ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.interpreter, str(tmp_path / "gone")), ONE])
-    assert ended.err.startswith("no further process could be started to encode beside this one ([Errno 2] ")
+    assert ended.err.startswith("no further process could be started to encode ([Errno 2] ")
     assert ended.err.count("\n") == 1
     assert disk.digests(tmp_path / "out") == alone
 
@@ -129,9 +131,12 @@ def test_a_process_ends_when_its_builder_has_ended(tmp_path: Path) -> None:
         ours.send((sys.path, ""))
         ours.send(os.getpid())
         ours.send((PLAN, EncoderSettings([str(folder.root)], OPTIONS, folder.run, 1)))
+        assert ours.recv() == READY
         ours.send(("train", 0, [pack_ref(folder.add(b"cat/1.png"))]))
-        (split, part), (result, _) = ours.recv()
-        assert (split, part, result.records) == ("train", 0, 1)
+        answer = ours.recv()
+        assert isinstance(answer, Answer)
+        assert answer.made is not None
+        assert (answer.split, answer.part, answer.made[0].records) == ("train", 0, 1)
         ours.close()  # as the system does it for a process that is killed
         assert process.wait(60) == 0
 
@@ -148,11 +153,14 @@ def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the
 
 
 def start(fd: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-c", pool._BOOT, str(fd)], pass_fds=[fd])
+    with shared_file() as file:
+        fds = fd, file.fileno()
+        command = [sys.executable, "-I", "-c", program._BOOT + pool._BOOT, *map(str, fds)]
+        return subprocess.Popen(command, pass_fds=fds)
 
 
 def test_a_process_is_told_neither_to_list_nor_to_plan_nor_to_claim() -> None:
-    code = "import sys, shardfeed.pipeline.pool.worker; print(*sys.modules)"
+    code = "import sys, shardfeed.transforms.pool.worker; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=builds.ROOT, capture_output=True, text=True, check=True)
     forbidden = {
         "shardfeed.transforms.inputs.listing",
@@ -173,7 +181,7 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
     script.parent.mkdir()
     script.write_text(
         "import sys; from shardfeed.cli import main as cli; from shardfeed.pipeline import local; "
-        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "
+        "local.IMAGES_PER_PROCESS = 1; local.cores = lambda: 2; "  # no ``signals.install``: so they are programs
         "sys.exit(cli.main())"
     )
     before = sorted(photos.rglob("*"))
@@ -192,16 +200,15 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
 @pytest.mark.parametrize(
     ("threads", "cores", "images", "expected"),
     [
-        pytest.param(2, 2, 10_000, 1, id="two cores"),
-        pytest.param(1, 8, 10_000, 0, id="one thread asked for"),
-        pytest.param(8, 2, 10_000, 1, id="more threads than cores"),
-        pytest.param(8, 8, 10_000, 7, id="one thread per process"),
-        pytest.param(64, 64, 10_000, 15, id="never more than 15"),
-        pytest.param(8, 8, 250, 2, id="few images"),
-        pytest.param(8, 8, 12, 0, id="very few images"),
+        pytest.param(2, 2, 10_000, 2, id="two cores"),
+        pytest.param(1, 8, 10_000, 1, id="one thread asked for"),
+        pytest.param(8, 2, 10_000, 2, id="more threads than cores"),
+        pytest.param(8, 8, 10_000, 8, id="one thread per process"),
+        pytest.param(8, 8, 250, 3, id="few images"),
+        pytest.param(8, 8, 12, 1, id="very few images"),
     ],
 )
-def test_there_is_one_process_per_further_core(
+def test_there_is_one_process_per_core(
     threads: int, cores: int, images: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "cores", lambda: cores)

@@ -152,6 +152,7 @@ def test_json_holds_the_same_facts() -> None:
         },
         "encoded_in_this_run": 12_000,
         "seconds": 20.04,
+        "duplicates": None,
         "notes": ["note"],
     }
 
@@ -160,3 +161,29 @@ def test_json_of_a_build_that_was_there() -> None:
     raw = json.loads(replace(BUILT, already_built=True).to_json())
 
     assert (raw["status"], raw["encoded_in_this_run"]) == ("already_built", 0)
+
+
+def test_what_does_not_match_has_a_line() -> None:
+    manifest = replace(BUILT.manifest, skipped={"no_row": 1}, listing={"rows_without_image": 2_000})
+    text = replace(BUILT, manifest=manifest).to_text()
+    assert "  unmatched  1 image without a row, 2,000 rows without an image -> unmatched.jsonl\n" in text
+    assert "unmatched" not in BUILT.to_text()
+
+
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        ({"pairs": 0, "groups": 0, "flat": 0, "crowded": 0}, "none"),
+        ({"pairs": 9, "groups": 9, "labels": 1, "splits": 2, "flat": 0, "crowded": 0},
+         "9 pairs of near-duplicates: 1 with two labels, 2 across splits -> duplicates.jsonl"),
+        ({"pairs": 2_000, "groups": 1, "labels": 1, "splits": 0, "flat": 12, "crowded": 0},
+         "2,000 pairs of near-duplicates in 1 group: 1 with two labels, 0 across splits -> duplicates.jsonl "
+         "(12 of almost no contrast or structure were compared by their bytes only)"),
+        ({"pairs": 0, "groups": 0, "flat": 12, "crowded": 1_510},
+         "none (12 of almost no contrast or structure were compared by their bytes only; "
+         "1,510 hashes among too many near ones were not compared with all of them)"),
+    ],
+)  # fmt: skip
+def test_duplicates_have_a_line(counts: dict[str, int], line: str) -> None:
+    text = replace(BUILT, manifest=replace(BUILT.manifest, duplicates=counts)).to_text()
+    assert f"  duplicates  {line}\n" in text

@@ -25,12 +25,12 @@ def test_a_hundred_million_images() -> None:
     assert (cost.workers, cost.vcpus) == (59, 236)
     assert cost.vcpu_hours == pytest.approx(work + 236 * 4 / 60)
     assert cost.hours == pytest.approx(cost.vcpu_hours / 236)
-    assert cost.reads == 100_000_000 + 2 * 360_000 + 2 * 20_000 + 6
-    assert cost.writes == 100_000 + 2 * 360_000 + 20_000 + 4 * 20_000 + 2 * (647 + 1) + 12
+    assert cost.reads == 100_000_000 + 3 * 360_000 + 2 * 20_000 + 6
+    assert cost.writes == 100_000 + 2 * 360_000 + 20_000 + 4 * 20_000 + 2 * (647 + 1) + 14
     compute = cost.vcpu_hours * (
         0.056 + 3.75 * 0.003557 + 25 / 4 * 0.000054
     )  # 15 GB and 25 GB of disk a worker of four
-    assert cost.dollars == pytest.approx(compute + 0.0004 * 100_760.006 + 0.005 * 921.308 + 11 * 0.011)
+    assert cost.dollars == pytest.approx(compute + 0.0004 * 101_120.006 + 0.005 * 921.310 + 11 * 0.011)
 
 
 def test_a_million_large_images_are_read_in_a_quarter_of_an_hour() -> None:
@@ -90,7 +90,7 @@ def test_the_documented_table_is_this_arithmetic(name: str, images: int, millise
 def test_a_few_images_cost_a_worker_that_starts() -> None:
     cost = cloud_cost(images=10, listed=12, cpu_seconds=0.01, splits=[(10, 2)])
 
-    assert (cost.workers, cost.vcpus, cost.reads, cost.writes) == (1, 4, 40, 1 + 20 + 2 + 4 * 2 + 2 * (1 + 1) + 12)
+    assert (cost.workers, cost.vcpus, cost.reads, cost.writes) == (1, 4, 50, 1 + 20 + 2 + 4 * 2 + 2 * (1 + 1) + 14)
     assert cost.hours == pytest.approx(4 / 60, rel=0.01)
 
 
@@ -129,4 +129,4 @@ def test_a_machine_of_unknown_size_is_counted_as_the_default_and_that_is_said() 
 def test_shards_of_many_parts_are_composed_in_a_tree(parts: int, calls: int) -> None:
     one = cloud_cost(images=1, listed=1, cpu_seconds=0.01, splits=[(parts, 1)])
 
-    assert one.writes == 1 + 2 * parts + calls + 4 + 2 * (1 + 1) + 12
+    assert one.writes == 1 + 2 * parts + calls + 4 + 2 * (1 + 1) + 14

@@ -222,7 +222,7 @@ def test_a_class_of_which_not_all_was_read_may_still_give_a_record(tmp_path: Pat
     config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL)
     forecast = plan_build(config, sample=12)
 
-    read = sum(key.startswith(b"dog/") for key, _ in forecast.sample.trials)
+    read = sum(ref.key.startswith(b"dog/") for ref, _ in forecast.sample.trials)
     assert 3 <= read < 40
     assert forecast.notes == [_lost_dogs(f"{read} of 40", "may", 0)]
     run_build(config)

@@ -26,26 +26,20 @@ _PARTS = 3  # a shard: so that some are finished, one is torn and one is not beg
 # order and transport only, so one kill of each will do: the other driver is killed everywhere.
 STEPS_OF_GRAPH = (
     "link _parts/CLAIM",  # ClaimOutput
-    "mkdir _parts/N/train",  # EncodeParts
-    "write _parts/N/tmp/tmp-N-N",
-    "link _parts/N/train/N-N-N",
-    "link _parts/N/train/N.json",
+    "link _parts/N/train/N.json",  # EncodeParts
     "link rejects-N-of-N.jsonl",  # WriteRejects
-    "link train-N-of-N.tfrecord",  # ComposeShards
-    "link train-N-of-N.tfrecord.idx",
+    "link duplicates.jsonl",  # FindDuplicates
+    "link _parts/N/duplicates.groups",
+    "link train-N-of-N.tfrecord.idx",  # ComposeShards
     "link train-N-of-N.parquet",
     "link _parts/N/index/train-N-of-N.tfrecord.classes",
     "write _parts/tmp/tmp-N-N",  # of the claim, a shard or a file beside the shards
     "unlink _parts/tmp/tmp-N-N",
-    "link _parts/N/index/train.index.header",  # Commit
-    "link train.index",
-    "link train.classes",
-    "link classes.txt",
+    "link train.index",  # Commit
     "link manifest.json",
     "link run.json",
     "unlink _parts/N/train/N.json",  # Sweep
     "unlink _parts/CLAIM",
-    "rmdir _parts/N/train",
 )
 
 
@@ -102,8 +96,10 @@ class KilledBuilds:
 
 
 def input_of(folder: Path) -> Path:
-    """Photos of two classes, and one file that is none."""
+    """Photos of two classes, one of them in both, and one file that is none."""
     photos = make_photos(folder / "photos", each=(IMAGES - 1) // 2)
+    write(photos, "dog/copy.jpg", (photos / "cat" / "000.jpg").read_bytes())
+    (photos / "dog" / "000.jpg").unlink()
     write(photos, "cat/empty.jpg", b"")
     return photos
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos, photo, write
+from tests.kit.metadata import write_table
 
 _EMPTY, _FORMAT = "EMPTY", "FORMAT"
 
@@ -122,6 +123,28 @@ def test_a_split_without_one_written_record_fails_whatever_the_limit(tmp_path: P
     ended = builds.build(photos, out, "--splits", "folders", "--max_rejected", "100%")
     assert (ended.code, (out / "manifest.json").exists()) == (3, False)
     assert "no image of split test can be used" in ended.err
+
+
+def test_of_several_labels_each_needs_a_record_and_without_labels_each_split_does(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    labels: tuple[list[str], ...] = (["common"], ["rare", "common"], [], ["rare"])
+    rows = [
+        {"file_name": f"{number}.jpg", "labels": names, "fold": f"{number % 2}"} for number, names in enumerate(labels)
+    ]
+    for row, data in zip(rows, (photo(1), b"", photo(2), b""), strict=True):
+        write(photos, str(row["file_name"]), data)
+    table = ("--metadata", str(write_table(tmp_path / "t.jsonl", rows)), "--max_rejected", "100%")
+
+    several = builds.build(photos, tmp_path / "several", *table, "--label_column", "labels")
+    none = builds.build(photos, tmp_path / "none", *table, "--label_from", "none", "--splits", "column:fold")
+
+    assert [ended.code for ended in (several, none)] == [3, 3]
+    assert "no image of 1 class(es) can be used: rare. Rejected: EMPTY 2." in several.err
+    assert "no image of split fold_1 can be used (EMPTY 2)" in none.err
+    assert [len(disk.rejects(rejects_named(ended.err)[0].parent)) for ended in (several, none)] == [2, 2]
+    write(photos, "3.jpg", photo(3))
+    builds.built(photos, tmp_path / "mended", *table, "--label_column", "labels")
+    assert disk.manifest(tmp_path / "mended")["splits"]["train"]["class_counts"] == {"common": 1, "rare": 1}
 
 
 def test_nothing_but_bad_images_is_no_dataset(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos, photo, write
+from tests.kit.metadata import write_table
 
 
 def refused(photos: Path, tmp_path: Path, *flags: str) -> str:
@@ -68,7 +69,7 @@ def test_top_folders_that_look_like_splits_are_refused_with_the_flag_that_takes_
         tmp_path / "photos", classes=[f"{top}/{label}" for top in tops for label in ("cat", "dog")], each=2
     )
     said = refused(photos, tmp_path)
-    assert "they look like splits, not classes" in said
+    assert "look like splits, not classes" in said
     assert "--splits folders" in said
     builds.built(photos, tmp_path / "out", "--splits", "folders")
     expected = {{"val": "validation"}.get(top, top): 4 for top in tops}
@@ -133,6 +134,28 @@ def test_a_listed_class_without_images_is_refused(tmp_path: Path) -> None:
     assert "without a single image: bee" in refused(
         photos, tmp_path, "--class_list", class_list(tmp_path, "ant", "bee")
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "listed", "said"),
+    [
+        (["red", ["Red", "big"]], [], "labels 'Red' and 'red' look alike"),
+        (["red", ["red", None]], [], "row 2: column labels is empty, and it is the label"),
+        (["red", ["red", "big"]], ["red"], "labels that are not in --class_list: big. Allowed: red."),
+        (["red", []], ["red", "big"], "classes of --class_list without a single image: big"),
+        ([[], []], [], "not one of 2 images has a label. Check the labels, or give --label_from none."),
+    ],
+    ids=["look-alikes", "no text", "not listed", "only listed", "none at all"],
+)
+def test_several_labels_per_image_are_not_guessed_either(
+    labels: list[str | list[str]], listed: list[str], said: str, tmp_path: Path
+) -> None:
+    rows = [{"file_name": f"{n}.jpg", "labels": [one] if one == "red" else one} for n, one in enumerate(labels)]
+    for row in rows:
+        write(tmp_path / "photos", str(row["file_name"]), photo(1))
+    flags = ["--metadata", str(write_table(tmp_path / "t.jsonl", rows)), "--label_column", "labels"]
+    flags += ["--class_list", class_list(tmp_path, *listed)] if listed else []
+    assert said in refused(tmp_path / "photos", tmp_path, *flags)
 
 
 def test_the_image_decides_no_label_a_renamed_folder_does(tmp_path: Path) -> None:

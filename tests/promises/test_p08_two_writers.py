@@ -6,7 +6,7 @@ import json
 import os
 import select
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from shardfeed.format import naming
 from tests.kit import builds, disk, hooks, steps
 from tests.kit.builder import Request
 from tests.kit.images import make_photos, photo, write
+from tests.kit.metadata import write_table
 
 _ONE_PART = partial(hooks.parts_a_shard, 1)
 _MANY_PARTS = partial(hooks.parts_a_shard, 64)
@@ -36,7 +37,10 @@ class Meeting:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_photos(tmp_path_factory.mktemp("p08") / "photos", each=3)
+    photos = make_photos(tmp_path_factory.mktemp("p08") / "photos", each=3)
+    write(photos, "dog/copy.jpg", (photos / "cat" / "000.jpg").read_bytes())
+    (photos / "dog" / "000.jpg").unlink()
+    return photos
 
 
 def meet_everywhere(folder: Path, photos: Path, *flags: str) -> list[Meeting]:
@@ -156,7 +160,9 @@ class Worked:
     decoded: int
 
 
-def at_once(folder: Path, photos: Path, first: str, second: str, *, in_step: int) -> list[Worked]:
+def at_once(
+    folder: Path, photos: Path, first: str, second: str, *, in_step: int, flags: Sequence[str] = ()
+) -> list[Worked]:
     """Two builds of ``folder``/out, by these drivers.
 
     The second starts when the first stands before its first image. Each decodes its first
@@ -173,7 +179,7 @@ def at_once(folder: Path, photos: Path, first: str, second: str, *, in_step: int
         log.touch()
         meet = partial(hooks.in_step, in_step, own, other)
         changed: list[Callable[[], None]] = [_MANY_PARTS, meet, partial(hooks.count_images, log), hooks.join_halfway]
-        ended = builds.build(photos, folder / "out", *builds.DRIVERS[driver], hooks=changed)
+        ended = builds.build(photos, folder / "out", *flags, *builds.DRIVERS[driver], hooks=changed)
         os.write(ends[other], b"." * (in_step + 1))  # the other one waits no more for this one, however it ended
         return Worked(ended.code, ended.err, log.stat().st_size)
 
@@ -192,11 +198,17 @@ def at_once(folder: Path, photos: Path, first: str, second: str, *, in_step: int
 def test_builds_of_the_same_by_either_driver_at_the_same_time_both_succeed(
     first: str, second: str, tmp_path: Path
 ) -> None:
+    """With a table, and the same picture under two labels."""
     photos = make_photos(tmp_path / "photos", each=24)
-    worked = at_once(tmp_path, photos, first, second, in_step=1)
+    write(photos, "dog/023.jpg", photo(0))
+    rows = [{"file_name": f"{name}/{n:03d}.jpg", "kind": name, "age": n} for name in ("cat", "dog") for n in range(24)]
+    table = str(write_table(tmp_path / "t.csv", rows))
+    flags = ("--metadata", table, "--label_column", "kind", "--columns", "age")
+    worked = at_once(tmp_path, photos, first, second, in_step=1, flags=flags)
     assert [(one.code, one.err) for one in worked] == [(0, "")] * 2
     assert min(one.decoded for one in worked) > 0
-    builds.built(photos, tmp_path / "alone", hooks=[_MANY_PARTS])
+    builds.built(photos, tmp_path / "alone", *flags, hooks=[_MANY_PARTS])
+    assert disk.manifest(tmp_path / "alone")["duplicates"]["labels"] == 1
     assert disk.digests(tmp_path / "out") == disk.digests(tmp_path / "alone")
 
 

@@ -22,6 +22,19 @@ THREE_BLOCKS = 5_000
 READERS = pytest.mark.parametrize("reader", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
 
 
+def by_reader(names: str, cases: Sequence[Any], load: Sequence[int]) -> pytest.MarkDecorator:
+    """Parameters ``reader`` and ``names``: all cases for ``array_batches``, and for ``load``, which
+    makes a graph of each, those of the given numbers.
+    """
+    rows = [(shardfeed.array_batches, case) for case in cases] + [(shardfeed.load, cases[number]) for number in load]
+    single = "," not in names
+    return pytest.mark.parametrize(
+        ["reader", *names.split(",")],
+        [(reader, case) if single else (reader, *case) for reader, case in rows],
+        ids=lambda value: getattr(value, "__name__", str(value)),
+    )
+
+
 def lossless(path: Path, **options: Any) -> Written:
     """A dataset of raw pixels: 37 training records in 3 shards and 10 blocks, the last of 1
     record.

@@ -33,6 +33,7 @@ from tests.reader.damage import (
     rewrite,
     rewrite_image,
 )  # fmt: skip
+from tests.reader.streams import by_reader
 
 Read = Callable[[Path], object]
 
@@ -55,9 +56,6 @@ def explained_fit(path: Path) -> None:
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     with shardfeed.explain_errors(path):
         model.fit(shardfeed.load(path, "train", 37), steps_per_epoch=1, verbose=0)
-
-
-READS = pytest.mark.parametrize("read", [arrays, explained, explained_fit], ids=lambda read: read.__name__)
 
 
 def flipped_bit(path: Path) -> str:
@@ -87,8 +85,20 @@ def no_image(path: Path) -> str:
     return f"{place(path)}: image: expected a jpeg image "
 
 
-@READS
-@pytest.mark.parametrize("damage", [flipped_bit, other_bytes, large_class, negative_class, no_image])
+@pytest.mark.parametrize(
+    ("damage", "read"),
+    [
+        *(
+            (damage, read)
+            for damage in (flipped_bit, other_bytes, large_class, no_image)
+            for read in (arrays, explained)
+        ),
+        (negative_class, arrays),
+        (flipped_bit, explained_fit),
+        (no_image, explained_fit),
+    ],
+    ids=lambda function: function.__name__,
+)
 def test_a_damaged_record_is_named(tmp_path: Path, damage: Callable[[Path], str], read: Read) -> None:
     write_dataset(tmp_path)
     start = damage(tmp_path)
@@ -115,8 +125,7 @@ def test_a_flipped_bit_in_a_length_or_its_crc_is_named(tmp_path: Path, at: int) 
     )
 
 
-@READS
-@pytest.mark.parametrize("image_format", ["png", "webp"])
+@pytest.mark.parametrize(("image_format", "read"), [("png", arrays), ("webp", arrays), ("png", explained)])
 def test_images_of_other_formats_are_looked_into(tmp_path: Path, image_format: str, read: Read) -> None:
     write_dataset(tmp_path, image_format=image_format)
     rewrite_image(tmp_path, lambda image: bytes(len(image)))
@@ -148,9 +157,7 @@ def test_a_shard_that_goes_away_is_named(tmp_path: Path, reader: Any) -> None:
     assert str(found.value) == message(tmp_path, f"expected {size:,} bytes, found no such file")
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-@pytest.mark.parametrize("reader", [shardfeed.array_batches, shardfeed.load])
-@pytest.mark.parametrize("left", [0, 4, 9], ids=["nothing", "one block", "a block and a record"])
+@by_reader("left,training", [(left, training) for left in (0, 4, 9) for training in (True, False)], load=[0, 5])
 def test_a_shard_that_is_cut_between_two_records_is_no_shorter_pass(
     tmp_path: Path, left: int, reader: Any, training: bool
 ) -> None:
@@ -239,8 +246,7 @@ def test_an_error_of_the_model_passes_unchanged_and_nothing_is_read(tmp_path: Pa
         raise KeyError("loss")
 
 
-@pytest.mark.parametrize("channels", [1, 3], ids=["gray", "rgb"])
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
+@pytest.mark.parametrize(("image_format", "channels"), [("jpeg", 3), ("png", 1), ("webp", 3), ("raw", 1)])
 def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path, image_format: str, channels: int) -> None:
     write_dataset(tmp_path, image_format=image_format, channels=channels)
 

@@ -93,7 +93,7 @@ def test_streams_of_any_host_lie_beside_each_other_and_hold_each_record_once(cou
 @pytest.mark.parametrize(
     "counts",
     [
-        *([1] * records for records in (*range(1, 40), 63, 64, 65, 128, 517, 1000)),
+        *([1] * records for records in (*range(1, 10), *range(15, 18), 31, 32, 33, 63, 64, 65, 517, 1000)),
         *(uneven(records, 5) for records in (17, 100, 499, 1000)),
         [20, *[1] * 70, 30, 2],
     ],
@@ -110,7 +110,7 @@ def test_each_pass_holds_every_record_once_and_the_order_is_that_of_one_host(cou
         assert together.tolist() == whole[: len(together)].tolist()
 
 
-@pytest.mark.parametrize("hosts", range(1, 65))
+@pytest.mark.parametrize("hosts", [*range(1, 18), 31, 32, 33, 63, 64])
 def test_any_number_of_hosts_reads_every_record_once_a_pass(hosts: int) -> None:
     counts = uneven(200, 4)
     blocks = blocks_of(counts)
@@ -210,9 +210,9 @@ def test_hosts_that_do_not_divide_the_streams_are_told_that_their_order_is_their
 @READERS
 def test_elastic_epochs_leave_out_less_than_a_batch(tmp_path: Path, reader: Any) -> None:
     written = elastic(tmp_path)
-    steps = {hosts: len(reader(written.path, "train", 24, epochs=3, host=(0, hosts))) for hosts in (1, 2, 4, 8, 3)}
+    steps = {hosts: len(reader(written.path, "train", 24, epochs=3, host=(0, hosts))) for hosts in (1, 8, 3)}
 
-    assert steps == {1: 37, 2: 37, 4: 37, 8: 37, 3: 37}  # 903 records
-    fewest = {hosts: len(reader(written.path, "train", 8 * hosts, epochs=8, host=(0, hosts))) for hosts in (4, 8, 3)}
-    assert fewest == {4: 75, 8: 37, 3: 100}  # 2408 records; a host of three has 300 // 3 per pass
-    assert all(len(train(reader, written, 24, epochs=3, host=(host, 8))) == 37 * 3 for host in (0, 7))
+    assert steps == {1: 37, 8: 37, 3: 37}  # 903 records
+    fewest = {hosts: len(reader(written.path, "train", 8 * hosts, epochs=8, host=(0, hosts))) for hosts in (8, 3)}
+    assert fewest == {8: 37, 3: 100}  # 2408 records; a host of three has 300 // 3 per pass
+    assert len(train(reader, written, 24, epochs=3, host=(7, 8))) == 37 * 3

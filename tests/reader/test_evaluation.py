@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import shardfeed
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS, lossless, numbers
+from tests.reader.streams import READERS, by_reader, lossless, numbers
 
 N = 103
 
@@ -36,14 +36,13 @@ def load(written: Written, batch_size: int, **options: Any) -> tf.data.Dataset:
     return quietly(shardfeed.load, written, batch_size, **options)
 
 
-@READERS
-@pytest.mark.parametrize(
-    ("split", "hosts", "share"),
+@by_reader(
+    "split,hosts,share",
     [
         *(("validation", *cut) for cut in [(1, 1), (1, 103), (1, 129), (3, 7), (3, 17), (7, 5), (8, 13)]),
         ("train", 23, 1),
     ],
-    ids=str,
+    load=[2, 4],  # padding of rows, and of a batch on two of three hosts
 )
 def test_hosts_read_every_record_once_in_as_many_batches_with_weights_that_make_the_mean_exact(
     written: Written, reader: Any, split: str, hosts: int, share: int
@@ -71,8 +70,7 @@ def test_hosts_read_every_record_once_in_as_many_batches_with_weights_that_make_
     assert np.mean(means) == pytest.approx(np.mean([one.pixels.mean() for one in records]), 1e-6)
 
 
-@READERS
-@pytest.mark.parametrize("batch_size", [8, 103, 300])
+@by_reader("batch_size", [8, 103, 300], load=[0])
 def test_partial_batches_weigh_one(written: Written, reader: Any, batch_size: int) -> None:
     stream = quietly(reader, written, batch_size, eval_remainder="partial")
 
@@ -134,8 +132,7 @@ def test_a_host_looks_at_the_shards_that_it_evaluates_only(written: Written, tmp
         shardfeed.load(tmp_path, "validation", N * 2, host=(1, 2))
 
 
-@pytest.mark.parametrize("remainder", ["pad", "partial"])
-@pytest.mark.parametrize("batch_size", [8, 50])
+@pytest.mark.parametrize(("batch_size", "remainder"), [(8, "pad"), (50, "partial")])
 def test_keras_evaluates_to_the_loss_and_metrics_of_the_records(
     written: Written, batch_size: int, remainder: str
 ) -> None:

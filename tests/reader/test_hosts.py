@@ -12,28 +12,30 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
+from shardfeed.accelerator.hosts import Host, find_host
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS, lossless, train
+from tests.reader.streams import READERS, train
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return lossless(tmp_path_factory.mktemp("dataset"), splits={"train": 37, "validation": 10})
-
-
-@READERS
 @pytest.mark.parametrize(
-    ("host", "same"),
+    ("host", "found"),
     [
-        ([0, 2], (0, 2)),
-        (None, (0, 1)),
-        ("auto", (0, 1)),
-        *((tf.distribute.InputContext(4, 2, replicas), (2, 4)) for replicas in (0, 1, 16)),
+        ([0, 2], Host(0, 2, 2)),
+        (None, Host(0, 1, 1)),
+        ("auto", Host(0, 1, 1)),
+        *((tf.distribute.InputContext(4, 2, replicas), Host(2, 4, max(4, replicas))) for replicas in (0, 1, 16)),
     ],
     ids=["list", "None", "auto", "InputContext", "InputContext of 1 replica", "InputContext of 16 replicas"],
 )
-def test_a_host_is_named_in_several_ways(written: Written, reader: Any, host: Any, same: tuple[int, int]) -> None:
-    assert train(reader, written, 16, 5, host=host) == train(reader, written, 16, 5, host=same)
+def test_a_host_is_named_in_several_ways(host: Any, found: Host) -> None:
+    assert find_host(host) == found
+
+
+@READERS
+def test_a_reader_takes_a_host_of_tensorflow(written: Written, reader: Any) -> None:
+    host = tf.distribute.InputContext(4, 2, 16)
+
+    assert train(reader, written, 16, 5, host=host) == train(reader, written, 16, 5, host=(2, 4))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +145,10 @@ def test_two_workers_are_several(written: Written, monkeypatch: pytest.MonkeyPat
     ],
     ids=str,
 )
-def test_a_configuration_of_one_reader_needs_no_host(
-    written: Written, config: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_of_one_reader_needs_no_host(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", config if isinstance(config, str) else json.dumps(config))
 
-    shardfeed.load(written.path, "train", 4)
+    assert find_host() == Host(0, 1, 1)
 
 
 def test_a_worker_that_names_its_host_reads(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:

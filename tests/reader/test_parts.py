@@ -15,14 +15,9 @@ from shardfeed.inspection.first_records import first_records
 from shardfeed.sampling.host_share import host_range
 from tests.kit.datasets import Written
 from tests.kit.indexes import without_indexes
-from tests.reader.streams import READERS, lossless, numbers
+from tests.reader.streams import READERS, by_reader, lossless, numbers
 
 N = 37
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return lossless(tmp_path_factory.mktemp("dataset"))
 
 
 PARTS = {
@@ -38,9 +33,7 @@ PARTS = {
 }
 
 
-@READERS
-@pytest.mark.parametrize("hosts", [1, 2], ids=str)
-@pytest.mark.parametrize("split", PARTS)
+@by_reader("split,hosts", [(split, hosts) for split in PARTS for hosts in (1, 2)], load=[5, 12, 15])
 def test_a_part_holds_its_records_and_no_other(written: Written, reader: Any, split: str, hosts: int) -> None:
     part = PARTS[split]
     evaluated, trained = [], []

@@ -90,9 +90,13 @@ def server(written: Written, monkeypatch: pytest.MonkeyPatch) -> Iterator[Strict
         yield server
 
 
-@pytest.mark.parametrize("cache", [None, "decoded", "copies"])
 @pytest.mark.parametrize(
-    "options", [{"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "start_step": 3}, {"training": False}]
+    ("cache", "options"),
+    [
+        (None, {"shuffle_buffer": THREE_BLOCKS, "epochs": 2, "start_step": 3}),
+        ("decoded", {"training": False}),
+        ("copies", {"training": False}),
+    ],
 )
 def test_batches_are_those_of_the_folder_that_was_copied(
     server: StrictGCS, written: Written, tmp_path: Path, options: dict[str, object], cache: str | None

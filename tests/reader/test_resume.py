@@ -10,26 +10,22 @@ import pytest
 import shardfeed
 from shardfeed.testing import assert_resumes
 from tests.kit.datasets import Written, write_dataset
-from tests.reader.streams import READERS, THREE_BLOCKS, lossless, train
+from tests.reader.streams import READERS, THREE_BLOCKS, by_reader, train
 
 N = 37
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return lossless(tmp_path_factory.mktemp("dataset"))
-
-
-@READERS
-@pytest.mark.parametrize("host", [(0, 1), (1, 3)], ids=["one host", "host 1 of 3"])
-def test_every_step_of_two_passes_can_be_resumed(written: Written, reader: Any, host: tuple[int, int]) -> None:
+@by_reader("host,batch_size", [((0, 1), 9), ((1, 3), 9), ((1, 3), 24)], load=[2])
+def test_every_step_of_two_passes_can_be_resumed(
+    written: Written, reader: Any, host: tuple[int, int], batch_size: int
+) -> None:
     options: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "host": host}
+    steps = 90 // batch_size
 
-    assert_resumes(lambda step: reader(written.path, "train", 9, start_step=step, **options), steps=10)
+    assert_resumes(lambda step: reader(written.path, "train", batch_size, start_step=step, **options), steps=steps)
 
 
-@READERS
-@pytest.mark.parametrize("start", [1, 11, 12, N - 1, N, N + 1, 2 * N + 20])
+@by_reader("start", [1, 11, 12, N - 1, N, N + 1, 2 * N + 20], load=[2, 5])
 def test_a_stream_can_be_entered_at_any_record(written: Written, reader: Any, start: int) -> None:
     whole = train(reader, written, 1, start + 8)
 
@@ -43,7 +39,7 @@ def test_random_crops_resume_to_the_pixel(tmp_path: Path, cache: str | None) -> 
 
     assert_resumes(
         lambda step: shardfeed.load(tmp_path / "dataset", "train", 9, start_step=step, **options),  # type: ignore[arg-type]
-        steps=6,
+        steps=3,
     )
 
 

@@ -4,9 +4,7 @@ refused as unknown.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,15 +21,9 @@ from jax._src import xla_bridge
 import shardfeed
 from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
+from tests.kit.builds import run_program
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS, lossless
-
-ROOT = Path(shardfeed.__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return lossless(tmp_path_factory.mktemp("dataset"))
+from tests.reader.streams import READERS
 
 
 @pytest.fixture(autouse=True)
@@ -141,32 +133,31 @@ def test_jax_of_before_it_could_be_asked_whether_it_is_initialised_is_no_crash(m
     assert find_host() == Host(0, 1, 1)
 
 
-def test_reading_for_keras_on_tensorflow_does_not_start_jax(written: Written) -> None:
-    code = (
+def test_reading_for_keras_on_tensorflow_does_not_start_jax(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "read.py").write_text(
         "import sys, jax, keras, shardfeed\n"
         "shardfeed.load(sys.argv[1], 'train', 4); shardfeed.array_batches(sys.argv[1], 'train', 4)\n"
         "shardfeed.detect_accelerator()\n"
         "from jax._src import xla_bridge; print(xla_bridge.backends_are_initialized())"
     )
 
-    done = subprocess.run([sys.executable, "-c", code, str(written.path)], cwd=ROOT, capture_output=True, text=True)
+    done = run_program(tmp_path / "read.py", written.path, backend="tensorflow")
 
-    assert done.stdout == "False\n", done.stderr
+    assert done.out == "False\n", done.err
 
 
-def test_reading_for_keras_on_jax_before_the_processes_find_each_other_is_no_silent_copy(written: Written) -> None:
-    code = (
+def test_reading_for_keras_on_jax_before_the_processes_find_each_other_is_no_silent_copy(
+    written: Written, tmp_path: Path
+) -> None:
+    (tmp_path / "read.py").write_text(
         "import sys, jax, keras, shardfeed\n"
         "shardfeed.load(sys.argv[1], 'train', 4)\n"
         "jax.distributed.initialize('127.0.0.1:1', 2, 0)"
     )
-    env = {**os.environ, "KERAS_BACKEND": "jax"}
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(written.path)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
-    )
+    done = run_program(tmp_path / "read.py", written.path, backend="jax")
 
-    assert "RuntimeError: jax.distributed.initialize() must be called before any JAX calls" in done.stderr
+    assert "RuntimeError: jax.distributed.initialize() must be called before any JAX calls" in done.err
 
 
 def test_a_strategy_in_one_process_is_fed_by_one_host() -> None:

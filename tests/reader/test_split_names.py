@@ -10,7 +10,7 @@ import pytest
 import shardfeed
 from shardfeed.arguments import EVALUATED
 from tests.kit.datasets import write_dataset
-from tests.reader.streams import READERS
+from tests.reader.streams import READERS, by_reader
 
 ODD = ("training", "Train", "train_a", "Validation", "all")
 
@@ -21,13 +21,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dataset(tmp_path_factory.mktemp("dataset"), image_format="raw", splits=splits).path
 
 
-@READERS
-@pytest.mark.parametrize(
-    ("split", "training", "columns"),
+@by_reader(
+    "split,training,columns",
     [
         ("train", None, 2), *((split, None, 3) for split in EVALUATED),
         *((split, training, columns) for split in ("all", "test", "train") for training, columns in ((True, 2), (False, 3))),
     ],
+    load=[0, 1, -6, -5],
 )  # fmt: skip
 def test_the_name_decides_unless_training_does(
     folder: Path, reader: Any, split: str, training: bool | None, columns: int

@@ -146,7 +146,10 @@ def test_a_root_that_is_a_link_to_a_folder_is_fine(tmp_path: Path) -> None:
     [
         ("", "the input is an empty string. Name a folder, for example"),
         ("gone", "does not exist. Check the spelling; relative paths start at the current folder."),
-        ("file", "is not a folder. Name the folder that holds one folder per class."),
+        (
+            "file",
+            "is not a folder. Name the folder that holds one folder per class; a list of images is written @FILE.",
+        ),
     ],
     ids=["empty", "missing", "a file"],
 )
@@ -278,11 +281,11 @@ class Flaky(LocalSource):
     failures = 0
     reads = 0
 
-    def _read(self, key: bytes, stat: Stat) -> bytes:
+    def _read(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
         self.reads += 1
         if self.reads <= self.failures:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return super()._read(key, stat)
+        return super()._read(key, stat, offset, size)
 
 
 def test_a_drive_s_passing_fault_is_ridden_out(tmp_path: Path, waits: list[float]) -> None:

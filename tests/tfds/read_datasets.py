@@ -16,15 +16,16 @@ def plain(value: Any) -> Any:
         return value.decode() if value.isascii() and len(value) < 100 else hashlib.sha256(value).hexdigest()
     if value.ndim > 1:
         return [list(value.shape), str(value.dtype), hashlib.sha256(value.tobytes()).hexdigest()]
-    return value.tolist()
+    return [plain(one) for one in value] if value.dtype == object else value.tolist()
 
 
 def see(folder: str) -> dict[str, Any]:
     builder = tfds.builder_from_directory(folder)
     splits = builder.info.splits
+    labels: Any = dict(builder.info.features.items()).get("class")  # several labels: a sequence of them
     return {
         "name": builder.name,
-        "classes": builder.info.features["class"].names,
+        "classes": getattr(labels, "feature", labels).names if labels else [],
         "image_shape": builder.info.features["image"].shape,
         "supervised_keys": builder.info.supervised_keys,
         "splits": {name: [split.num_examples, split.shard_lengths] for name, split in splits.items()},
@@ -37,7 +38,7 @@ def see(folder: str) -> dict[str, Any]:
         },
         "slice": [
             example["key"].decode()
-            for split in splits
+            for split in (splits if builder.name == "jpeg" else ())
             for example in tfds.as_numpy(builder.as_dataset(split=f"{split}[2:4]", shuffle_files=False))
         ],
     }

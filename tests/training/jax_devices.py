@@ -12,30 +12,23 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-os.environ["KERAS_BACKEND"] = "jax"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 import jax
 import keras
+import numpy as np
 
 import shardfeed
+from tests.training.exactness import BATCH, COMPILED, evaluate, of_all_hosts, tiny_model, truth
 
 
 def main(dataset: str) -> dict[str, Any]:
     accelerator = shardfeed.detect_accelerator()
-    tensorflow = "tensorflow" in sys.modules
-
-    import numpy as np
-
-    from tests.training.exactness import BATCH, HOSTS, evaluate, of_all_hosts, tiny_model, truth
-
     info = shardfeed.info(dataset)
-    evaluations = {}
-    for executions in ({}, {"steps_per_execution": 3}):
+    evaluations: dict[int, Any] = {}
+    for hosts, executions in COMPILED.items():
         model = tiny_model(**executions)
-        for hosts in HOSTS:
-            found = evaluate(model, of_all_hosts(dataset, "validation", BATCH, hosts))
-            evaluations[f"{hosts} hosts, {executions or 'a step at a time'}"] = found
+        evaluations[hosts] = evaluate(model, of_all_hosts(dataset, "validation", BATCH, hosts))
 
     shapes: list[object] = []
     watched = watched_model(shapes, **shardfeed.compile_args(info, BATCH, accelerator))
@@ -53,7 +46,6 @@ def main(dataset: str) -> dict[str, Any]:
             accelerator.hosts,
             accelerator.text,
         ],
-        "tensorflow loaded by detection": tensorflow,
         "kept": shardfeed.detect_accelerator().strategy is keras.distribution.distribution() is accelerator.strategy,
         "evaluations": evaluations,
         "truth": truth(model, **np.load(os.path.join(dataset, "..", "validation.npz"))),

@@ -12,7 +12,6 @@ from typing import Any
 
 
 def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
-    os.environ["KERAS_BACKEND"] = "jax"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={8 // count}"
 
     import jax

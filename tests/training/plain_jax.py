@@ -24,7 +24,7 @@ def main(dataset: Path, port: int, count: int, number: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")  # evaluation is padded
     evaluate: dict[str, Any] = {"training": False, "batch_size": 6 * count}
     arrays = shardfeed.array_batches(dataset, "train", **evaluate)
-    seen = {"array_batches": numbers(arrays, dataset), "tensorflow loaded": "tensorflow" in sys.modules}
+    seen = {"array_batches": numbers(arrays, dataset)}
     loaded = shardfeed.load(dataset, "train", **evaluate)
     return {**seen, "load": numbers(loaded.as_numpy_iterator(), dataset), "hosts": shardfeed.detect_accelerator().hosts}
 

@@ -1,75 +1,57 @@
-"""Starts the test programs of this folder: frameworks fix their devices when they start, so each
+"""Runs the test programs of this folder: frameworks fix their devices when they start, so each
 needs its own process.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import shardfeed
+from tests.kit.builder import Ended
+from tests.kit.builds import run_program
 
-ROOT = Path(shardfeed.__file__).parents[1]
-_SECONDS = 300  # a program takes about 10; processes that wait for one that died are ended
+HERE = Path(__file__).parent
 
 
-def run(program: str, *arguments: object) -> Any:
+def run(program: str, *arguments: object, backend: str = "tensorflow") -> Any:
     """What ``program`` printed last, read as JSON."""
-    return _result(_start(program, *arguments))
+    return _result(_ended(program, *arguments, backend=backend))
 
 
-def ended(program: str, *arguments: object) -> int:
+def ended(program: str, *arguments: object, backend: str) -> int:
     """The exit status of ``program``; minus the number of the signal that ended it."""
-    process = _start(program, *arguments)
-    process.communicate(timeout=_SECONDS)
-    return process.returncode
+    return _ended(program, *arguments, backend=backend).code
 
 
-def run_together(program: str, count: int, *arguments: object) -> list[Any]:
+def run_together(program: str, count: int, *arguments: object, backend: str) -> list[Any]:
     """What each of ``count`` processes that find each other at ports of this machine, one each,
     printed last. Ports, count and the process's number follow the arguments.
     """
-    started = _start_together(program, count, *arguments)
-    try:
-        return [_result(process) for process in started]
-    finally:
-        for process in started:
-            process.kill()
+    return [_result(each) for each in _ended_together(program, count, *arguments, backend=backend)]
 
 
-def ended_together(program: str, count: int, *arguments: object) -> list[int]:
+def ended_together(program: str, count: int, *arguments: object, backend: str) -> list[int]:
     """The exit statuses of such processes."""
-    started = _start_together(program, count, *arguments)
-    try:
-        for process in started:
-            process.communicate(timeout=_SECONDS)
-        return [process.returncode for process in started]
-    finally:
-        for process in started:
-            process.kill()
+    return [each.code for each in _ended_together(program, count, *arguments, backend=backend)]
 
 
-def _start_together(program: str, count: int, *arguments: object) -> list[subprocess.Popen[str]]:
+def _ended_together(program: str, count: int, *arguments: object, backend: str) -> list[Ended]:
     with ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         ports = ",".join(str(server.getsockname()[1]) for server in servers)
-    return [_start(program, *arguments, ports, count, number) for number in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        started = [pool.submit(_ended, program, *arguments, ports, count, i, backend=backend) for i in range(count)]
+        return [each.result() for each in started]
 
 
-def _start(program: str, *arguments: object) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    env.pop("XLA_FLAGS", None)
-    command = [sys.executable, str(Path(__file__).with_name(program)), *map(str, arguments)]
-    return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def _ended(program: str, *arguments: object, backend: str) -> Ended:
+    return run_program(HERE / program, *arguments, backend=backend, XLA_FLAGS="")
 
 
-def _result(process: subprocess.Popen[str]) -> Any:
-    out, err = process.communicate(timeout=_SECONDS)
-    assert process.returncode == 0, out + err
-    return json.loads(out.splitlines()[-1])
+def _result(process: Ended) -> Any:
+    assert process.code == 0, process.out + process.err
+    return json.loads(process.out.splitlines()[-1])

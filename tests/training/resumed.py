@@ -1,6 +1,6 @@
 """Test program: trains with ``shardfeed.fit`` until it has ended or is killed.
 
-``python resumed.py BACKEND DATASET STATE [SIGNAL STEP [PORTS COUNT NUMBER]]`` prints JSON; the last
+``python resumed.py DATASET STATE [SIGNAL STEP [PORTS COUNT NUMBER]]`` prints JSON; the last
 three make it one of several processes of JAX. With a signal, the process
 sends it to itself at the end of that step of the whole training; "24+3" is the third batch of the
 validation after step 24. If STATE is "none", Keras' own ``fit`` trains.
@@ -15,8 +15,7 @@ import sys
 from typing import Any
 
 
-def main(backend: str, dataset: str, state: str, number: str = "", at: str = "", *host: str) -> dict[str, Any]:
-    os.environ["KERAS_BACKEND"] = backend
+def main(dataset: str, state: str, number: str = "", at: str = "", *host: str) -> dict[str, Any]:
     if host:
         import jax
 

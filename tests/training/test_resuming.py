@@ -18,35 +18,45 @@ import shardfeed
 from shardfeed.accelerator.hosts import Host
 from shardfeed.resuming.fit import _agree
 from shardfeed.resuming.state_file import LocalStateFile, State, open_state_file
+from tests.kit.sources import ROOT
 from tests.training import programs
 from tests.training.exactness import tiny_model
 
+# Epochs have 12 steps, each fifth of which is saved. On JAX, a kill in an epoch is that of two
+# processes, below.
+KILLS: dict[str, list[tuple[str, object, tuple[int, int, int]]]] = {
+    "tensorflow": [
+        ("SIGKILL", 17, (-signal.SIGKILL, 1, 3)),
+        ("SIGTERM", "24+3", (-signal.SIGTERM, 1, 12)),
+        ("SIGTERM", 29, (-signal.SIGTERM, 2, 5)),
+    ],
+    "jax": [("SIGTERM", "24+3", (-signal.SIGTERM, 1, 12))],
+}
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+
+@pytest.mark.parametrize("backend", KILLS)
 def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(
     dataset: Path, tmp_path: Path, backend: str
 ) -> None:
     state = tmp_path / "state"
 
     def ended_at(number: str, step: object) -> tuple[int, int, int]:
-        status = programs.ended("resumed.py", backend, dataset, state, number, step)
+        status = programs.ended("resumed.py", dataset, state, number, step, backend=backend)
         facts = facts_in(state)
         return status, facts["epoch"], facts["step"]
 
-    # Epochs have 12 steps, each fifth of which is saved.
-    assert ended_at("SIGKILL", 17) == (-signal.SIGKILL, 1, 3)
-    assert ended_at("SIGTERM", "24+3") == (-signal.SIGTERM, 1, 12)
-    assert ended_at("SIGTERM", 29) == (-signal.SIGTERM, 2, 5)
-    resumed = programs.run("resumed.py", backend, dataset, state)
+    for number, step, expected in KILLS[backend]:
+        assert ended_at(number, step) == expected
+    resumed = programs.run("resumed.py", dataset, state, backend=backend)
 
-    assert resumed == programs.run("resumed.py", backend, dataset, "none")
+    assert resumed == programs.run("resumed.py", dataset, "none", backend=backend)
 
 
 def test_two_killed_processes_go_on_as_two_that_were_not(dataset: Path, tmp_path: Path) -> None:
     def trained_together(state: Path | str) -> Any:
-        return programs.run_together("resumed.py", 2, "jax", dataset, state, "", "")
+        return programs.run_together("resumed.py", 2, dataset, state, "", "", backend="jax")
 
-    killed = programs.ended_together("resumed.py", 2, "jax", dataset, tmp_path, "SIGKILL", 17)
+    killed = programs.ended_together("resumed.py", 2, dataset, tmp_path, "SIGKILL", 17, backend="jax")
     facts = facts_in(tmp_path)
 
     assert -signal.SIGKILL in killed
@@ -361,7 +371,7 @@ def test_two_runs_at_one_address_are_refused(dataset: Path, tmp_path: Path) -> N
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = f"import os\nfrom shardfeed.resuming.state_file import LocalStateFile\nfile = LocalStateFile({str(tmp_path)!r})\n"
-    subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], cwd=programs.ROOT, check=False)
+    subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], cwd=ROOT, check=False)
 
     LocalStateFile(str(tmp_path)).close()
 

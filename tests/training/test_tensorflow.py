@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kit.datasets import Written
-from tests.training.exactness import BATCH, HOSTS, evaluate, of_all_hosts, tiny_model, truth
+from tests.training.exactness import BATCH, COMPILED, evaluate, of_all_hosts, tiny_model, truth
 from tests.training.programs import run
 
 
@@ -21,8 +21,7 @@ def mirrored(dataset: Path) -> Any:
     return run("tf_mirrored.py", dataset)
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize("executions", [{}, {"steps_per_execution": 3}], ids=["a step at a time", "3 of 5 steps"])
+@pytest.mark.parametrize(("hosts", "executions"), COMPILED.items(), ids=str)
 def test_evaluation_is_exact_for_any_number_of_hosts(written: Written, hosts: int, executions: dict[str, int]) -> None:
     model = tiny_model(**executions)
     pixels, labels = zip(*((record.pixels, record.label) for record in written.records["validation"]), strict=True)

@@ -9,7 +9,7 @@ from tests.training.programs import run_together
 
 
 def test_two_workers_of_a_strategy_find_out_which_they_are_and_read_each_record_once(written: Written) -> None:
-    one, two = run_together("tf_multi_worker.py", 2, written.path)
+    one, two = run_together("tf_multi_worker.py", 2, written.path, backend="tensorflow")
 
     text = "CPU, 2 replicas on 2 hosts of MultiWorkerMirroredStrategy, which is in scope."
     assert one["inside"] == two["inside"] == [*one["cut"], text] == [*two["cut"], text] == [2, 2, text]

@@ -11,8 +11,6 @@ import sys
 import warnings
 from typing import Any
 
-os.environ["KERAS_BACKEND"] = "tensorflow"
-
 import numpy as np
 import tensorflow as tf
 

@@ -18,7 +18,7 @@ from shardfeed.format.example import decode_example
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
 from shardfeed.transforms.encode import part_encoder, slices
-from shardfeed.transforms.encode.part_encoder import PartEncoder
+from shardfeed.transforms.encode.part_encoder import PartEncoder, PartsInFlight
 from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
@@ -33,8 +33,9 @@ PLAN = Plan("f", ("cat", "dog"), {"pillow": "12"}, 30, {"train": SplitPlan(1, 1,
 
 def encode_part(encoder: PartEncoder, refs: list[ImageRef], part: int = 0) -> PartResult:
     """The only part in flight."""
+    flying = PartsInFlight(encoder, encoder._run)
     packed = [pack_ref(ref) for ref in refs]
-    ((result, _),) = chain(encoder.submit("train", part, packed), encoder.flush())
+    ((result, _),) = chain(flying.submit("train", part, packed), flying.flush())
     return result
 
 

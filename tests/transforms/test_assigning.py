@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref, unpack_refs
-from shardfeed.transforms.inputs.labels import parse_splits
+from shardfeed.transforms.inputs.splits import parse_splits
 from shardfeed.transforms.planning.assign import split_by_part
 
 REFS = [ImageRef(0, b"cat/%d.jpg" % i, Stat(i, 1)) for i in range(1_000)]
@@ -28,7 +28,7 @@ def test_a_key_goes_where_its_hash_says(refs: list[ImageRef], parts: int, seed: 
 
 def test_a_split_by_ratio_still_reaches_every_part() -> None:
     rule = parse_splits("train=0.9,test=0.1")
-    test = [ref for ref in REFS if rule.split_of(ref.key) == "test"]
+    test = [ref for ref in REFS if rule.split_or_fault(ref.key, b"", ())[0] == "test"]
 
     assert len(split_by_part(b"".join(map(pack_ref, test)), 16, 0)) == 16
 

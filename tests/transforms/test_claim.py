@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import ConflictError, IncompleteError
+from shardfeed.format.columns import Column
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import (
@@ -27,6 +28,8 @@ from tests.transforms.claims import BUILD, OPTIONS, VERSIONS, claim, plan_of
 REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
+
+AGE, OLDER, BOX = Column("age", "int64", (), -1), Column("age", "int64", (), 0), Column("box", "float", (4,))
 
 INPUT = "the input's files (names, sizes or versions)"
 
@@ -276,8 +279,25 @@ def test_what_nobody_can_claim_is_refused_before(store: WritableStore, claimed: 
         ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here not given)"),
         ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
         ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
+        ({"group_by": "/(?P<group>.)"}, {}, "--group_by (there /(?P<group>.), here not given)"),
+        ({"columns": (AGE, BOX)}, {"columns": (OLDER, BOX)}, "--columns (there age:int64=-1, here age:int64=0)"),
+        ({"columns": (AGE, BOX)}, {"columns": (AGE,)}, "--columns (there box:float[4], here not given)"),
+        ({"multi_label": True}, {}, "--label_column (there lists of labels, here one label per image)"),
+        ({"columns": (AGE, BOX)}, {}, "--columns (there age:int64=-1,box:float[4], here not given)"),
     ],
-    ids=["a list", "numbers by split", "a number", "a number there", "bytes", "a format without a quality"],
+    ids=[
+        "a list",
+        "numbers by split",
+        "a number",
+        "a number there",
+        "bytes",
+        "a format without a quality",
+        "a flag that is gone",
+        "a default",
+        "a column that is gone",
+        "the kind of labels",
+        "all columns are gone",
+    ],
 )
 def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     store: WritableStore, theirs: dict[str, object], ours: dict[str, object], differing: str

@@ -21,6 +21,7 @@ from shardfeed.format.record_table import table_value
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import (
     Counts,
+    Duplicates,
     FileResult,
     PartFile,
     PartResult,
@@ -76,7 +77,7 @@ def _shard(store: WritableStore, split: str, records: int, index: int = 0, count
     result = PartResult(split, index, len(data), records, crc32c(data), 0, {}, {}, {}, None)
     commit_part(store, "f" * 32, Sidecar(result, rows_of([10] * records, classes=(0, 1, 2)), (), {}), data)
     plan = ShardPlan(split, index, count, (PartFile(index, len(data), records, crc32c(data)),))
-    return compose_shard(store, PLAN, "jpeg", plan)
+    return compose_shard(store, PLAN, BuildOptions(), Duplicates(), plan)
 
 
 def _rejects(store: WritableStore) -> FileResult:
@@ -90,6 +91,7 @@ def _commit(
     store.create("_parts/CLAIM", Claim(PLAN.fingerprint, options.config()).to_bytes())
     arguments = {
         "plan": PLAN,
+        "duplicates": Duplicates(),
         "totals": TOTALS,
         "counts": counts,
         "shards": None,
@@ -125,7 +127,7 @@ def test_the_manifest_says_everything(store: WritableStore) -> None:
         "columns": [],
         "label_kind": "single",
         "duplicates": None,
-        "formats": ["bmp", "gif", "jpeg", "png", "webp"],
+        "formats": ["avif", "bmp", "gif", "heic", "jpeg", "png", "webp"],
         "fingerprint": "f" * 32,
         "config": OPTIONS.config(),
         "versions": {"pillow": "12"},

@@ -16,7 +16,9 @@ from shardfeed.format import tfrecord
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import BLOCK_BYTES, ImageInfo, Manifest
 from shardfeed.format.record_table import table_value
-from shardfeed.transforms.elements import PartFile, PartResult, Plan, ShardPlan, ShardResult
+from shardfeed.transforms.elements import Duplicates, PartFile, PartResult, Plan, ShardPlan, ShardResult
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar, commit_part
 from shardfeed.transforms.publish.composing import blocks_of, compose_shard
 from shardfeed.transforms.publish.concatenation import crc32c_of_concatenation
@@ -38,7 +40,13 @@ def _part(store: WritableStore, number: int, records: list[bytes]) -> PartFile:
 
 
 def _compose(store: WritableStore, shard: ShardPlan, fingerprint: str = "f") -> ShardResult:
-    return compose_shard(store, Plan(fingerprint, ("cät", "dog"), {}, 5, {}), "png", shard)
+    return compose_shard(
+        store,
+        Plan(fingerprint, ("cät", "dog"), {}, 5, {}),
+        BuildOptions(image=ImageOptions(format="png")),
+        Duplicates(),
+        shard,
+    )
 
 
 @pytest.fixture
@@ -173,6 +181,7 @@ def test_the_table_has_a_row_per_record_in_the_order_of_the_shard(store: Writabl
         "crc32c": [(None, 5)[number] for number in numbers],
         "fixes": [fixes[number] for number in numbers],
         "hash": [None] * 5,
+        "duplicate_group": [None] * 5,
     }
 
 

@@ -33,7 +33,9 @@ from shardfeed.transforms.elements import (
 STATS = st.builds(
     Stat, st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.none() | st.integers(0, 2**32 - 1)
 )
-REFS = st.lists(st.builds(ImageRef, st.integers(0, 0xFFFF), st.binary(max_size=300), STATS), max_size=8)
+REFS = st.lists(
+    st.builds(ImageRef, st.integers(0, 0xFFFF), st.binary(max_size=300), STATS, st.binary(max_size=9)), max_size=8
+)
 
 
 @given(REFS)
@@ -41,7 +43,9 @@ def test_references_are_packed_without_loss(refs: Sequence[ImageRef]) -> None:
     packed = [pack_ref(ref) for ref in refs]
 
     assert list(unpack_refs(b"".join(packed))) == refs
-    assert list(unpack_keys(b"".join(packed))) == [(ref.key, piece) for ref, piece in zip(refs, packed, strict=True)]
+    assert list(unpack_keys(b"".join(packed))) == [
+        (ref.key, ref.row, piece) for ref, piece in zip(refs, packed, strict=True)
+    ]
 
 
 def test_a_reference_costs_25_bytes_and_its_key() -> None:

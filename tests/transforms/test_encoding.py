@@ -11,6 +11,7 @@ from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.format.hashing import MASK128, hash64, key_hash
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref
+from shardfeed.transforms.encode.part_encoder import PartsInFlight
 from shardfeed.transforms.output.part_files import read_sidecar
 from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import OPTIONS, PLAN, Folder, encode_part
@@ -98,14 +99,14 @@ def test_a_reference_that_an_engine_doubles_is_the_engine_s_fault_and_not_the_in
 @pytest.mark.parametrize("folder", ["disk"], indirect=True)
 def test_one_part_more_than_is_waited_for_is_in_flight_so_that_the_pool_never_idles(folder: Folder) -> None:
     refs = [pack_ref(folder.add(b"cat/%d.png" % i)) for i in range(6)]
-    encoder = folder.encoder()
+    flying = PartsInFlight(folder.encoder(), folder.run)
 
     yielded, most = [], 0
     for part in range(3):
-        yielded += [result.part for result, _ in encoder.submit("train", part, refs[2 * part : 2 * part + 2])]
+        yielded += [result.part for result, _ in flying.submit("train", part, refs[2 * part : 2 * part + 2])]
         most = max(most, part + 1 - len(yielded))
     assert most == 1
-    assert sorted(yielded + [result.part for result, _ in encoder.flush()]) == [0, 1, 2]
+    assert sorted(yielded + [result.part for result, _ in flying.flush()]) == [0, 1, 2]
 
 
 def test_a_finished_part_is_not_done_again(folder: Folder) -> None:

@@ -16,6 +16,7 @@ from shardfeed.transforms.elements import RefBatch, add_counts, unpack_refs
 from shardfeed.transforms.inputs import listing
 from shardfeed.transforms.inputs.listing import list_all, skip_reason
 from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.inputs.skipped import SKIPPED
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources.base import Listed
@@ -166,7 +167,7 @@ def test_a_key_beyond_64_kib_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
         def list(self, section: bytes) -> list[Listed]:
             return [Listed(b"cat/" + b"x" * 65_532, Stat(1, 1))]
 
-    monkeypatch.setattr(listing, "open_source", lambda url: _Source())
+    monkeypatch.setattr(listing, "open_root", lambda root: _Source())
     with pytest.raises(UsageError, match=r"^cat/x+…: a key of 65536 bytes; at most 65,535 are possible\. Rename it\.$"):
         list(listing.list_section(InputRoot("gs://b"), 0, b""))
 
@@ -236,7 +237,7 @@ def test_a_buckets_folder_markers_make_no_class_folder(strict_bucket: StrictGCS)
     for name in ("pig/", "cat/"):
         strict_bucket.objects.put("photos", name, b"")
 
-    found = [batch for batch in list_all((InputRoot("gs://photos"),)) if batch.fault]
+    found = [batch for batch in list_all((InputRoot("gs://photos"),)) if batch.fault not in ("", SKIPPED)]
     assert [(batch.fault, [ref.key for ref in unpack_refs(batch.refs)]) for batch in found] == [("no_images", [b"cow"])]
 
 

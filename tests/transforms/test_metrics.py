@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -20,7 +21,7 @@ from shardfeed.format.manifest import Manifest, parse_manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.engines.counters import counted
 from shardfeed.pipeline.graph import build
-from shardfeed.storage import Stat, retry
+from shardfeed.storage import retry
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord
@@ -137,11 +138,11 @@ def test_a_part_that_an_earlier_run_finished_counts_as_kept_and_took_nothing(bui
 def test_reads_that_were_tried_again_are_counted(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, failed = LocalSource._read, set[bytes]()
 
-    def flaky(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+    def flaky(self: LocalSource, key: bytes, *version_and_range: Any) -> bytes:
         if key not in failed:
             failed.add(key)
             raise OSError(5, "Input/output error")
-        return read(self, key, stat)
+        return read(self, key, *version_and_range)
 
     monkeypatch.setattr(LocalSource, "_read", flaky)
     monkeypatch.setattr(retry, "sleep", lambda _seconds: None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import ConflictError, TooManyRejectsError, UsageError
-from shardfeed.transforms.run.outcome import read_outcome, reported
+from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome, reported
 from shardfeed.transforms.run.state import Outcome, Run
 
 
@@ -38,6 +38,14 @@ def test_another_runs_outcome_is_not_ours(run: Run) -> None:
         raise UsageError("theirs")
 
     assert read_outcome(Run("run-2", run.output)) is None
+
+
+def test_nothing_is_left_in_an_output_that_another_run_has_published_and_swept(run: Run) -> None:
+    with pytest.raises(AlreadyBuiltError), reported(run):
+        raise AlreadyBuiltError("built meanwhile")
+
+    assert not Path(run.output).exists()
+    assert run.outcome == Outcome(0, "built meanwhile")
 
 
 def test_a_bug_passes_as_it_is(run: Run) -> None:

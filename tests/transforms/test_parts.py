@@ -61,6 +61,7 @@ def test_the_rows_of_a_sidecar_come_back_as_columns() -> None:
         "version": [10**18, 10**18 + 1],
         "crc32c": [0, 5],
         "hash": [0, 0],
+        **{f"mark{number}": [0, 0] for number in range(4)},
     }
 
 

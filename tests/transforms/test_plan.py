@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
+from shardfeed.format.columns import Column
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
+from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import LAYOUT
@@ -159,7 +161,7 @@ def test_classes_and_versions_are_in_the_plan() -> None:
 def test_the_fingerprint_is_fixed_for_ever() -> None:
     # A change of this value ends every unfinished build. Only a new ENCODER_REVISION, or other
     # fields of the sidecar or its rows, may change it.
-    assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "c62ca0980e0482db43b3c2cc6c53fd96"
+    assert fingerprint(7, BuildOptions(), VERSIONS, {"train": 16}) == "1aba7c34b16077134970ec360c8f2ba9"
 
 
 # Another value than its default for every option.
@@ -173,8 +175,25 @@ _OTHER_IMAGE = {
     "resizer": "pillow",
     "keep_original": True,
     "background": (0, 0, 1),
+    "formats": ("jpeg",),
+    "limits": Limits(max_aspect=2),
 }
-_OTHER = {"splits": "test", "class_list": ("cat",), "num_shards": 3, "shard_bytes": 5, "seed": 1}
+_OTHER = {
+    "splits": "test",
+    "group_by": "column:a",
+    "stratify": True,
+    "label_from": "table",
+    "label_depth": 2,
+    "label_regex": "(?P<label>a)",
+    "class_map": (("a", "b"),),
+    "duplicates": False,
+    "multi_label": True,
+    "columns": (Column("age", "int64"),),
+    "class_list": ("cat",),
+    "num_shards": 3,
+    "shard_bytes": 5,
+    "seed": 1,
+}
 
 
 def test_everything_that_decides_a_byte_is_in_the_fingerprint() -> None:
@@ -254,6 +273,26 @@ def test_a_split_that_no_image_falls_into_is_an_error(splits: str, empty: str) -
         f"--splits {splits}: none of 1,200 images falls into {empty}. The split follows from a hash of the key, so small shares "
         "of few images can be empty. Give larger shares or more images, or choose by hand with --splits folders."
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"group_by": "column:patient"},
+            "The split follows from a hash of the name that --group_by gives an image, so small shares of few groups can be "
+            "empty. Give larger shares or more groups, or choose",
+        ),
+        (
+            {"stratify": True},
+            "With --stratify each class is divided by itself, to the nearest image, so small shares of few images can be empty.",
+        ),
+    ],
+)
+def test_an_empty_split_is_explained_by_what_chooses_the_split(options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(_totals(train=1_200), splits="train=0.9,test=0.1", **options)
+    assert said in str(found.value)
 
 
 def test_split_folders_are_those_that_are_there() -> None:

@@ -76,6 +76,15 @@ def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> Non
     )
 
 
+def test_if_nothing_would_be_left_of_a_class_a_higher_limit_is_not_the_remedy() -> None:
+    counts = replace(GOOD, class_counts={"train": {"cat": 990}, "test": {}})
+
+    assert judge(counts, TOTALS, PLAN, RejectLimit(count=9)).message.endswith(
+        "--max_rejected allows 9. Nothing was published. Look at the rejects. A higher limit would not help: a class or split "
+        "would be left without an image. Mend those images, then rerun with --discard_incomplete."
+    )
+
+
 def test_where_the_input_changed_while_it_was_read_a_higher_limit_is_not_the_remedy() -> None:
     counts = replace(GOOD, rejected={"CHANGED": 1, "EMPTY": 9})
 

@@ -69,8 +69,8 @@ def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> N
 
 def test_lines_are_json_in_part_order(store: WritableStore) -> None:
     _part(store, "test", 5, [("a/1.jpg", "EMPTY", "zero bytes"), ('cät/\n"2".jpg', "NAME", "x")])
-    _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ")])
-    (plan,) = cut_files([("test", 5, 2), ("train", 0, 1)], 100)
+    _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ"), ("=\u202e4.jpg", "EMPTY", "\x9b")])
+    (plan,) = cut_files([("test", 5, 2), ("train", 0, 2)], 100)
 
     result = write_rejects(store, "f", plan, _verdict([]))
 
@@ -79,6 +79,7 @@ def test_lines_are_json_in_part_order(store: WritableStore) -> None:
         '{"key": "a/1.jpg", "reason": "EMPTY", "detail": "zero bytes"}\n'
         '{"key": "cät/\\n\\"2\\".jpg", "reason": "NAME", "detail": "x"}\n'
         '{"key": "b\\\\xff/3.jpg", "reason": "CORRUPT", "detail": "bad ÿ"}\n'
+        '{"key": "=\\u202e4.jpg", "reason": "EMPTY", "detail": "\\u009b"}\n'
     )
     assert result == FileResult("rejects-00000-of-00001.jsonl", len(data), crc32c(data))
 
@@ -101,7 +102,7 @@ def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: W
 
 def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: WritableStore) -> None:
     _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
-    (plan,) = cut_files([("train", 0, 1)], 100)
+    (plan,) = cut_files([("train", 0, 2)], 100)
 
     result = write_rejects(store, "f", plan, _verdict([], code=3))
     assert result.file == "_parts/f/rejects/rejects-00000-of-00001.jsonl"

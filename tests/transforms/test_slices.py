@@ -66,7 +66,7 @@ def test_a_file_above_64_mb_is_rejected_without_reading_it(folder: Folder) -> No
     ref = replace(folder.add(b"cat/1.png"), stat=Stat((64 << 20) + 1, 1))
 
     folder.encode([ref])
-    assert folder.rejects() == [("cat/1.png", "TOO_LARGE", "67108865 bytes; at most 67108864")]
+    assert folder.rejects() == [("cat/1.png", "TOO_LARGE", "67108865 bytes; at most 67108864 (--max_file_bytes)")]
 
 
 def test_a_name_that_is_not_utf8_is_rejected_and_shown_with_escapes(folder: Folder) -> None:

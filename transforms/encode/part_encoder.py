@@ -1,7 +1,7 @@
 """A part's references become a finished part: the job's hot path, without Beam.
 
 One thread per part looks for a sidecar that an earlier run left, sorts the part's references by
-their hashes, collects their slices in that order and writes. ``PartEncoder`` keeps the next parts
+their hashes, collects their slices in that order and writes. ``PartsInFlight`` keeps the next parts
 in flight while one is written, so that the threads that encode never idle between parts, nor while
 a bucket answers.
 """
@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
+from typing import Protocol
 
 from shardfeed import storage
 from shardfeed.errors import IncompleteError, UsageError, clip
@@ -19,10 +20,11 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.format.hashing import MASK128, hash64
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, unpack_refs
-from shardfeed.transforms.encode.slices import EncoderSettings, Slice, SliceEncoder
+from shardfeed.transforms.encode.slices import Codec, EncoderSettings, Slice, SliceEncoder
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.output.part_rows import PartRows
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
+from shardfeed.transforms.run.state import Run
 
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
 LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
@@ -31,38 +33,30 @@ Made = Future[tuple[PartResult, bool]]
 """A part that is being made, and whether an earlier run had finished it."""
 
 
-class PartEncoder:
-    """Makes parts of the plan of ``slices`` with its threads, in its run's output.
+class PartMaker(Protocol):
+    """Makes parts. ``ahead``: how many should be in flight beside the first."""
 
-    Not thread-safe: one caller submits and collects. ``close`` leaves ``slices`` open.
+    @property
+    def ahead(self) -> int: ...
+
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made: ...
+
+
+class PartsInFlight:
+    """The parts that one caller has a maker make.
+
+    Not thread-safe: one caller submits and collects.
     """
 
-    def __init__(self, slices: SliceEncoder) -> None:
-        self._slices, self._plan, self._run = slices, slices.plan, slices.settings.run
-        self._store = stores.open_output(self._run.output)
-        # One ahead on a disk, so that the threads have work while a part is written; more if a
-        # small part cannot feed all threads.
-        self.ahead = max(REMOTE_PARTS if storage.is_remote(self._run.output) else 1, slices.threads // 4)
-        self._parts = ThreadPoolExecutor(self.ahead + 1, thread_name_prefix="part")
+    def __init__(self, maker: PartMaker, run: Run) -> None:
+        self._maker, self._run = maker, run
         self._in_flight: list[Made] = []
-
-    def close(self) -> None:
-        """Ends the threads; drops the parts in flight."""
-        self._parts.shutdown(wait=True, cancel_futures=True)
-
-    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
-        """Begins a part; ``packed``: batches of its references.
-
-        The future raises UsageError if two roots hold the same key, IncompleteError if a root lists
-        a key twice.
-        """
-        return self._parts.submit(self._make_part, split, part, packed)
 
     def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, bool]]:
         """Begins a part; yields those that are finished. Waits if too many are in flight."""
-        self._in_flight.append(self.begin(split, part, packed))
+        self._in_flight.append(self._maker.begin(split, part, packed))
         yield from self._finished(0.0)
-        while len(self._in_flight) > self.ahead:
+        while len(self._in_flight) > self._maker.ahead:
             yield from self._finished(LOOK_SECONDS)
 
     def flush(self) -> Iterator[tuple[PartResult, bool]]:
@@ -78,6 +72,33 @@ class PartEncoder:
         self._in_flight = [made for made in self._in_flight if made not in done]
         for made in ended:
             yield made.result()
+
+
+class PartEncoder:
+    """Makes parts of the plan of ``slices`` with its threads, in its run's output.
+
+    ``close`` leaves ``slices`` open.
+    """
+
+    def __init__(self, slices: SliceEncoder) -> None:
+        self._slices, self._plan, self._run = slices, slices.plan, slices.settings.run
+        self._store = stores.open_output(self._run.output)
+        # One ahead on a disk, so that the threads have work while a part is written; more if a
+        # small part cannot feed all threads.
+        self.ahead = max(REMOTE_PARTS if storage.is_remote(self._run.output) else 1, slices.threads // 4)
+        self._parts = ThreadPoolExecutor(self.ahead + 1, thread_name_prefix="part")
+
+    def close(self) -> None:
+        """Ends the threads; drops the parts in flight."""
+        self._parts.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
+        """Begins a part; ``packed``: batches of its references.
+
+        The future raises UsageError if two roots hold the same key, IncompleteError if a root lists
+        a key twice.
+        """
+        return self._parts.submit(self._make_part, split, part, packed)
 
     def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
         found = find_part(self._store, self._plan.fingerprint, split, part)
@@ -126,13 +147,16 @@ class PartEncoder:
             class_counts=merged.class_counts,
             stats=merged.stats,
         )
-        rows = PartRows(bytes(merged.rows), bytes(merged.keys))
+        rows = PartRows(bytes(merged.rows), bytes(merged.keys), bytes(merged.extras))
         sidecar = Sidecar(result, rows, tuple(merged.rejects), self._plan.versions)
         return commit_part(self._store, self._plan.fingerprint, sidecar, records)
 
 
 @contextlib.contextmanager
-def open_encoder(plan: Plan, settings: EncoderSettings) -> Iterator[PartEncoder]:
+def open_encoder(plan: Plan, settings: EncoderSettings, codec: Codec | None = None) -> Iterator[PartEncoder]:
     """An encoder with threads of its own, which end with the block."""
-    with contextlib.closing(SliceEncoder(plan, settings)) as slices, contextlib.closing(PartEncoder(slices)) as encoder:
+    with (
+        contextlib.closing(SliceEncoder(plan, settings, codec)) as slices,
+        contextlib.closing(PartEncoder(slices)) as encoder,
+    ):
         yield encoder

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from shardfeed import storage
 from shardfeed.errors import clip
@@ -23,30 +24,50 @@ from shardfeed.format.hashing import hash64, key_hash
 from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
-from shardfeed.transforms.encode.threads import default_threads
-from shardfeed.transforms.images.limits import MAX_FILE_BYTES, check_size
-from shardfeed.transforms.images.process import process_image
+from shardfeed.transforms.encode.fingerprints import SliceFingerprints, slice_fingerprints
+from shardfeed.transforms.encode.label_features import LabelEncoder
+from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT, default_threads
+from shardfeed.transforms.images.limits import check_size
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.process import EncodedImage, Reserve, process_image, take_samples
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.stats import Stats, add_stats
-from shardfeed.transforms.inputs.labels import parse_splits
+from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.part_rows import FIX_BITS, pack_row
+from shardfeed.transforms.output.part_rows import FIX_BITS, pack_extras, pack_row
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
+from shardfeed.transforms.tables.row import unpack_table_row
+
+if TYPE_CHECKING:
+    from shardfeed.transforms.encode.previous_records import PreviousRecords
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 # Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
 # spread over the threads.
 _SLICE_IMAGES = (4, 16)
 _SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice
+_NAMES = ("class", "image", "image", "key", "label", "size")  # of the pieces of a record's features
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """A finished image of an earlier dataset; ``source``: its file, if images are fingerprinted."""
+
+    image: EncodedImage
+    source: bytes = b""
+
+
+Fetched = bytes | Reused | RejectError
 
 
 @dataclass(slots=True)
 class Slice:
     """What became of a slice: framed records or rejects, in the order of its references.
 
-    ``rows`` and ``keys``: of the records, as ``PartRows`` has them.
+    ``rows``, ``keys`` and ``extras``: of the records, as ``PartRows`` has them.
     ``key_sum`` grows with each record or reject that is added, not with what was asked for: it
     proves that nothing is lost.
     """
@@ -54,6 +75,7 @@ class Slice:
     records: list[bytes] = field(default_factory=list)
     rows: bytearray = field(default_factory=bytearray)
     keys: bytearray = field(default_factory=bytearray)
+    extras: bytearray = field(default_factory=bytearray)
     rejects: list[tuple[str, str, str]] = field(default_factory=list)
     fixes: dict[str, int] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
@@ -64,6 +86,7 @@ class Slice:
         """Adds the rows, rejects and sums of ``other``, but not its records."""
         self.rows += other.rows
         self.keys += other.keys
+        self.extras += other.extras
         self.rejects += other.rejects
         add_into(self.fixes, other.fixes)
         add_into(self.class_counts, other.class_counts)
@@ -77,7 +100,10 @@ class EncoderSettings:
 
     ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
     while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
-    machine share its cores and the budgets of memory.
+    machine share its cores and the budgets of memory. ``previous``: a dataset whose records are
+    taken for images that have not changed since; empty: none. ``image_timeout``: seconds that a
+    codec may take for an image. ``max_rejected``: gives the most rejects of so many images; None:
+    no limit.
     """
 
     sources: Sequence[str]
@@ -86,24 +112,41 @@ class EncoderSettings:
     threads: int
     encoders: int = 0
     processes: int = 1
+    previous: str = ""
+    image_timeout: int = IMAGE_TIMEOUT
+    max_rejected: Callable[[int], int] | None = None
+
+
+class Codec(Protocol):
+    """Does what the functions of ``images/process.py`` do."""
+
+    def process_image(
+        self, data: bytes, options: ImageOptions, *, with_stats: bool, reserve: Reserve, samples: Samples | None
+    ) -> EncodedImage: ...
+
+    def take_samples(self, data: bytes, options: ImageOptions, samples: Samples, reserve: Reserve) -> None: ...
 
 
 class SliceEncoder:
     """Makes slices for any number of parts at a time, with the threads of its settings.
 
     The threads end with ``close``, or when the run is stopped and nothing refers to this object.
+    ``codec``: makes the images; None is ``images/process.py``.
     """
 
-    def __init__(self, plan: Plan, settings: EncoderSettings) -> None:
+    def __init__(self, plan: Plan, settings: EncoderSettings, codec: Codec | None = None) -> None:
         self.plan, self.settings = plan, settings
         options, sources, processes = settings.options, settings.sources, settings.processes
-        self._stop = settings.run.stop
+        self._stop, self._codec = settings.run.stop, codec
+        self._previous: PreviousRecords | None = None
+        if settings.previous:  # few builds need what it imports
+            from shardfeed.transforms.encode.previous_records import PreviousRecords
+
+            self._previous = PreviousRecords(settings.previous)
         self._sources: list[Source] = [open_source(url) for url in sources]
-        self._rule = parse_splits(options.splits)
-        self._classes = {  # index, and the features of class and label
-            name: (index, encode_feature("class", index), encode_feature("label", name.encode()))
-            for index, name in enumerate(plan.classes)
-        }
+        self._limits = options.image.limits
+        self._labels_of = labeller(options).labels_of
+        self._encode_labels, self._several = LabelEncoder(plan).encode, plan.label_kind == "multi"
         self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
         self.threads = settings.threads or default_threads(sources)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -138,13 +181,18 @@ class SliceEncoder:
 
     def encode_slice(self, refs: Sequence[ImageRef]) -> Slice:
         """One slice, read and encoded by the calling thread."""
-        out = Slice()
-        with self._source_budget.hold(_bytes_read(refs)):
+        out, prints = Slice(), self._fingerprints()
+        with self._source_budget.hold(self._bytes_read(refs)):
             for ref in refs:
                 if self._stop.is_set():
                     break  # the part's thread sees the flag too and drops the part
-                self._add(ref, self._fetch(ref), out)
+                self._add(ref, self._fetch(ref), out, prints)
+            if prints is not None:
+                prints.complete(out.rows)
         return out
+
+    def _fingerprints(self) -> SliceFingerprints | None:
+        return slice_fingerprints(_SLICE_IMAGES[1]) if self.settings.options.duplicates else None
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
         """Encodes an image as a build does: (bytes of record, None) or (0, reason of reject)."""
@@ -155,7 +203,7 @@ class SliceEncoder:
         assert self._encoders is not None
         # The whole slice is reserved at once. Readers that each held half of their slices would
         # wait for each other for ever.
-        size = _bytes_read(refs)
+        size = self._bytes_read(refs)
         self._source_budget.take(size)
         try:
             fetched = [(ref, self._fetch(ref)) for ref in refs if not self._stop.is_set()]
@@ -164,63 +212,99 @@ class SliceEncoder:
             self._source_budget.give(size)
             raise
 
-    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, bytes | RejectError]], size: int) -> Slice:
-        out = Slice()
+    def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, Fetched]], size: int) -> Slice:
+        out, prints = Slice(), self._fingerprints()
         try:
             for ref, data in fetched:
                 if self._stop.is_set():
                     break
-                self._add(ref, data, out)
+                self._add(ref, data, out, prints)
+            if prints is not None:
+                prints.complete(out.rows)
             return out
         finally:
             self._source_budget.give(size)
 
-    def _add(self, ref: ImageRef, data: bytes | RejectError, out: Slice) -> None:
+    def _add(self, ref: ImageRef, data: Fetched, out: Slice, prints: SliceFingerprints | None) -> None:
         """Adds a record or a reject to ``out``."""
         try:
             if isinstance(data, RejectError):
                 raise data
-            self._encode_one(ref, data, out)
+            self._encode_one(ref, data, out, prints)
         except RejectError as error:
             out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
             out.key_sum += key_hash(ref.key)
 
-    def _encode_one(self, ref: ImageRef, data: bytes, out: Slice) -> None:
-        label = self._rule.class_of(ref.key)
-        class_index, class_feature, label_feature = self._classes[label]
-        sampled = hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
-        image = process_image(data, self.settings.options.image, with_stats=sampled, reserve=self._pixel_budget.hold)
-        example = join_features(  # in the order of their names
-            (
-                class_feature,
-                feature_head("image", len(image.data)),
-                image.data,
-                encode_feature("key", ref.key),
-                label_feature,
-                _size_feature(image.height, image.width),
-            )
+    def _encode_one(self, ref: ImageRef, data: bytes | Reused, out: Slice, prints: SliceFingerprints | None) -> None:
+        labels = self._labels_of(ref.key, ref.row)
+        class_index, class_feature, label_feature = self._encode_labels(labels)
+        if isinstance(data, Reused):
+            image = data.image
+            if prints is not None:
+                take = take_samples if self._codec is None else self._codec.take_samples
+                take(data.source, self.settings.options.image, prints.samples, self._pixel_budget.hold)
+        else:
+            image = self._process(ref, data, prints)
+        features: Sequence[bytes] = (  # in the order of their names
+            class_feature,
+            feature_head("image", len(image.data)),
+            image.data,
+            encode_feature("key", ref.key),
+            label_feature,
+            _size_feature(image.height, image.width),
         )
-        record = tfrecord.frame(example)
+        columns = unpack_table_row(ref.row).features if self.settings.options.columns else ()
+        if columns or self._several:
+            out.extras += pack_extras([class_feature] * self._several + [feature for _, feature in columns])
+        if columns:
+            together = sorted([*zip(_NAMES, features, strict=True), *columns], key=_utf8_name)
+            features = [feature for _, feature in together]
+        record = tfrecord.frame(join_features(features))
         out.records.append(record)
         out.key_sum += key_hash(ref.key)
-        out.class_counts[label] = out.class_counts.get(label, 0) + 1
+        for label in labels:
+            out.class_counts[label] = out.class_counts.get(label, 0) + 1
         fixes = 0
         for fix in image.fixes:
             out.fixes[fix] = out.fixes.get(fix, 0) + 1
             fixes |= FIX_BITS[fix]
         out.rows += pack_row(len(record), class_index, image.height, image.width, fixes, ref)
         out.keys += ref.key
+        if prints is not None:
+            prints.add(data.source if isinstance(data, Reused) else data)
         out.stats = add_stats(out.stats, image.stats)
 
-    def _fetch(self, ref: ImageRef) -> bytes | RejectError:
-        """An image's bytes, or why it is rejected."""
+    def _process(self, ref: ImageRef, data: bytes, prints: SliceFingerprints | None) -> EncodedImage:
+        make = process_image if self._codec is None else self._codec.process_image
+        return make(
+            data,
+            self.settings.options.image,
+            with_stats=self._is_sampled(ref),
+            reserve=self._pixel_budget.hold,
+            samples=None if prints is None else prints.samples,
+        )
+
+    def _is_sampled(self, ref: ImageRef) -> bool:
+        """Whether the image's stored pixels count for mean and std."""
+        return hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
+
+    def _needs_source(self, ref: ImageRef) -> bool:
+        """Whether more is to be known of the image than its stored pixels' bytes say."""
+        return self._is_sampled(ref)
+
+    def _fetch(self, ref: ImageRef) -> Fetched:
+        """An image's bytes, its finished image of an earlier dataset, or why it is rejected."""
         try:
             ref.key.decode("utf-8")
         except UnicodeDecodeError:
             return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
         try:
-            check_size(ref.stat.size)
-            return self._sources[ref.root].read(ref.key, ref.stat)
+            check_size(ref.stat.size, self._limits)
+            image = None if self._previous is None or self._needs_source(ref) else self._previous.image(ref)
+            if image is not None and not self.settings.options.duplicates:
+                return Reused(image)
+            source = self._sources[ref.root].read(ref.key, ref.stat)
+            return source if image is None else Reused(image, source)
         except RejectError as error:
             return error
         except ChangedError as error:
@@ -228,9 +312,13 @@ class SliceEncoder:
         except ChecksumError as error:
             return RejectError(Reason.CHECKSUM, str(error))
 
+    def _bytes_read(self, refs: Sequence[ImageRef]) -> int:
+        most = self._limits.max_file_bytes  # larger ones are not read
+        return sum(ref.stat.size for ref in refs if ref.stat.size <= most)
 
-def _bytes_read(refs: Sequence[ImageRef]) -> int:
-    return sum(ref.stat.size for ref in refs if ref.stat.size <= MAX_FILE_BYTES)  # larger ones are not read
+
+def _utf8_name(named: tuple[str, bytes]) -> bytes:
+    return named[0].encode()
 
 
 @functools.lru_cache(maxsize=1024)

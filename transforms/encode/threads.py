@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from shardfeed import storage
 from shardfeed.runtime import cores
 
+IMAGE_TIMEOUT = 60  # seconds per image; the slowest good ones (64 Mpx as PNG) take about ten
 REMOTE_THREADS = 8  # a read of about 50 ms hides behind 5-6 images of about 10 ms of CPU on a cloud core
 
 

@@ -120,6 +120,8 @@ def _usable_transparency(mode: str, raw_mode: str, value: Any) -> Any:
 
 def _from_16_bit(image: Image.Image) -> Image.Image:
     """0-65535 to 0-255, rounded. Pillow's own ``convert`` clips at 255 and gives white."""
+    if image.mode == "I;16B":  # of a big-endian TIFF; Pillow scales the other two only
+        image = image.convert("I")
     return image.point(lambda value: value * (1 / 257) + 0.5).convert("L")
 
 

@@ -15,12 +15,26 @@ from contextlib import contextmanager
 
 import numpy as np
 import simplejpeg
-from PIL import BmpImagePlugin, GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from numpy.typing import NDArray
+from PIL import (
+    AvifImagePlugin,
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    ImageFile,
+    JpegImagePlugin,
+    PngImagePlugin,
+    WebPImagePlugin,
+)
 
+from shardfeed.transforms.images.formats.table import Kind
+from shardfeed.transforms.images.formats.tiff import FirstPage, first_page_alone
 from shardfeed.transforms.images.jpeg_header import JpegHeader
 from shardfeed.transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from shardfeed.transforms.images.sniff import Header, Kind
+from shardfeed.transforms.images.sniff import Header
+
+Pixels = NDArray[np.uint8]
 
 # What Pillow's decoders raise on foreign bytes: the list of its own fuzz tests, and the errors
 # that its ImageFile takes for damage while opening (TypeError, LookupError, struct.error) and lets
@@ -38,12 +52,23 @@ _DECODER_ERRORS = (
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
+    RuntimeError,  # of libheif and libjxl
 )
 _UNSUPPORTED = ("cannot handle", "unsupported")
 # Bytes a source pixel at the peak (decoder's canvases, pixels, conversions), rounded up from the
 # largest seen resident over all modes: PNG 13 (alpha and a profile), GIF 7, BMP 5, WebP 18 (two
 # canvases, alpha).
-_PEAK_BYTES: dict[Kind, int] = {"JPEG": 5, "PNG": 14, "GIF": 10, "BMP": 10, "WEBP": 20}
+_PEAK_BYTES: dict[Kind, int] = {
+    "JPEG": 5,
+    "PNG": 14,
+    "GIF": 10,
+    "BMP": 10,
+    "WEBP": 20,
+    "HEIC": 20,
+    "AVIF": 20,
+    "TIFF": 20,
+    "JXL": 32,
+}
 
 
 _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
@@ -51,6 +76,8 @@ _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
     "WEBP": WebPImagePlugin.WebPImageFile,
     "GIF": GifImagePlugin.GifImageFile,
     "BMP": BmpImagePlugin.BmpImageFile,
+    "AVIF": AvifImagePlugin.AvifImageFile,
+    "TIFF": FirstPage,
 }
 
 
@@ -88,24 +115,26 @@ def result_bytes(output: tuple[int, int]) -> int:
     return 2 * 4 * output[0] * output[1]
 
 
-def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None]:
+def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None, Pixels | None]:
     """Decodes a JPEG at 1 / ``factor`` of its size: the pixels, and the fix to count or None.
 
-    If pixels are lost, libjpeg makes them gray and only warns. Pillow hides the warnings;
-    simplejpeg turns them into errors.
+    Also the pixels as uint8[height, width, 4] or [height, width], in the memory of the image; None if
+    Pillow decoded them. If pixels are lost, libjpeg makes them gray and only warns. Pillow hides the
+    warnings; simplejpeg turns them into errors.
 
     Raises:
         RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.
     """
-    fix = None
+    fix: str | None = None
+    array: Pixels | None
     try:
-        pixels = _jpeg_pixels(data, header, factor, mode)
+        pixels, array = _jpeg_pixels(data, header, factor, mode)
     except ValueError as error:
         cut = data.find(END_OF_IMAGE, data.rfind(START_OF_SCAN)) < 0
         with _closed_reasons("JPEG", None, len(data), short=cut):
-            pixels, fix = _refused_pixels(error, data, header, factor, mode)
+            pixels, fix, array = _refused_pixels(error, data, header, factor, mode)
     pixels.info = header.info
-    return pixels, fix
+    return pixels, fix, array
 
 
 class _PillowJpeg(JpegImagePlugin.JpegImageFile):
@@ -117,17 +146,18 @@ class _PillowJpeg(JpegImagePlugin.JpegImageFile):
 
 def _refused_pixels(
     error: ValueError, data: bytes, header: JpegHeader, factor: int, mode: str
-) -> tuple[Image.Image, str]:
+) -> tuple[Image.Image, str, Pixels | None]:
     """Pixels of a file that simplejpeg refused, if none of them is lost, and the fix to count."""
     if "subsampling" in str(error):  # TurboJPEG knows the usual samplings only, libjpeg all
         image = _PillowJpeg(io.BytesIO(data))
         image.draft(mode, (image.width // factor, image.height // factor))
         image.load()
-        return image, "jpeg_unchecked"
+        return image, "jpeg_unchecked", None
     plain = with_plain_header(data)
     if plain is None:
         raise error
-    return _jpeg_pixels(plain, header, factor, mode), "jpeg_warning"
+    pixels, array = _jpeg_pixels(plain, header, factor, mode)
+    return pixels, "jpeg_warning", array
 
 
 # Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that
@@ -136,7 +166,7 @@ def _refused_pixels(
 _LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("CMYK", "CMYK", "CMYK;I")}
 
 
-def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> Image.Image:
+def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, Pixels]:
     colours, shared, layout = _LAYOUTS[mode]
     width, height = (-(-side // factor) for side in header.size)
     # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then
@@ -149,16 +179,20 @@ def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> Ima
     if mode == "RGB":
         pixels.im.setmode(mode)
         pixels._mode = mode
-    return pixels
+    return pixels, memory.reshape((height, width, len(shared)) if len(shared) > 1 else (height, width))
 
 
-def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:
-    """Open and decode the first frame; also Pillow's raw mode, which tells the bit depth.
+def load_other(data: bytes, header: Header) -> tuple[Image.Image, str, bool]:
+    """The first frame, Pillow's raw mode, which tells the bit depth, and whether there are more.
+
+    The ``info`` of a picture that is upright already has no orientation.
 
     Raises:
         RejectError: TRUNCATED, CORRUPT or FORMAT.
     """
-    stream = io.BytesIO(data)
+    if header.kind in ("HEIC", "JXL"):
+        return _load_with_library(data, header)
+    stream = io.BytesIO(first_page_alone(data) if header.kind == "TIFF" else data)
     webp = header.kind == "WEBP"  # its plugin reads the whole file at once, so the position tells nothing
     short = webp and len(data) < int.from_bytes(data[4:8], "little") + 8
     with _closed_reasons(header.kind, None if webp else stream, len(data), short):
@@ -168,8 +202,43 @@ def load_other(data: bytes, header: Header) -> tuple[ImageFile.ImageFile, str]:
         args = image.tile[0].args if image.tile else ""
         raw_mode = args if isinstance(args, str) else ""
     with _closed_reasons(header.kind, None, len(data), short):
+        if image.mode == "L":  # a GIF's gray frame: Pillow would put the palette of the other frames on it
+            image.palette = None
         image.load()
-    return image, raw_mode
+        if header.kind in ("AVIF", "TIFF"):
+            _keep_one_orientation(image, header.kind)
+    if header.kind in ("PNG", "WEBP", "AVIF"):
+        return image, raw_mode, getattr(image, "is_animated", False) is True
+    return image, raw_mode, header.animated
+
+
+def _load_with_library(data: bytes, header: Header) -> tuple[Image.Image, str, bool]:
+    # The decoders of these two are loaded when the first such file comes: few builds have any.
+    more = header.animated
+    with _closed_reasons(header.kind, None, len(data)):
+        if header.kind == "HEIC":
+            from shardfeed.transforms.images.formats.heic import load_heic
+
+            image, more = load_heic(data)
+        else:
+            from shardfeed.transforms.images.formats.jxl import load_jxl
+
+            image = load_jxl(data, header.animated)
+        if image.width * image.height > header.width * header.height:
+            raise ValueError(f"says {header.width} x {header.height} and gives {image.width} x {image.height}")
+    return image, "", more
+
+
+def _keep_one_orientation(image: Image.Image, kind: Kind) -> None:
+    """Drops an orientation that does not count.
+
+    Pillow turns TIFF by itself. Of AVIF it puts the container's turn into the EXIF, and XMP repeats
+    what the camera said.
+    """
+    image.info.pop("xmp", None)
+    if kind == "TIFF":
+        image.info.pop("exif", None)
+        image.info["adobe"] = True  # inks are not turned over, see colour.py
 
 
 @contextmanager

@@ -1,23 +1,39 @@
 """Limits, so that no hostile image takes a worker down; checked before any pixel is allocated.
 
-Limits are constants, not flags. They bound memory (64 Mpx of RGB are 256 MiB in Pillow), so a run's
-memory follows from the number of threads alone. They decide which images are rejects, so equal
-inputs give equal datasets everywhere. They are powers of two, so that the images of 64-megapixel
-phones (9280 x 6944) and outputs of 2048 x 2048 pass.
+They bound memory (64 Mpx of RGB are 256 MiB in Pillow): with the defaults, a run's memory follows
+from the number of threads alone. They decide which images are rejects, so those that a user can set
+are options of the build and in its fingerprint. The defaults are powers of two, so that the images
+of 64-megapixel phones (9280 x 6944) and outputs of 2048 x 2048 pass.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from shardfeed.transforms.images.rejects import Reason, RejectError
 
-MAX_FILE_BYTES = 64 << 20
-MAX_SOURCE_PIXELS = 64 << 20
 MAX_OUTPUT_PIXELS = 4 << 20
-MAX_ASPECT = 100  # longer : shorter side
 MAX_SCANS = 100  # of a progressive JPEG; encoders write 10. Each scan costs a pass over all pixels
 
 
-def check_size(size: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a source may be, by the names of the flags.
+
+    ``min_size``: pixels of the shorter side. ``max_file_bytes``: of the file. ``max_aspect``:
+    longer : shorter side.
+    """
+
+    min_size: int = 1
+    max_pixels: int = 64 << 20
+    max_file_bytes: int = 64 << 20
+    max_aspect: float = 100
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def check_size(size: int, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a file by its listed size in bytes, before anything is read.
 
     Raises:
@@ -25,20 +41,24 @@ def check_size(size: int) -> None:
     """
     if size == 0:
         raise RejectError(Reason.EMPTY, "zero bytes")
-    if size > MAX_FILE_BYTES:
-        raise RejectError(Reason.TOO_LARGE, f"{size} bytes; at most {MAX_FILE_BYTES}")
+    if size > limits.max_file_bytes:
+        raise RejectError(Reason.TOO_LARGE, f"{size} bytes; at most {limits.max_file_bytes} (--max_file_bytes)")
 
 
-def check_source(width: int, height: int) -> None:
+def check_source(width: int, height: int, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a source by its header.
 
     Raises:
-        RejectError: PIXELS or ASPECT.
+        RejectError: PIXELS, ASPECT or SMALL.
     """
-    if width * height > MAX_SOURCE_PIXELS:
-        raise RejectError(Reason.PIXELS, f"{width} x {height} = {width * height} pixels; at most {MAX_SOURCE_PIXELS}")
-    if max(width, height) > MAX_ASPECT * min(width, height):
-        raise RejectError(Reason.ASPECT, f"{width} x {height}; the longer side is at most {MAX_ASPECT} x the shorter")
+    size, most = f"{width} x {height}", limits.max_pixels
+    if width * height > most:
+        raise RejectError(Reason.PIXELS, f"{size} = {width * height} pixels; at most {most} (--max_pixels)")
+    if max(width, height) > limits.max_aspect * min(width, height):
+        detail = f"{size}; the longer side is at most {limits.max_aspect} x the shorter (--max_aspect)"
+        raise RejectError(Reason.ASPECT, detail)
+    if min(width, height) < limits.min_size:
+        raise RejectError(Reason.SMALL, f"{size}; the shorter side has at least {limits.min_size} pixels (--min_size)")
 
 
 def check_output(width: int, height: int) -> None:

@@ -9,17 +9,22 @@ class Reason(str, enum.Enum):
     """Reason of a reject. The values are part of the format (rejects files, manifest)."""
 
     EMPTY = "EMPTY"  # zero bytes
-    FORMAT = "FORMAT"  # not JPEG, PNG, WebP, GIF or BMP, by content
+    FORMAT = "FORMAT"  # by content of no format that the build reads
     TRUNCATED = "TRUNCATED"  # the data ends before the image does
     CORRUPT = "CORRUPT"  # the decoder refuses the data
-    TOO_LARGE = "TOO_LARGE"  # file above 64 MB
-    PIXELS = "PIXELS"  # source above 64 Mpx
-    ASPECT = "ASPECT"  # sides above 100 : 1
+    TOO_LARGE = "TOO_LARGE"  # file above --max_file_bytes
+    PIXELS = "PIXELS"  # source above --max_pixels
+    ASPECT = "ASPECT"  # sides above --max_aspect : 1
+    SMALL = "SMALL"  # shorter side below --min_size
     OUTPUT = "OUTPUT"  # the resized image would have more than 4 Mpx
     NAME = "NAME"  # the file name is not UTF-8
     CHANGED = "CHANGED"  # overwritten or deleted since the listing
     CHECKSUM = "CHECKSUM"  # the bytes read differ from the listed crc32c, after retries
     ENCODE = "ENCODE"  # the encoder refuses the pixels
+    # The next three depend on the machine too. So they are no part of "the same bytes" (P3).
+    CRASHED = "CRASHED"  # the decoder ends its process
+    TIMEOUT = "TIMEOUT"  # the decoder takes longer than --image_timeout
+    MEMORY = "MEMORY"  # the decoder asks for more memory than any image of 64 Mpx needs
 
 
 class RejectError(Exception):

@@ -16,6 +16,7 @@ from PIL import Image
 from shardfeed.transforms.images.options import Resizer as ResizerName
 
 _FILTER = ResizeAlg.convolution(FilterType.catmull_rom)
+_MEANS = ResizeOptions(ResizeAlg.convolution(FilterType.box))
 _thread = threading.local()  # a Resizer keeps its buffers between images; threads must not share it
 
 
@@ -30,9 +31,22 @@ def resize(
         result = image.resize(size, Image.Resampling.BICUBIC, box=(left, top, left + width, top + height))
     else:
         result = Image.new(image.mode, size)
-        engine = getattr(_thread, "resizer", None)
-        if engine is None:
-            engine = _thread.resizer = Resizer()
-        engine.resize_pil(image, result, ResizeOptions(_FILTER, crop_box=CropBox(left, top, width, height)))
+        options = ResizeOptions(_FILTER, crop_box=CropBox(left, top, width, height))
+        _engine().resize_pil(image, result, options)
     result.info = {}
     return result
+
+
+def shrink(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """``image`` at ``size``: each pixel is the mean of those that it covers."""
+    result = Image.new(image.mode, size)
+    _engine().resize_pil(image, result, _MEANS)
+    return result
+
+
+def _engine() -> Resizer:
+    """This thread's resizer."""
+    engine = getattr(_thread, "resizer", None)
+    if engine is None:
+        engine = _thread.resizer = Resizer()
+    return engine

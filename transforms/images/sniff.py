@@ -8,19 +8,29 @@ touched. ``jpeg_header.py`` reads the size of a JPEG.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
+from shardfeed.transforms.images.formats.coded_colours import is_hdr, profile_of, profile_with
+from shardfeed.transforms.images.formats.isobmff import brand_of, read_picture
+from shardfeed.transforms.images.formats.jxl_header import read_jxl_header
+from shardfeed.transforms.images.formats.table import (
+    DEFAULT_FORMATS,
+    INPUT_FORMATS,
+    Kind,
+    how_to_read,
+    shown_names,
+)
+from shardfeed.transforms.images.formats.tiff import CutError, UnsupportedError, read_page
 from shardfeed.transforms.images.rejects import Reason, RejectError
 
 _FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
-    "TIFF or a camera's raw file": ((0, b"II*\0"), (0, b"MM\0*"), (0, b"II+\0")),
-    "AVIF": ((4, b"ftypavif"), (4, b"ftypavis")),
-    "HEIC": ((4, b"ftypheic"), (4, b"ftypheix"), (4, b"ftypmif1"), (4, b"ftyphevc")),
+    "a raw file of a camera": ((0, b"IIRO"), (0, b"IIRS"), (0, b"IIU\0"), (0, b"FUJIFILM"), (4, b"ftypcrx ")),
+    "a video, or HEIF of another coding": ((4, b"ftyp"),),
     "JPEG 2000": ((4, b"jP  "), (0, b"\xff\x4f\xff\x51")),
-    "JPEG XL": ((4, b"JXL "), (0, b"\xff\x0a")),
     "an icon": ((0, b"\0\0\1\0"),),
     "a Photoshop file": ((0, b"8BPS"),),
     "PDF": ((0, b"%PDF"),),
@@ -32,27 +42,42 @@ _FOREIGN: dict[str, tuple[tuple[int, bytes], ...]] = {
 }
 _GIF_BLOCK = re.compile(rb"[!,;]")  # extension, frame, end
 _GIF_JUNK = 1 << 16  # bytes between two blocks; the decoder walks over them one by one
-Kind = Literal["JPEG", "PNG", "WEBP", "GIF", "BMP"]
-INPUT_FORMATS = tuple(sorted(kind.lower() for kind in get_args(Kind)))
-"""Formats of sources that are decoded, as the manifest names them."""
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_JXL = (b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """``width`` and ``height`` in stored pixels. ``animated`` is known here for GIF only."""
+    """What a file says before its pixels.
+
+    ``width`` and ``height`` in stored pixels; of JPEG XL and TIFF, whose decoders turn, upright. ``animated``: known here
+    for GIF, TIFF and JPEG XL. ``fixes``: those that the header shows. ``profile``: of colours,
+    if it is known here.
+    """
 
     kind: Kind
     width: int
     height: int
     animated: bool = False
+    fixes: tuple[str, ...] = ()
+    profile: bytes | None = None
 
 
-def sniff(data: bytes) -> Kind:
-    """The format of ``data`` by its signature.
+def sniff(data: bytes, formats: Collection[str] = DEFAULT_FORMATS) -> Kind:
+    """The format of ``data`` by its signature; ``formats``: names of those that are read.
 
     Raises:
         RejectError: FORMAT.
     """
+    kind = _kind_of(data, formats)
+    if kind.lower() not in formats:
+        row = INPUT_FORMATS[kind.lower()]
+        shown = "TIFF or a camera's raw file" if kind == "TIFF" else row.shown
+        raise RejectError(Reason.FORMAT, f"looks like {shown}; {how_to_read(row, formats)}")
+    return kind
+
+
+def _kind_of(data: bytes, formats: Collection[str]) -> Kind:
     if data.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -63,9 +88,16 @@ def sniff(data: bytes) -> Kind:
         return "GIF"
     if data.startswith(b"BM") and len(data) > 14:
         return "BMP"
+    brand = brand_of(data)
+    if brand == "HEIC" or brand == "AVIF":
+        return brand
+    if data.startswith(_TIFF):
+        return "TIFF"
+    if data.startswith(_JXL):
+        return "JXL"
     if any(magic.startswith(data) for magic in (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"GIF87a", b"BM")):
         raise RejectError(Reason.TRUNCATED, f"only {len(data)} bytes")
-    raise RejectError(Reason.FORMAT, f"{_foreign(data)}; JPEG, PNG, WebP, GIF and BMP are read")
+    raise RejectError(Reason.FORMAT, f"{_foreign(data)}; {shown_names(formats)} are read")
 
 
 def _foreign(data: bytes) -> str:
@@ -77,16 +109,22 @@ def _foreign(data: bytes) -> str:
 
 
 def read_header(data: bytes, kind: Kind) -> Header:
-    """Size of a PNG, WebP, GIF or BMP.
+    """The header of any other kind than JPEG.
 
     Raises:
-        RejectError: TRUNCATED or CORRUPT.
+        RejectError: TRUNCATED or CORRUPT, or FORMAT for a layout that is not decoded.
     """
-    reader = {"PNG": _png, "WEBP": _webp, "GIF": _gif, "BMP": _bmp}[kind]
+    reader = _READERS[kind]
     try:
         header = reader(data)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, OverflowError):  # the last one of an offset above 2^63
         raise RejectError(Reason.TRUNCATED, f"{kind} header ends after {len(data)} bytes") from None
+    except CutError as error:
+        raise RejectError(Reason.TRUNCATED, f"{kind}: {error}") from None
+    except UnsupportedError as error:
+        raise RejectError(Reason.FORMAT, f"{kind}: {error}") from None
+    except ValueError as error:
+        raise RejectError(Reason.CORRUPT, f"{kind}: {error}") from None
     if header.width <= 0 or header.height <= 0:
         raise RejectError(Reason.CORRUPT, f"{kind} header says {header.width} x {header.height} pixels")
     return header
@@ -161,3 +199,41 @@ def _bmp(data: bytes) -> Header:
     (header_size,) = struct.unpack_from("<I", data, 14)
     width, height = struct.unpack_from("<HH" if header_size == 12 else "<Ii", data, 18)
     return Header("BMP", width, abs(height))
+
+
+def _boxed(kind: Kind, data: bytes) -> Header:
+    """The main picture of a HEIC or AVIF file."""
+    found = read_picture(data)
+    fixes = ("exif_orientation",) * found.turned + ("sixteen_bit_scaled",) * (found.bits > 8)
+    fixes += ("hdr_as_sdr",) * is_hdr(found.colours)
+    return Header(kind, found.width, found.height, False, fixes, found.profile or profile_of(found.colours))
+
+
+def _tiff(data: bytes) -> Header:
+    page = read_page(data)
+    size = (page.height, page.width) if 5 <= page.orientation <= 8 else (page.width, page.height)
+    fixes = ("exif_orientation",) * (2 <= page.orientation <= 8) + ("sixteen_bit_scaled",) * (page.bits > 8)
+    return Header("TIFF", *size, page.more, fixes)
+
+
+def _jxl(data: bytes) -> Header:
+    found = read_jxl_header(data)
+    fixes = ("exif_orientation",) * found.turned + ("sixteen_bit_scaled",) * (found.bits > 8)
+    fixes += ("hdr_as_sdr",) * found.hdr
+    try:
+        profile = profile_with(found.gamut, found.gamma) if found.gamut else None
+    except (ArithmeticError, struct.error):
+        raise ValueError("its primary colours are none") from None
+    return Header("JXL", found.width, found.height, found.animated, fixes, profile)
+
+
+_READERS: Mapping[Kind, Callable[[bytes], Header]] = {
+    "PNG": _png,
+    "WEBP": _webp,
+    "GIF": _gif,
+    "BMP": _bmp,
+    "HEIC": functools.partial(_boxed, "HEIC"),
+    "AVIF": functools.partial(_boxed, "AVIF"),
+    "TIFF": _tiff,
+    "JXL": _jxl,
+}

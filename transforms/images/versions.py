@@ -18,6 +18,7 @@ import PIL
 import simplejpeg
 from PIL import features
 
+from shardfeed.transforms.images.formats.table import INPUT_FORMATS
 from shardfeed.transforms.images.options import ImageOptions
 
 
@@ -28,6 +29,10 @@ def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:
         del versions["zlib"]  # inflating is exact, deflating is not
     if options is not None and options.resizer != "simd":
         del versions["cykooz_resizer"]
+    for name, row in INPUT_FORMATS.items():
+        if options is not None and name not in options.formats:
+            for library in row.versions:
+                versions.pop(library, None)
     return versions
 
 
@@ -42,6 +47,10 @@ def _versions() -> tuple[tuple[str, str], ...]:
         ("webp", str(features.version_module("webp"))),
         ("littlecms2", str(features.version_module("littlecms2"))),
         ("cykooz_resizer", version("cykooz-resizer")),
+        ("libavif", str(features.version_module("avif"))),
+        ("libtiff", str(features.version_codec("libtiff"))),
+        *_versions_of_heic(),
+        *_versions_of_jxl(),
     )
 
 
@@ -49,3 +58,27 @@ def _bundled_libjpeg() -> str:
     """The version of libjpeg-turbo in simplejpeg's wheel, by that library's banner."""
     banner = re.search(rb"libjpeg-turbo version ([0-9.]+)", Path(simplejpeg._jpeg.__file__).read_bytes())
     return banner[1].decode() if banner else "shared"
+
+
+def _versions_of_heic() -> tuple[tuple[str, str], ...]:
+    try:
+        import pi_heif
+    except ModuleNotFoundError:  # a build that reads HEIC was refused before
+        return ()
+
+    found = pi_heif.libheif_info()
+    decoder = re.search(r"[0-9.]+$", found["decoders"].get("libde265", ""))
+    return (
+        ("pi_heif", pi_heif.__version__),
+        ("libheif", str(found["libheif"])),
+        ("libde265", decoder[0] if decoder else "none"),
+    )
+
+
+def _versions_of_jxl() -> tuple[tuple[str, str], ...]:
+    try:
+        import pylibjxl
+    except ModuleNotFoundError:
+        return ()
+
+    return (("pylibjxl", version("pylibjxl")), ("libjxl", "{major}.{minor}.{patch}".format(**pylibjxl.version())))

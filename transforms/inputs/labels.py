@@ -1,97 +1,39 @@
-"""Class and split of an image, from its key alone.
+"""Labels of an image: from its key, or from a table's row.
 
-The class is the first folder below the root, as torchvision and Keras take it; with ``--splits
-folders`` the split is the first and the class the second. A split by ratio hashes the key in a
-domain of its own, so adding images never moves the others, and the split is independent of the
-part an image lands in.
+By default the class is the first folder below the root, as torchvision and Keras take it; with
+``--splits folders`` the split is the first and the class the second. What ``--label_regex`` finds in
+a key is put into the image's row before, so that it is like a label of a table.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from shardfeed.errors import UsageError, clip
-from shardfeed.format import naming
-from shardfeed.format.hashing import hash64
+from shardfeed.transforms.inputs.splits import SPLIT_FAULTS, SplitRule, split_of_folder, split_rule
+from shardfeed.transforms.options import BuildOptions, LabelFrom
+from shardfeed.transforms.tables.join import TABLE_FAULTS
+from shardfeed.transforms.tables.row import labels_of_row
 
-_SPLIT_FOLDERS = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
-_TRAINING_FOLDERS = _SPLIT_FOLDERS.keys() | {"training", "testing", "eval"}
-
-
-@dataclass(frozen=True, slots=True)
-class SplitRule:
-    """Parsed ``--splits``: (name, upper bound of hash64) in order; empty = by folders."""
-
-    bounds: tuple[tuple[str, int], ...]
-
-    @property
-    def by_folders(self) -> bool:
-        """Whether the first folder is the split, and the second the class."""
-        return not self.bounds
-
-    def class_of(self, key: bytes) -> str:
-        """Class of a key that has been labelled before."""
-        return class_name(key.split(b"/", 2)[1 if self.by_folders else 0])
-
-    def split_of(self, key: bytes) -> str:
-        """Split of a key by name or ratio."""
-        if len(self.bounds) == 1:
-            return self.bounds[0][0]
-        value = hash64("split", 0, key)
-        return next(name for name, bound in self.bounds if value < bound)
-
-
-@functools.lru_cache(maxsize=8)
-def parse_splits(text: str) -> SplitRule:
-    """The rule in ``--splits``: ``train``, ``train=0.9,validation=0.1`` or ``folders``.
-
-    Raises:
-        UsageError: a name or ratio that cannot be, or ratios that do not add up to 1.
-    """
-    if text == "folders":
-        return SplitRule(())
-    shares: list[tuple[str, Fraction]] = []
-    for item in text.split(","):
-        name, equals, share = item.partition("=")
-        if not naming.SPLIT_NAME.fullmatch(name) or name == "rejects":
-            raise UsageError(
-                f"--splits {clip(text)}: {clip(name)!r} is not a split name. Allowed: a letter, then letters, digits and "
-                'underscores, at most 64 (not "rejects"). Example: --splits train=0.9,validation=0.1'
-            )
-        try:
-            shares.append((name, Fraction(share) if equals else Fraction(1)))
-        except (ValueError, ZeroDivisionError):
-            raise UsageError(
-                f"--splits {clip(text)}: {clip(share)!r} is not a number. Example: train=0.9,test=0.1"
-            ) from None
-    names = [name for name, _ in shares]
-    if len(set(names)) < len(names):
-        raise UsageError(f"--splits {clip(text)}: a split is named twice. Name each once.")
-    if any(share <= 0 for _, share in shares) or sum(share for _, share in shares) != 1:
-        raise UsageError(
-            f"--splits {clip(text)}: the shares add up to {_as_text(sum(share for _, share in shares))}; each must be above 0 "
-            "and together they must be exactly 1. Example: --splits train=0.8,validation=0.1,test=0.1"
-        )
-    upto = itertools.accumulate(share for _, share in shares)
-    return SplitRule(tuple((name, int(bound * (1 << 64))) for name, bound in zip(names, upto, strict=True)))
-
-
-def _as_text(number: Fraction | int) -> str:
-    return f"{float(number):g}" if -(10**15) < number < 10**15 else "far from 1"
-
+DROPPED = "class_map"
+"""``Labelled.fault`` of an image whose class ``--class_map`` drops; it counts as skipped."""
 
 FAULTS = {
+    "missing": (
+        "{count} files of the list are not there: {examples}. Take them out of the list, or put them there. If it is all of "
+        "them, --list_root or the table's column (@list.csv:COLUMN) may be the wrong one."
+    ),
+    "list_of_one_folder": (
+        "all images of the list lie in one folder ({examples}), which would be the only class. Rows are paths below the list's "
+        "folder or --list_root: let them begin with the class folder (cd PHOTOS; find . -type f), name the root of "
+        "full paths, or give --label_depth 2 if the classes are the folders in it."
+    ),
+    "archive_of_one_folder": (
+        "all images of the archive lie in one folder ({examples}), which would be the only class. Give --label_depth 2 if "
+        "the classes are the folders in it; or make the archive again from inside of that folder."
+    ),
     "no_class": (
         "{count} images lie directly in the input root, without a class folder: {examples}. Move each into the folder of its "
         "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
@@ -103,6 +45,25 @@ FAULTS = {
     "class_not_utf8": (
         "{count} images lie in a class folder whose name is not UTF-8: {examples}. Rename the folder: its name becomes a label."
     ),
+    "no_split_folder": (
+        "with --splits folders the first folder must be a split (ROOT/train/1.jpg); {count} images lie elsewhere: {examples}. "
+        "Allowed splits: train, validation (val, valid), test. Move them, or use another --splits."
+    ),
+    "too_shallow": (
+        "--label_depth {label_depth}: {count} images lie less than {depth} folders below the input root: {examples}. Give a "
+        "smaller --label_depth, move them, or give a narrower glob (--input 'ROOT/*/*/*.jpg')."
+    ),
+    "no_match": (
+        "--label_regex {label_regex} finds no label in the keys of {count} images: {examples}. It is searched in the key with a "
+        "slash before it (/cat/1.jpg), and its label must not be empty. Change it, or give a narrower glob "
+        "(--input 'ROOT/**/*_*.jpg')."
+    ),
+    "no_label": (
+        "{count} images have no label in the table, or an empty one: {examples}. Fill the cells in, or leave these images out of "
+        "--input."
+    ),
+    **TABLE_FAULTS,
+    **SPLIT_FAULTS,
 }
 
 
@@ -119,70 +80,97 @@ FOLDER_FAULTS = {
 }
 
 
-def split_or_fault(key: bytes, rule: SplitRule) -> tuple[str, str]:
-    """(split, "") of a key, or ("", fault) if it has no label; ``fault``: a key of ``FAULTS``."""
-    split, (first, slash, rest) = "", key.partition(b"/")
-    if rule.by_folders:
-        split = _SPLIT_FOLDERS.get(first.decode("utf-8", "replace"), "")
-        first, slash, rest = rest.partition(b"/")
-        if not split or not slash or not first:
-            return "", "no_split"
-    elif not slash or not first:
-        return "", "no_class"
-    try:
-        class_name(first)
-    except UnicodeDecodeError:
-        return "", "class_not_utf8"
-    return split or rule.split_of(key), ""
+class Labelled(NamedTuple):
+    """Split and labels of an image.
+
+    ``labels``: one in a dataset of one class per image. ``fault``: why it has none, a key of
+    ``FAULTS`` or ``DROPPED``; then the split is empty.
+    """
+
+    split: str
+    labels: tuple[str, ...]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Labeller:
+    """How images get their split and labels. ``options`` make it, by ``labeller``.
+
+    ``depth``: which folder is the class, behind that of the split. ``multi``: an image has any
+    number of labels. ``class_map``: class of each name that is found, "" to drop it; others are
+    their own class.
+    """
+
+    splits: SplitRule
+    label_from: LabelFrom = "folders"
+    depth: int = 1
+    multi: bool = False
+    class_map: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def class_depth(self) -> int:
+        """Depth of the folders below a root that are splits and classes; 0 if there are none."""
+        return self.splits.by_folders + (self.depth if self.label_from == "folders" else 0)
+
+    def label(self, key: bytes, row: bytes) -> Labelled:
+        """Split and labels of an image by its key and its table's row."""
+        labels, fault = self.labels_or_fault(key, row)
+        if fault:
+            return Labelled("", (), fault)
+        split, fault = self.splits.split_or_fault(key, row, labels)
+        return Labelled(split, () if fault else labels, fault)
+
+    def labels_or_fault(self, key: bytes, row: bytes) -> tuple[tuple[str, ...], str]:
+        """(labels, "") of an image, or ((), fault)."""
+        fault = self._fault_of_folders(key)
+        if not fault and self.label_from in ("regex", "table"):
+            names = labels_of_row(row) if row else ()
+            if not all(names) or (len(names) != 1 and not self.multi):
+                fault = "no_match" if self.label_from == "regex" else "no_label"
+        if fault:
+            return (), fault
+        labels = self.labels_of(key, row)
+        dropped = self.class_map and not labels and not self.multi
+        return labels, DROPPED if dropped else ""
+
+    def _fault_of_folders(self, key: bytes) -> str:
+        """Why the folders of a key give no split or no class; empty if they do."""
+        if self.label_from != "folders":
+            outside = self.splits.by_folders and not (b"/" in key and split_of_folder(key))
+            return "no_split_folder" if outside else ""
+        folders = key.split(b"/", self.class_depth)
+        if self.splits.by_folders and not split_of_folder(key):
+            return "no_split"
+        if len(folders) <= self.class_depth or not folders[-2]:
+            return "too_shallow" if self.depth > 1 else "no_split" if self.splits.by_folders else "no_class"
+        try:
+            class_name(folders[-2])
+        except UnicodeDecodeError:
+            return "class_not_utf8"
+        return ""
+
+    def names_of(self, key: bytes, row: bytes) -> tuple[str, ...]:
+        """Names that are found for an image without a fault, before ``--class_map``."""
+        if self.label_from == "folders":
+            return (class_name(key.split(b"/", self.class_depth)[-2]),)
+        return () if self.label_from == "none" else labels_of_row(row)
+
+    def labels_of(self, key: bytes, row: bytes) -> tuple[str, ...]:
+        """Labels of an image that ``label`` has found to be without a fault; each is there once."""
+        names = self.names_of(key, row)
+        if self.class_map:
+            names = tuple(label for name in names if (label := self.class_map.get(name, name)))
+        return names if len(names) < 2 else tuple(dict.fromkeys(names))
+
+
+@functools.lru_cache(maxsize=8)
+def labeller(options: BuildOptions) -> Labeller:
+    """The labeller of a build, still without the cuts of ``--stratify``."""
+    class_map = dict(options.class_map or ())
+    return Labeller(split_rule(options), options.label_from, options.label_depth, options.multi_label, class_map)
 
 
 @functools.lru_cache(maxsize=100_000)
 def class_name(folder: bytes) -> str:
     """A folder's name as a label. Raises UnicodeDecodeError if it is not UTF-8."""
     return folder.decode("utf-8")
-
-
-def choose_classes(found: Iterable[str], class_list: tuple[str, ...] | None, rule: SplitRule) -> tuple[str, ...]:
-    """The classes in label order: the locked list, or the folders sorted by their UTF-8 bytes.
-
-    Raises:
-        UsageError: look-alikes, folders that are not in the list, listed classes without images,
-        folders that are splits.
-    """
-    names = sorted(found, key=str.encode)
-    _refuse_lookalikes(names)
-    if not rule.by_folders and names and "train" in names and set(names) <= _TRAINING_FOLDERS:
-        raise UsageError(
-            f"the top folders are {', '.join(names)}: they look like splits, not classes. Give --splits folders to take the "
-            "split from the first folder and the class from the second."
-        )
-    if class_list is None:
-        return tuple(names)
-    allowed, there = set(class_list), set(names)
-    if unknown := [name for name in names if name not in allowed]:
-        raise UsageError(
-            f"folders that are not in --class_list: {_some(unknown)}. Allowed: {_some(list(class_list))}. "
-            "Add them to the list, rename them, or leave them out of --input."
-        )
-    if absent := [name for name in class_list if name not in there]:
-        raise UsageError(
-            f"classes of --class_list without a single image: {_some(absent)}. Add images, or take them out of the list."
-        )
-    return class_list
-
-
-def _refuse_lookalikes(names: list[str]) -> None:
-    seen: dict[str, str] = {}
-    for name in names:
-        folded = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-        other = seen.setdefault(folded, name)
-        if other != name:
-            raise UsageError(
-                f"class folders {ascii(other)} and {ascii(name)} differ only in case, spaces or Unicode form. They would be "
-                "two classes. Rename one, or move its images into the other."
-            )
-
-
-def _some(names: list[str], most: int = 10) -> str:
-    shown = ", ".join(clip(name, 60) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

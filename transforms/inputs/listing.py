@@ -24,9 +24,12 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, add_into, pack_ref
 from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES
+from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import InputRoot, glob_regex
+from shardfeed.transforms.inputs.skipped import SKIPPED, SkippedSample
+from shardfeed.transforms.inputs.splits import SPLIT_FOLDERS
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
-from shardfeed.transforms.sources import open_source
+from shardfeed.transforms.sources import suffix_of
 from shardfeed.transforms.sources.base import Listed
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
@@ -58,38 +61,85 @@ def _is_hidden(key: bytes) -> bool:
     return key.startswith(b".") or b"/." in key
 
 
+def _is_utf8(key: bytes) -> bool:
+    try:
+        return bool(key.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def list_section(
     root: InputRoot, index: int, section: bytes, check: Callable[[], None] = lambda: None
 ) -> Iterator[RefBatch]:
     """Batches of the candidates in one section of a root; the last also counts skipped files.
 
-    Before the last come batches of faulty class folders (see ``FOLDER_FAULTS``). ``check`` is
-    called before each full batch and raises to end the listing.
+    Before the last come batches of faulty class folders (see ``FOLDER_FAULTS``), and of a sample of
+    the files that were skipped by their suffix. ``check`` is called before each full batch and
+    raises to end the listing.
     """
     globs = [glob_regex(glob) for glob in root.globs]
-    folders = _ClassFolders(root)
+    nest = _Nest() if (root.lists or suffix_of(root.url)) and root.class_depth == 1 else None
+    folders, chosen = _ClassFolders(root), bool(globs or root.lists)
     packed: list[bytes] = []
+    missing: list[bytes] = []
     skipped: dict[str, int] = {}
-    for listed in open_source(root.url).list(section):
+    by_suffix = SkippedSample()
+    for listed in open_root(root).list(section):
         if globs and not any(glob.fullmatch(os.fsdecode(listed.key)) for glob in globs):
             continue
+        if listed.kind == "missing":
+            missing.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
+            if len(missing) == BATCH_REFS:
+                yield RefBatch("", b"".join(missing), fault="missing")
+                missing = []
+            continue
         reason = skip_reason(listed)
-        if not globs:
+        if not chosen:
             folders.add(listed.key, reason)
         if reason is not None:
             add_into(skipped, {reason: 1})
+            if reason == "suffix" and listed.stat.size and _is_utf8(listed.key):
+                by_suffix.add((index, listed.key.decode(), listed.stat.size, listed.stat.version))
             continue
         if len(listed.key) > 0xFFFF:
             raise UsageError(
                 f"{clip(listed.key)}: a key of {len(listed.key)} bytes; at most 65,535 are possible. Rename it."
             )
+        if nest is not None:
+            nest.add(listed.key)
         packed.append(pack_ref(ImageRef(index, listed.key, listed.stat)))
         if len(packed) == BATCH_REFS:
             check()
             yield RefBatch("", b"".join(packed))
             packed = []
     yield from folders.faults(index)
+    if nest is not None and nest.folder is not None and os.fsdecode(nest.folder) not in SPLIT_FOLDERS:
+        fault = "list_of_one_folder" if root.lists else "archive_of_one_folder"
+        yield RefBatch("", pack_ref(ImageRef(index, nest.folder, Stat(0, 0))), fault=fault)
+    if missing:
+        yield RefBatch("", b"".join(missing), fault="missing")
+    if sample := [
+        pack_ref(ImageRef(root, key.encode(), Stat(size, version))) for root, key, size, version in by_suffix.files()
+    ]:
+        yield RefBatch("", b"".join(sample), fault=SKIPPED)
     yield RefBatch("", b"".join(packed), skipped)
+
+
+class _Nest:
+    """Whether all class folders lie in one folder, as in an archive or a list of a whole folder.
+
+    ``folder``: that folder, which would be the only class; None if there are images elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.folder: bytes | None = None
+        self._is_none = False
+
+    def add(self, key: bytes) -> None:
+        """Notes the key of an image."""
+        top, _, rest = key.partition(b"/")
+        self._is_none = self._is_none or b"/" not in rest or self.folder not in (None, top)
+        self.folder = None if self._is_none else top
 
 
 class _ClassFolders:
@@ -137,7 +187,7 @@ Section = tuple[int, bytes]
 def sections_of(roots: tuple[InputRoot, ...]) -> Iterator[Section]:
     """The sections of all roots."""
     for index, root in enumerate(roots):
-        yield from ((index, section) for section in open_source(root.url).sections())
+        yield from ((index, section) for section in open_root(root).sections())
 
 
 def list_sections(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
+from shardfeed.transforms.sources import suffix_of
+from shardfeed.transforms.sources.archive import archive_suffix
 from shardfeed.transforms.sources.base import Source
 
 _WILDCARDS = re.compile(r"[*?\[]")
@@ -21,6 +23,8 @@ _ESCAPED = re.compile(r"\[([*?\[\]{}])\]")
 _BRACES = re.compile(r"(?<!\[)\{([^{}]*,[^{}]*)\}")
 _SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
 _SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # special inside a set of a regular expression
+_LIST_COLUMN = re.compile(r"(.+\.(?:csv|parquet)):([^/]+)", re.IGNORECASE)
+_PACKED = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip"})
 _SHOWN = 4  # inputs that a message spells out
 
 
@@ -28,37 +32,92 @@ _SHOWN = 4  # inputs that a message spells out
 class InputRoot:
     """A root and its globs, relative to it: a file must match one. Without globs: all files below.
 
-    ``class_depth``: depth of class folders below the root; 2 if the split comes first.
+    ``class_depth``: depth of class folders below the root; 2 if the split comes first. ``lists``:
+    if any, the root's files are those that these name.
     """
 
     url: str
     globs: tuple[str, ...] = ()
     class_depth: int = 1
+    lists: tuple[InputList, ...] = ()
 
 
-def parse_inputs(inputs: list[str], *, class_depth: int = 1) -> tuple[InputRoot, ...]:
+@dataclass(frozen=True, slots=True, order=True)
+class InputList:
+    """A file that names images. ``column``: of a table; empty: the first one.
+
+    ``prefix``: the root as its user wrote it, which may be a link to the root's own address.
+    """
+
+    url: str
+    column: str
+    prefix: str
+
+
+def parse_inputs(inputs: list[str], *, class_depth: int = 1, list_root: str | None = None) -> tuple[InputRoot, ...]:
     """Roots of ``--input`` values, equal roots joined, sorted.
+
+    ``list_root``: the root of every list; None: the folder that holds the list.
 
     Raises:
         UsageError: one root lies inside another, or a value is empty or no glob of ours.
     """
     merged: dict[str, set[str] | None] = {}
+    lists: dict[str, set[InputList]] = {}
+    if list_root is not None and not any(text.startswith("@") for text in inputs):
+        raise UsageError("--list_root is the root of a list, and there is none. Give one: --input @list.txt")
     for text in inputs:
+        if text.startswith("@"):
+            root, found = _parse_list(text, list_root)
+            lists.setdefault(root, set()).add(found)
+            continue
         root, glob = _split_glob(text)
         globs = merged.setdefault(root, set())
         if glob is None or globs is None:
             merged[root] = None
         else:
             globs.add(glob)
-    roots = sorted(merged)
+    for root in sorted(merged.keys() & lists.keys()):
+        raise UsageError(
+            f"--input {clip(root)} is also the root of the list {clip(min(lists[root]).url)}: its images would be listed twice. "
+            "Give the folder or the list."
+        )
+    roots = sorted(merged.keys() | lists.keys())
     for inner in roots:
         for outer in roots:
-            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
+            if inner != outer and inner.startswith(outer.rstrip("/") + "/") and not suffix_of(inner):
                 raise UsageError(
                     f"--input {clip(inner)} lies inside --input {clip(outer)}: its images would be listed twice with "
                     "different classes. Give only one of them, or build two datasets."
                 )
-    return tuple(InputRoot(root, tuple(sorted(merged[root] or ())), class_depth) for root in roots)
+    return tuple(
+        InputRoot(root, tuple(sorted(merged.get(root) or ())), class_depth, tuple(sorted(lists.get(root, ()))))
+        for root in roots
+    )
+
+
+def _parse_list(text: str, list_root: str | None) -> tuple[str, InputList]:
+    """(root, list) of ``@PATH`` or ``@PATH:COLUMN``."""
+    path, column = text[1:], ""
+    remote = storage.is_remote(path)
+    if not remote:
+        path = os.path.expanduser(path)
+    if (found := _LIST_COLUMN.fullmatch(path)) and (remote or not os.path.exists(path)):
+        path, column = found.groups()
+    suffix = os.path.splitext(path)[1].lower()
+    if not path or suffix in _PACKED or path.endswith("/") or (not remote and os.path.isdir(path)):
+        raise UsageError(
+            f"--input {clip(text)}: behind @ stands a list of images: a text file with a path or address per line, a .csv "
+            "or a .parquet (@list.csv:COLUMN; else the first column), not packed. A folder whose name begins with @ is written "
+            "./@name."
+        )
+    url = _normal(path, remote)
+    prefix = list_root if list_root is not None else url.rpartition("/")[0] if remote else os.path.dirname(path)
+    if storage.is_remote(prefix):
+        prefix = storage.normal_url(prefix)
+    else:
+        prefix = os.path.abspath(os.path.expanduser(prefix))
+    return _normal(prefix, storage.is_remote(prefix)), InputList(url, column, prefix)
 
 
 def _split_glob(text: str) -> tuple[str, str | None]:
@@ -74,8 +133,11 @@ def _split_glob(text: str) -> tuple[str, str | None]:
             return _normal(text, remote), None
     _refuse_braces(text)
     if not _has_wildcards(text):
-        return _normal(_ESCAPED.sub(r"\1", text), remote), None
+        return _whole(text, _normal(_ESCAPED.sub(r"\1", text), remote)), None
     root, glob = _cut(text, remote)
+    _whole(text, os.path.join(root, "*"))
+    if archive_suffix(glob):
+        raise UsageError(f"--input {clip(text)}: a glob cannot choose among archives. Give one --input for each.")
     if remote and root.endswith("://"):
         raise UsageError(
             f"--input {clip(text)}: a glob cannot choose among buckets. Name the bucket, as in gs://photos/*/*.jpg."
@@ -88,6 +150,19 @@ def _split_glob(text: str) -> tuple[str, str | None]:
             "[abc], [a-z], [!abc]."
         ) from None
     return _normal(root or ".", remote), glob
+
+
+def _whole(text: str, root: str) -> str:
+    """``root``, unless it lies inside of an archive on this disk."""
+    folder = os.path.dirname(root)
+    while not storage.is_remote(root) and len(folder) > 1:
+        if archive_suffix(folder) and os.path.isfile(folder):
+            raise UsageError(
+                f"--input {clip(text)}: {clip(folder)} is an archive, which is an input as a whole, without folders or globs. "
+                f"Give --input {clip(folder)}, or unpack it."
+            )
+        folder = os.path.dirname(folder)
+    return root
 
 
 def _cut(text: str, remote: bool) -> tuple[str, str]:

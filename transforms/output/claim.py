@@ -16,6 +16,7 @@ from typing import Any
 
 from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
 from shardfeed.format import naming
+from shardfeed.format.columns import as_flag
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
 from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import Plan
@@ -38,6 +39,7 @@ REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
 CLAIMED = "is claimed by another build"
+_LABELS = ("one label per image", "lists of labels")  # as ``multi_label`` says
 _INPUT = "the input's files (names, sizes or versions)"
 REMEDY_DATASET = "Use the same options, or give another --output: a dataset is never overwritten."
 
@@ -184,9 +186,12 @@ def _create_or_join(store: WritableStore, claim: Claim) -> bool:
 def describe_conflict(url: str, what: str, theirs: Claim, ours: Claim, *, remedy: str = REMEDY_DATASET) -> str:
     """A message that names what differs between two builds, and the ``remedy``."""
     differing = [
-        f"--{name} (there {_as_given(theirs.config.get(name))}, here {_as_given(value)})"
-        for name, value in sorted(ours.config.items())
-        if theirs.config.get(name) != value and not (name in _DEPENDENT and None in (value, theirs.config.get(name)))
+        "--label_column (there {}, here {})".format(*(_LABELS[bool(many)] for many in (there, here)))
+        if name == "multi_label"
+        else f"--{name} (there {_as_given(there, here)}, here {_as_given(here, there)})"
+        for name in sorted({*theirs.config, *ours.config})
+        for there, here in [(theirs.config.get(name), ours.config.get(name))]
+        if there != here and not (name in _DEPENDENT and None in (there, here))
     ]
     if theirs.listing != ours.listing:
         differing.append(_INPUT)
@@ -197,8 +202,10 @@ def describe_conflict(url: str, what: str, theirs: Claim, ours: Claim, *, remedy
     return f"{url} {what} that differs in {'; '.join(differing) or 'the release of shardfeed'}. {remedy}"
 
 
-def _as_given(value: Any) -> str:
-    """An option's value as it is written on the command line."""
+def _as_given(value: Any, other: Any) -> str:
+    """An option's value as it is written on the command line; of columns those that ``other`` has not."""
+    if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        value = ",".join(as_flag(item) for item in value if item not in (other or [])) or None
     if value is None:
         return "not given"
     if isinstance(value, Mapping):

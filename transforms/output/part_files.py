@@ -40,8 +40,10 @@ class Sidecar:
 
     def to_bytes(self) -> bytes:
         """Bytes of the sidecar file."""
-        head = canonical_json({"result": self.result, "rejects": self.rejects, "versions": self.versions})
-        body = b"".join((head, self.rows.fixed, self.rows.keys))
+        rows = self.rows
+        extras = {"extras": len(rows.extras)} if rows.extras else {}
+        head = canonical_json({"result": self.result, "rejects": self.rejects, "versions": self.versions, **extras})
+        body = b"".join((head, rows.fixed, rows.keys, rows.extras))
         return body + to_hex(crc32c(body)).encode() + b"\n"
 
 
@@ -54,9 +56,10 @@ def parse_sidecar(data: bytes) -> Sidecar | None:
     raw = json.loads(body[:rows])
     result = PartResult.from_raw(raw["result"])
     keys = rows + result.records * ROW_BYTES
+    extras = len(body) - raw.get("extras", 0)
     return Sidecar(
         result,
-        PartRows(body[rows:keys], body[keys:]),
+        PartRows(body[rows:keys], body[keys:extras], body[extras:]),
         tuple((key, reason, detail) for key, reason, detail in raw["rejects"]),
         raw["versions"],
     )

@@ -13,6 +13,6 @@ from shardfeed.transforms.elements import unpack_keys
 def split_by_part(refs: bytes, parts: int, seed: int) -> dict[int, bytes]:
     """A batch of packed references cut by part, of ``parts``."""
     grouped: dict[int, list[bytes]] = {}
-    for key, packed in unpack_keys(refs):
+    for key, _, packed in unpack_keys(refs):
         grouped.setdefault(hash64("part", seed, key) * parts >> 64, []).append(packed)
     return {part: b"".join(pieces) for part, pieces in grouped.items()}

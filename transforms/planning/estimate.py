@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from shardfeed.transforms.images.limits import MAX_FILE_BYTES
+from shardfeed.transforms.images.limits import DEFAULT_LIMITS, Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.suffixes import JPEG_SUFFIXES
 
@@ -38,7 +38,7 @@ def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
     return encoded + RECORD_OVERHEAD
 
 
-def estimate_work(key: bytes, source_bytes: int) -> int:
+def estimate_work(key: bytes, source_bytes: int, limits: Limits = DEFAULT_LIMITS) -> int:
     """What an image costs to decode, in bytes of a photo's JPEG that costs as much.
 
     1 GB of such bytes is 15 s of a core. A listing shows bytes, not pixels. A JPEG's bytes are its
@@ -46,7 +46,7 @@ def estimate_work(key: bytes, source_bytes: int) -> int:
     page of 12 megapixels has 20 kB and costs as much as a photo of 5 MB. So bytes of other formats
     count 200 times up to 5 MB, and once above.
     """
-    if source_bytes > MAX_FILE_BYTES:  # not read
+    if source_bytes > limits.max_file_bytes:  # not read
         return 0
     if key.lower().endswith(JPEG_SUFFIXES) or b"." not in key.rpartition(b"/")[2]:
         return source_bytes

@@ -11,37 +11,67 @@ from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import blake2b
 
-from shardfeed.errors import UsageError
+from shardfeed.errors import UsageError, clip
 from shardfeed.format.manifest import canonical_json
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
-from shardfeed.transforms.inputs.labels import FAULTS, FOLDER_FAULTS, choose_classes, parse_splits
+from shardfeed.transforms.inputs.classes import choose_classes
+from shardfeed.transforms.inputs.labels import DROPPED, FAULTS, FOLDER_FAULTS, labeller
+from shardfeed.transforms.inputs.splits import parse_splits
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.output.part_rows import LAYOUT
+from shardfeed.transforms.planning.totals import MOST_GROUPS
+from shardfeed.transforms.tables.join import NO_ROW, UNMATCHED, UnmatchedLimit
 
 PART_BYTES = 6_000_000  # encoded bytes per part: small enough to lose, large enough to write
 PART_WORK = 1_000_000_000  # at most, as ``estimate_work``: 15 to 50 s of a core
+MOST_SPLITS = 100
 PARTS_A_SHARD = 16  # at least; packing 16 parts leaves max/mean of the shards within 1-2 %
 
 
-def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]) -> Plan:
-    """The plan of a listing.
+def make_plan(
+    totals: Totals,
+    options: BuildOptions,
+    versions: Mapping[str, str],
+    unmatched: UnmatchedLimit = UnmatchedLimit(),  # noqa: B008 (frozen)
+) -> Plan:
+    """The plan of a listing. ``unmatched``: the limit on images without a row, and the other way.
 
     Raises:
         UsageError: no images; images without a label; folders without images; a split without
             images; classes that cannot be; more shards than images.
     """
-    _refuse_faults(totals, FAULTS)
+    _refuse_faults(totals, FAULTS, options)
+    most = unmatched.most(totals.candidates + totals.skipped.get(NO_ROW, 0))
+    too_many = {what: text for what, text in UNMATCHED.items() if totals.faults.get(what, (0,))[0] > most}
+    _refuse_faults(totals, too_many, options)
+    if not totals.candidates and totals.skipped.get(DROPPED):
+        raise UsageError(
+            f"--class_map drops the class of every image ({totals.skipped[DROPPED]:,}). Take the classes to keep out of the "
+            "map, or give them a name behind the comma."
+        )
     if not totals.candidates:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(totals.skipped.items()))
+        names = ", ".join(clip(key, 100) for _, key, *_ in totals.skipped_sample[:3])
+        skipped += f", such as {names}" * bool(names)
         raise UsageError(
             f"no images found in the input{f' (skipped: {skipped})' * bool(skipped)}. Expected ROOT/class/image.jpg with "
             "suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
         )
-    _refuse_faults(totals, FOLDER_FAULTS)
+    _refuse_faults(totals, FOLDER_FAULTS, options)
+    _refuse_divided_groups(totals, options)
     _refuse_empty_splits(totals, options)
+    if len(totals.splits) > MOST_SPLITS:
+        raise UsageError(
+            f"--splits {clip(options.splits)} makes {len(totals.splits):,} splits, such as {clip(min(totals.splits))}; at most "
+            f"{MOST_SPLITS} are possible. Name a column with few values."
+        )
     found = {name for split in totals.splits.values() for name in split.by_class}
-    classes = choose_classes(found, options.class_list, parse_splits(options.splits))
+    classes = choose_classes(found, totals.names, options)
+    if not classes and options.label_kind != "none":
+        raise UsageError(
+            f"not one of {totals.candidates:,} images has a label. Check the labels, or give --label_from none."
+        )
     fixed = _fixed_shards(totals, options)
     splits = {name: _split_plan(split, fixed.get(name), options) for name, split in sorted(totals.splits.items())}
     parts = {name: split.parts for name, split in splits.items()}
@@ -51,6 +81,7 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
         versions=dict(versions),
         candidates=totals.candidates,
         splits=splits,
+        label_kind=options.label_kind,
     )
 
 
@@ -84,18 +115,40 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
     return min(max(count, MIN_SHARDS if images >= MIN_SHARDS_IMAGES else 1), images)
 
 
-def _refuse_faults(totals: Totals, messages: Mapping[str, str]) -> None:
+def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOptions) -> None:
     for what, (count, keys) in sorted(totals.faults.items()):
         if what in messages:
-            raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys)))
+            shown = {"label_depth": options.label_depth, "label_regex": clip(options.label_regex or "")}
+            depth = labeller(options).class_depth
+            raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys), depth=depth, **shown))
+
+
+def _refuse_divided_groups(totals: Totals, options: BuildOptions) -> None:
+    if divided := sorted(group for group, splits in totals.group_splits.items() if len(splits) > 1):
+        lie = "group of --group_by lies" if len(divided) == 1 else "groups of --group_by lie"
+        raise UsageError(
+            f"{len(divided):,} {lie} in several splits of --splits {clip(options.splits)}, such as {clip(divided[0])} in "
+            f"{' and '.join(totals.group_splits[divided[0]])}: a model would be tested on what it has learnt. Put each group "
+            "into one split, or let shares decide (--splits train=0.9,test=0.1), or leave --group_by out."
+        )
+    if len(totals.group_splits) > MOST_GROUPS:
+        raise UsageError(
+            f"--group_by {clip(options.group_by)} finds more than {MOST_GROUPS:,} groups; whether each lies in one split of "
+            f"--splits {clip(options.splits)} can be said of so many only. Leave --group_by out."
+        )
 
 
 def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
     if empty := [name for name, _ in parse_splits(options.splits).bounds if name not in totals.splits]:
+        units = "images"
+        why = "The split follows from a hash of the key"
+        if options.group_by:
+            units, why = "groups", "The split follows from a hash of the name that --group_by gives an image"
+        elif options.stratify:
+            why = "With --stratify each class is divided by itself, to the nearest image"
         raise UsageError(
-            f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. The split follows "
-            "from a hash of the key, so small shares of few images can be empty. Give larger shares or more images, or choose by "
-            "hand with --splits folders."
+            f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. {why}, so small "
+            f"shares of few {units} can be empty. Give larger shares or more {units}, or choose by hand with --splits folders."
         )
 
 

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from shardfeed.format import naming
 from shardfeed.format.manifest import BLOCK_BYTES
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import PartFile, Plan, ShardPlan, ShardResult
+from shardfeed.transforms.elements import Duplicates, PartFile, Plan, ShardPlan, ShardResult
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import file_of
 from shardfeed.transforms.publish.concatenation import Piece, publish_concatenation
 from shardfeed.transforms.publish.record_files import write_record_files
@@ -19,7 +20,9 @@ from shardfeed.transforms.stores.base import WritableStore
 _AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 connections
 
 
-def compose_shards(run: Run, plan: Plan, image_format: str, shards: Iterable[ShardPlan]) -> list[ShardResult]:
+def compose_shards(
+    run: Run, plan: Plan, options: BuildOptions, duplicates: Duplicates, shards: Iterable[ShardPlan]
+) -> list[ShardResult]:
     """Publishes shards with all that goes with them, four at a time: one is copied while others wait for the disk or the bucket.
 
     Raises:
@@ -29,12 +32,14 @@ def compose_shards(run: Run, plan: Plan, image_format: str, shards: Iterable[Sha
 
     def compose(shard: ShardPlan) -> ShardResult:
         run.check()
-        return compose_shard(store, plan, image_format, shard)
+        return compose_shard(store, plan, options, duplicates, shard)
 
     return side_by_side(run.output, compose, shards, _AT_ONCE, on_disk=_AT_ONCE)
 
 
-def compose_shard(store: WritableStore, plan: Plan, image_format: str, shard: ShardPlan) -> ShardResult:
+def compose_shard(
+    store: WritableStore, plan: Plan, options: BuildOptions, duplicates: Duplicates, shard: ShardPlan
+) -> ShardResult:
     """Publishes one shard, its index and its table; leaves its pieces of the split's index.
 
     Raises:
@@ -45,7 +50,7 @@ def compose_shard(store: WritableStore, plan: Plan, image_format: str, shard: Sh
     name = naming.shard_name(shard.split, shard.index, shard.count)
     parts = [Piece(file_of(plan.fingerprint, shard.split, part), part.bytes, part.crc32c) for part in shard.parts]
     file = publish_concatenation(store, plan.fingerprint, name, parts)
-    beside = write_record_files(store, plan, image_format, shard)
+    beside = write_record_files(store, plan, options, duplicates, shard)
     return ShardResult(
         split=shard.split,
         file=name,

@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import islice
 
@@ -22,8 +22,8 @@ from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table, sealed_json
-from shardfeed.transforms.elements import Counts, FileResult, Plan, ShardResult, Totals, add_counts
-from shardfeed.transforms.images.sniff import INPUT_FORMATS
+from shardfeed.transforms.elements import Counts, Duplicates, FileResult, Plan, ShardResult, Totals, add_counts
+from shardfeed.transforms.inputs.skipped import SkippedFile
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import discarded, hold_claim
 from shardfeed.transforms.planning.totals import listing_of
@@ -45,11 +45,15 @@ class RunRecord:
     inputs: tuple[str, ...]
     runner: str
 
-    def to_json(self, manifest: bytes) -> bytes:
-        """Bytes of ``run.json``, with its own checksum and the manifest's."""
+    def to_json(self, manifest: bytes, skipped_sample: Sequence[SkippedFile] = ()) -> bytes:
+        """Bytes of ``run.json``, with its own checksum and the manifest's.
+
+        The sample is here for the launcher of an engine, which sees nothing else of the listing.
+        """
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
-        return sealed_json({**asdict(self), "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest))})
+        sample = {"skipped_sample": [list(file) for file in skipped_sample]} if skipped_sample else {}
+        return sealed_json({**asdict(self), "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest)), **sample})
 
 
 def commit(
@@ -60,10 +64,14 @@ def commit(
     counts: Counts,
     shards: Iterable[ShardResult],
     rejects: Iterable[FileResult],
+    duplicates: Duplicates,
     options: BuildOptions,
     record: RunRecord,
+    unmatched: bytes = b"",
 ) -> Manifest:
     """Publishes what is left and at last the manifest, if the output is still this build's.
+
+    ``unmatched``: bytes of the file that lists what does not match; none without such.
 
     Raises:
         ConflictError: the output holds a shard that is not this dataset's, or another manifest.
@@ -75,12 +83,20 @@ def commit(
     image = _image_info(counts, options)
     texts = {
         naming.CLASSES: "".join(f"{class_line(name)}\n" for name in plan.classes).encode(),
-        **tfds_files(name="shardfeed", classes=plan.classes, splits=splits, image=image),
+        **tfds_files(
+            name="shardfeed",
+            classes=plan.classes,
+            splits=splits,
+            image=image,
+            columns=options.columns,
+            label_kind=plan.label_kind,
+        ),
+        **({naming.UNMATCHED: unmatched} if unmatched else {}),
     }
     files = [SideFile(naming.index_name(s.file), s.index_bytes, to_hex(s.index_crc32c)) for s in results]
     files += [SideFile(name, len(data), to_hex(crc32c(data))) for name, data in texts.items()]
     indexes = split_indexes(plan.fingerprint, results)
-    others = [*rejects, *(index.file() for index in indexes)]
+    others = [*rejects, *duplicates.files, *(index.file() for index in indexes)]
     files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in others]
     tables = [Table(naming.table_name(s.file), s.records, s.table_digest) for s in results]
     manifest = Manifest(
@@ -98,7 +114,10 @@ def commit(
         splits=splits,
         files=tuple(sorted(files, key=lambda file: file.file)),
         tables=tuple(tables),
-        formats=INPUT_FORMATS,
+        duplicates=duplicates.counts or None,
+        columns=tuple(column.to_raw() for column in options.columns),
+        label_kind=plan.label_kind,
+        formats=options.image.formats,
     )
     still_to_come = {*texts, *(index.name for index in indexes)}
     named = {shard.file for shard in results} | {file.file for file in files} | {table.file for table in tables}
@@ -108,7 +127,7 @@ def commit(
         store.publish(name, data)
     data = manifest.to_json()
     store.publish(naming.MANIFEST, data)
-    store.create(naming.RUN, record.to_json(data))
+    store.create(naming.RUN, record.to_json(data, totals.skipped_sample))
     return manifest
 
 

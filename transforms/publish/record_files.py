@@ -7,7 +7,7 @@ groups, so its rows are never held all at once.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,22 @@ import numpy as np
 from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
+from shardfeed.format.columns import decode_features
 from shardfeed.format.record_table import ROW_GROUP, TableWriter, schema, table_value
-from shardfeed.transforms.elements import PartFile, Plan, ShardPlan
+from shardfeed.transforms.duplicates.table_column import group_column
+from shardfeed.transforms.elements import Duplicates, PartFile, Plan, ShardPlan
+from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import refuse_published
 from shardfeed.transforms.output.part_files import Sidecar, read_sidecar
-from shardfeed.transforms.output.part_rows import CRC_KNOWN, FIX_BITS, HASH_KNOWN, ROW_BYTES, PartRows
+from shardfeed.transforms.output.part_rows import (
+    CRC_KNOWN,
+    FIX_BITS,
+    HASH_KNOWN,
+    ROW_BYTES,
+    PartRows,
+    extras_bytes,
+    unpack_extras,
+)
 from shardfeed.transforms.publish.mapped_index import put_pieces
 from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
 from shardfeed.transforms.stores.base import WritableStore
@@ -41,10 +52,10 @@ class RecordFiles:
     table_digest: str
 
 
-def write_record_files(store: WritableStore, plan: Plan, image_format: str, shard: ShardPlan) -> RecordFiles:
+def write_record_files(
+    store: WritableStore, plan: Plan, options: BuildOptions, duplicates: Duplicates, shard: ShardPlan
+) -> RecordFiles:
     """Publishes a shard's index and table, and leaves its pieces of the split's index.
-
-    ``image_format``: of the stored images.
 
     Raises:
         ConflictError: another file has a name.
@@ -52,7 +63,8 @@ def write_record_files(store: WritableStore, plan: Plan, image_format: str, shar
         IncompleteError: a part is gone.
     """
     name = naming.shard_name(shard.split, shard.index, shard.count)
-    table, end = TableWriter(), 0
+    table, end = TableWriter(options.columns, plan.label_kind), 0
+    groups = group_column(store.url, plan, shard, duplicates)
     lines, offsets, classes = [], [], []
     for rows in _row_groups(_rows_of(store, plan.fingerprint, shard)):
         columns = rows.columns()
@@ -62,21 +74,22 @@ def write_record_files(store: WritableStore, plan: Plan, image_format: str, shar
         lines += [f"{at} {of}\n" for at, of in zip(offset.tolist(), size.tolist(), strict=True)]
         offsets.append(offset)
         classes.append(columns["class"])
-        table.add(_batch(rows, offset, plan.classes, image_format))
+        begin = table.rows
+        table.add(_batch(rows, offset, groups[begin : begin + len(columns)], plan, options))
     index = "".join(lines).encode()
     store.publish(naming.index_name(name), index)
-    _publish_table(store, naming.table_name(name), table)
+    _publish_table(store, naming.table_name(name), table, plan.label_kind)
     crcs = put_pieces(store, plan.fingerprint, name, np.concatenate(offsets), np.concatenate(classes))
     return RecordFiles(len(index), crc32c(index), *crcs, f"{table.digest:032x}")
 
 
-def _publish_table(store: WritableStore, name: str, table: TableWriter) -> None:
+def _publish_table(store: WritableStore, name: str, table: TableWriter, label_kind: str) -> None:
     """Publishes a table. One that is there with the same rows is as good: pyarrow may be another."""
     value = table.rows, table.digest
 
     def same(found: bytes) -> bool:
         try:
-            return table_value(io.BytesIO(found)) == value
+            return table_value(io.BytesIO(found), label_kind) == value
         except ValueError:
             return False
 
@@ -85,24 +98,27 @@ def _publish_table(store: WritableStore, name: str, table: TableWriter) -> None:
 
 def _row_groups(many: Iterable[PartRows]) -> Iterator[PartRows]:
     """The rows of many parts, ``ROW_GROUP`` at a time."""
-    fixed, keys = bytearray(), bytearray()
+    fixed, keys, extras = bytearray(), bytearray(), bytearray()
     for rows in many:
         fixed += rows.fixed
         keys += rows.keys
+        extras += rows.extras
         while len(fixed) >= ROW_GROUP * ROW_BYTES:
             group = PartRows(bytes(fixed[: ROW_GROUP * ROW_BYTES]))
             end = int(group.columns()["key_bytes"].sum())
-            yield PartRows(group.fixed, bytes(keys[:end]))
-            del fixed[: ROW_GROUP * ROW_BYTES], keys[:end]
+            size = extras_bytes(extras, ROW_GROUP)
+            yield PartRows(group.fixed, bytes(keys[:end]), bytes(extras[:size]))
+            del fixed[: ROW_GROUP * ROW_BYTES], keys[:end], extras[:size]
     if fixed:
-        yield PartRows(bytes(fixed), bytes(keys))
+        yield PartRows(bytes(fixed), bytes(keys), bytes(extras))
 
 
-def _batch(rows: PartRows, offset: np.ndarray, classes: Sequence[str], image_format: str) -> pa.RecordBatch:
+def _batch(rows: PartRows, offset: np.ndarray, groups: np.ndarray, plan: Plan, options: BuildOptions) -> pa.RecordBatch:
     """Rows as the table has them."""
     import pyarrow as pa
 
-    found, types = rows.columns(), schema()
+    found, types = rows.columns(), schema(options.columns, plan.label_kind)
+    features = [decode_features(joined) for joined in unpack_extras(rows.extras)]
     ends = np.zeros(len(found) + 1, np.int32)
     np.cumsum(found["key_bytes"], out=ends[1:])
     bits = found["fixes"].tolist()
@@ -110,17 +126,37 @@ def _batch(rows: PartRows, offset: np.ndarray, classes: Sequence[str], image_for
     # pa.array of NumPy's arrays, and take(), import as much again as a build has imported before.
     columns = {
         "key": pa.StringArray.from_buffers(len(found), pa.py_buffer(ends), pa.py_buffer(rows.keys)),
-        "label": pa.array([classes[number] for number in found["class"].tolist()], pa.string()),
+        **_label_columns(found["class"].tolist(), features, plan),
         "offset": _numbers(pa.int64(), offset),
-        "format": pa.array([image_format] * len(found), pa.string()),
+        "format": pa.array([options.image.format] * len(found), pa.string()),
         "crc32c": _numbers(pa.uint32(), found["crc32c"], found["known"] & CRC_KNOWN != 0),
         "hash": _numbers(pa.uint64(), found["hash"], found["known"] & HASH_KNOWN != 0),
+        "duplicate_group": _numbers(pa.int32(), np.maximum(groups, 0), groups >= 0),
         "fixes": pa.array([fixes[value] for value in bits], types.field("fixes").type),
     }
+    for column in options.columns:
+        values = [column.value(record[column.name]) for record in features]
+        columns[column.name] = pa.array(values, column.arrow_type())
     arrays = [
         columns[field.name] if field.name in columns else _numbers(field.type, found[field.name]) for field in types
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=types)
+
+
+def _label_columns(indexes: list[int], features: Sequence[Mapping[str, Any]], plan: Plan) -> dict[str, pa.Array]:
+    """The columns of labels. ``indexes``: of the only class; ``features``: hold several classes."""
+    import pyarrow as pa
+
+    classes, types = plan.classes, schema(label_kind=plan.label_kind)
+    if plan.label_kind == "single":
+        return {"label": pa.array([classes[index] for index in indexes], pa.string())}
+    nothing = [None] * len(indexes)
+    columns = {"class": pa.array(nothing, pa.int32()), "label": pa.array(nothing, pa.string())}
+    if plan.label_kind == "multi":
+        lists = [record["class"] for record in features]
+        columns["classes"] = pa.array(lists, types.field("classes").type)
+        columns["labels"] = pa.array([[classes[index] for index in own] for own in lists], types.field("labels").type)
+    return columns
 
 
 def _numbers(kind: pa.DataType, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -7,7 +7,6 @@ the lines are the same.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from shardfeed.errors import IncompleteError
@@ -16,6 +15,7 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.transforms.elements import FileResult, RejectsPlan, Verdict
 from shardfeed.transforms.output.part_files import read_sidecar
 from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.words import printable_json
 
 LINES_A_FILE = 100_000  # about 10 MB
 
@@ -61,7 +61,7 @@ def write_rejects(store: WritableStore, fingerprint: str, plan: RejectsPlan, ver
                 return FileResult(name, size, crc)
             raise IncompleteError(f"part {part} of {split} is gone. Rerun the same command.")
         for key, reason, detail in sidecar.rejects[skip : skip + take]:
-            lines.append(json.dumps({"key": key, "reason": reason, "detail": detail}, ensure_ascii=False) + "\n")
+            lines.append(printable_json({"key": key, "reason": reason, "detail": detail}) + "\n")
     data = "".join(lines).encode()
     store.publish(name, data, durable=not verdict.code)
     return FileResult(name, len(data), crc32c(data))

@@ -18,19 +18,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shardfeed.format import naming
+from shardfeed.format.columns import Column
 from shardfeed.format.manifest import ImageInfo, Split
 
 _MODULE = "tensorflow_datasets.core.features."
 _TEMPLATE = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
 
 
-def tfds_files(*, name: str, classes: Sequence[str], splits: Mapping[str, Split], image: ImageInfo) -> dict[str, bytes]:
+def tfds_files(
+    *,
+    name: str,
+    classes: Sequence[str],
+    splits: Mapping[str, Split],
+    image: ImageInfo,
+    columns: Sequence[Column] = (),
+    label_kind: str = "single",
+) -> dict[str, bytes]:
     """Content of the files by name.
 
     ``name``: the dataset's name as TFDS shows it; characters other than word characters become
-    ``_``.
+    ``_``. ``label_kind``: as in the manifest. Without labels the file of class labels is empty.
     """
-    info = {
+    info: dict[str, Any] = {
         "description": "Written by shardfeed; manifest.json says how.",
         "fileFormat": "tfrecord",
         "name": re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII) or "_",
@@ -43,19 +52,29 @@ def tfds_files(*, name: str, classes: Sequence[str], splits: Mapping[str, Split]
             }
             for split in sorted(splits)
         ],
-        "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "class"}]}},
         "version": "1.0.0",
     }
+    if label_kind != "none":
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "class"}]}}
     features = {
         "image": _image(image),
-        "class": _feature("class_label_feature.ClassLabel", classLabel={"numClasses": str(len(classes))}),
-        "label": _TEXT,
+        **_labels(len(classes), label_kind),
         "size": _tensor("int64", "none", [2]),
         "key": _TEXT,
+        **{column.name: _column(column) for column in columns},
     }
     config = _feature("features_dict.FeaturesDict", featuresDict={"features": features})
     labels = "".join(_label_line(label) + "\n" for label in classes)
     return {naming.DATASET_INFO: _json(info), naming.FEATURES: _json(config), naming.CLASS_LABELS: labels.encode()}
+
+
+def _labels(classes: int, label_kind: str) -> dict[str, Any]:
+    index = _feature("class_label_feature.ClassLabel", classLabel={"numClasses": str(classes)})
+    single = {"class": index, "label": _TEXT}
+    if label_kind == "multi":
+        sequence = "sequence_feature.Sequence"
+        return {name: _feature(sequence, sequence={"feature": of, "length": "-1"}) for name, of in single.items()}
+    return single if label_kind == "single" else {}
 
 
 def _image(image: ImageInfo) -> dict[str, Any]:
@@ -65,6 +84,13 @@ def _image(image: ImageInfo) -> dict[str, Any]:
     if image.format == "raw" and image.height is not None and image.width is not None:
         return _tensor("uint8", "bytes", [image.height, image.width, image.channels])
     return _TEXT
+
+
+def _column(column: Column) -> dict[str, Any]:
+    if not column.shape and column.type in ("bytes", "string"):
+        return _TEXT
+    dtype = {"bytes": "bytes", "string": "string", "int64": "int64", "float": "float32", "bool": "bool"}[column.type]
+    return _tensor(dtype, "none", list(column.shape))
 
 
 def _tensor(dtype: str, encoding: str, dimensions: list[int | None]) -> dict[str, Any]:

@@ -128,6 +128,11 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
         f"Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: the finished work is kept and is not "
         "done again. Or mend or remove those images, then rerun with --discard_incomplete."
     )
+    if _emptied(counts, plan):
+        remedy = (
+            "Look at the rejects. A higher limit would not help: a class or split would be left without an image. Mend those "
+            "images, then rerun with --discard_incomplete."
+        )
     if counts.rejected.get("CHANGED"):  # a rerun would list another input, which this claim is not for
         remedy = (
             "The input was changed while it was read: rerun with --discard_incomplete, to begin with what is there now."
@@ -146,8 +151,14 @@ def _emptied(counts: Counts, plan: Plan) -> str:
             f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {by_count(counts.rejected)}. Nothing was "
             "published. Mend those images, or take the folder(s) out of --input, then rerun with --discard_incomplete."
         )
+    rejected: dict[str, int] = {}
+    for name, _, rejects in counts.rejects_by_part:
+        rejected[name] = rejected.get(name, 0) + rejects
     for split in plan.splits:
-        if not sum(counts.class_counts.get(split, {}).values()):
+        records = counts.images.get(split, 0) - rejected.get(split, 0)
+        if plan.label_kind == "single":
+            records = sum(counts.class_counts.get(split, {}).values())
+        if not records:
             return (
                 f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Mend them, then "
                 "rerun with --discard_incomplete."

@@ -3,7 +3,8 @@
 Exceptions change class and text on their way back from an engine: they become RuntimeError on all
 but the in-process one. So the step that meets a failure of the user's kind writes it to the
 output under the run's own name, then raises. The launcher made that name. It reads only that
-file and turns it into the exit code.
+file and turns it into the exit code. No file is written if the dataset appeared meanwhile: the
+sweep is over then, and the launcher finds the manifest.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ def reported(run: Run, files: Sequence[str] = ()) -> Iterator[None]:
     except ShardfeedError as error:
         if run.outcome is None:
             run.outcome = Outcome(error.code, str(error), tuple(files))
-            with contextlib.suppress(ShardfeedError):  # an unwritable output: the exception itself still says why
-                # Create-only: the first failure of a run is the one reported.
-                store, name = stores.open_output(run.output), naming.outcome_name(run.run_id)
-                store.create(name, run.outcome.to_bytes())
+            if not isinstance(
+                error, AlreadyBuiltError
+            ):  # the launcher finds the manifest; nobody would sweep this file
+                _leave(run, run.outcome)
         raise
+
+
+def _leave(run: Run, outcome: Outcome) -> None:
+    with contextlib.suppress(ShardfeedError):  # an unwritable output: the exception itself still says why
+        # Create-only: the first failure of a run is the one reported.
+        stores.open_output(run.output).create(naming.outcome_name(run.run_id), outcome.to_bytes())
 
 
 def read_outcome(run: Run) -> Outcome | None:

@@ -9,9 +9,11 @@ in-process engine shows none before the end.)
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardfeed.errors import IncompleteError
@@ -47,6 +49,7 @@ class Run:
         self.counted = Counter[str]()
         self.stop, self.interrupted = threading.Event(), False
         self._parts: set[tuple[str, int]] = set()
+        self._closing = contextlib.ExitStack()
         self._lock = threading.Lock()
         _RUNS[run_id, output] = self
 
@@ -65,6 +68,15 @@ class Run:
             self.done += images
             self.rejected += rejected
             self.out_bytes += result.bytes
+
+    def at_end(self, close: Callable[[], object]) -> None:
+        """Has ``end`` call ``close``."""
+        self._closing.callback(close)
+
+    def end(self) -> None:
+        """Ends all that still works for the run in this process."""
+        self.stop.set()
+        self._closing.close()
 
     def interrupt(self) -> None:
         """Stops the run for the user."""

@@ -19,7 +19,13 @@ from shardfeed.transforms.images.versions import codec_versions
 Versions = tuple[tuple[str, str], ...]
 
 # Codecs that pip installs by themselves; the others come with one of them, or with Python.
-_PACKAGES = {"pillow": "pillow", "simplejpeg": "simplejpeg", "cykooz_resizer": "cykooz-resizer"}
+_PACKAGES = {
+    "pillow": "pillow",
+    "simplejpeg": "simplejpeg",
+    "cykooz_resizer": "cykooz-resizer",
+    "pi_heif": "pi-heif",
+    "pylibjxl": "pylibjxl",
+}
 
 
 def versions_here(image: ImageOptions | None = None) -> Versions:

@@ -18,22 +18,26 @@ class ChecksumError(Exception):
     """The bytes read are not the bytes listed, after retries."""
 
 
+Kind = Literal["file", "symlink", "special", "folder_marker", "missing"]
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One entry of an input listing. ``key``: bytes of the path below the root, ``/``-separated.
 
     ``kind``: a ``file``; a ``symlink`` that is not followed (its target is a folder, is missing or
-    lies outside the root); a ``special`` file (device, socket, pipe); a GCS ``folder_marker`` (a
-    zero-byte object whose name ends in ``/``).
+    lies outside the root) or any link in an archive; a ``special`` file (device, socket, pipe); a
+    GCS ``folder_marker`` (a zero-byte object whose name ends in ``/``); ``missing``: a list names
+    it, but it is not there.
     """
 
     key: bytes
     stat: Stat
-    kind: Literal["file", "symlink", "special", "folder_marker"] = "file"
+    kind: Kind = "file"
 
 
 class Source(abc.ABC):
-    """An input root (a folder or a bucket prefix)."""
+    """An input root (a folder, a bucket prefix, an archive, or the files of a list)."""
 
     url: str
 
@@ -67,4 +71,22 @@ class Source(abc.ABC):
 
         Raises:
             ChangedError, ChecksumError, StorageError.
+        """
+
+
+class FileSource(Source):
+    """A folder or a bucket prefix, of which single files are found and read in pieces too."""
+
+    @abc.abstractmethod
+    def find(self, key: bytes) -> Listed | None:
+        """One entry as ``list`` gives it, found without a listing; None if there is no such file."""
+
+    @abc.abstractmethod
+    def read_range(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
+        """``size`` bytes of the listed version from ``offset`` on; fewer only at the file's end.
+
+        Unlike ``read``, it compares no checksum.
+
+        Raises:
+            ChangedError, StorageError.
         """

@@ -13,13 +13,13 @@ from shardfeed.errors import clip
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.storage import NotFoundError, Stat, UnreadableError, retry
 from shardfeed.storage.gcs import GcsStore
-from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Listed, Source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, FileSource, Listed
 
 _CHECKSUM_ATTEMPTS = 4  # a flipped bit on the way is gone the second time; one in the stored bytes never is
 _UNPACKED = " (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"
 
 
-class GcsSource(Source):
+class GcsSource(FileSource):
     """A bucket prefix. Each first-level "folder" is a section (slash included).
 
     If there are objects beside the folders, section ``b""`` is those.
@@ -46,8 +46,11 @@ class GcsSource(Source):
         for page in self._store.pages(section.decode(), delimiter=None if section else "/"):
             for name, stat in page.objects:
                 if name:  # the root's own marker is the root, not something below it
-                    is_marker = name.endswith("/") and not stat.size
-                    yield Listed(name.encode(), stat, "folder_marker" if is_marker else "file")
+                    yield _listed(name, stat)
+
+    def find(self, key: bytes) -> Listed | None:
+        stat = self._store.stat(key.decode())
+        return None if stat is None else _listed(key.decode(), stat)
 
     def read(self, key: bytes, stat: Stat) -> bytes:
         for attempt in range(_CHECKSUM_ATTEMPTS):
@@ -56,10 +59,7 @@ class GcsSource(Source):
             try:
                 data = self._store.read_unchecked(key.decode(), stat.version)
             except NotFoundError as error:
-                raise ChangedError(
-                    f"gs://{self._store.bucket}/{clip(self._store.prefix + key.decode())} is gone or overwritten "
-                    "since the listing"
-                ) from error
+                raise self._gone(key) from error
             found = crc32c(data)
             if len(data) == stat.size and stat.crc32c in (found, None):
                 return data
@@ -69,8 +69,23 @@ class GcsSource(Source):
             f"the listing says {stat.size:,} bytes, crc32c {expected}" + (_UNPACKED if len(data) > stat.size else "")
         )
 
+    def read_range(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
+        try:
+            return self._store.read_range(key.decode(), offset, size, stat.version)
+        except NotFoundError as error:
+            raise self._gone(key) from error
+
+    def _gone(self, key: bytes) -> ChangedError:
+        name = clip(self._store.prefix + key.decode())
+        return ChangedError(f"gs://{self._store.bucket}/{name} is gone or overwritten since the listing")
+
     def _empty(self) -> UnreadableError:
         return UnreadableError(
             f"input {clip(self.url)} has no objects. Check the spelling; list what is there with: gcloud storage ls gs://"
             f"{self._store.bucket}"
         )
+
+
+def _listed(name: str, stat: Stat) -> Listed:
+    is_marker = name.endswith("/") and not stat.size
+    return Listed(name.encode(), stat, "folder_marker" if is_marker else "file")

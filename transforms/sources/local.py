@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from shardfeed.errors import clip
 from shardfeed.storage import Stat, StorageError, UnreadableError, retry
-from shardfeed.transforms.sources.base import ChangedError, Listed, Source
+from shardfeed.transforms.sources.base import ChangedError, FileSource, Listed
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
 # Seconds between attempts: network and notebook drives answer EIO or ESTALE now and then, and are
@@ -26,7 +26,7 @@ _PAUSES = (0.1, 0.5, 2.0)
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class LocalSource(Source):
+class LocalSource(FileSource):
     """A folder of files.
 
     Its first-level folders are its sections; section ``b""`` is everything else at the top.
@@ -61,10 +61,22 @@ class LocalSource(Source):
                     elif section:
                         folders.append(key)
 
+    def find(self, key: bytes) -> Listed | None:
+        try:
+            found = os.lstat(path := self._path(key))
+            return None if stat_module.S_ISDIR(found.st_mode) else self._listed_as(key, path, found)
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise UnreadableError(f"{clip(self._path(key))} cannot be looked at: {error.strerror}.") from error
+
     def read(self, key: bytes, stat: Stat) -> bytes:
+        return self.read_range(key, stat, 0, stat.size)
+
+    def read_range(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
         for pause in (*_PAUSES, None):
             try:
-                return self._read(key, stat)
+                return self._read(key, stat, offset, size)
             except OSError as error:
                 if error.errno in _GONE:
                     raise ChangedError(f"{clip(key)} is gone since the listing") from error
@@ -81,15 +93,16 @@ class LocalSource(Source):
                 retry.wait(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _read(self, key: bytes, stat: Stat) -> bytes:
+    def _read(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
         file = os.open(self._path(key), _FLAGS)  # 18 us per image cheaper than a file object
         try:
             found = os.fstat(file)
             if _stat(found) != stat or not stat_module.S_ISREG(found.st_mode):
                 raise ChangedError(f"{clip(key)} changed since the listing")
-            data = os.read(file, stat.size)
-            while len(data) < stat.size:  # a network drive may give less per call
-                more = os.read(file, stat.size - len(data))
+            size = max(min(size, stat.size - offset), 0)
+            data = os.pread(file, size, offset)
+            while len(data) < size:  # a network drive may give less per call
+                more = os.pread(file, size - len(data), offset + len(data))
                 if not more:
                     raise ChangedError(f"{clip(key)} became shorter while it was read")
                 data += more
@@ -110,7 +123,7 @@ class LocalSource(Source):
             if error.errno == errno.ENOENT and not folder:
                 said = "does not exist. Check the spelling; relative paths start at the current folder."
             elif error.errno == errno.ENOTDIR and not folder:
-                said = "is not a folder. Name the folder that holds one folder per class."
+                said = "is not a folder. Name the folder that holds one folder per class; a list of images is written @FILE."
             elif error.errno in (errno.EACCES, errno.EPERM):
                 said = (
                     f"may not be listed. Make it readable (chmod -R u+rX {clip(self.url)}) or move it out of the input."
@@ -129,9 +142,12 @@ class LocalSource(Source):
                 f"input folder {clip(os.path.dirname(entry.path))} may be listed but not entered. Make it "
                 f"readable (chmod -R u+rX {clip(self.url)}) or move it out of the input."
             ) from error
+        return self._listed_as(key, entry.path, found)
+
+    def _listed_as(self, key: bytes, path: bytes, found: os.stat_result) -> Listed:
         mode = found.st_mode
         if stat_module.S_ISLNK(mode):
-            target = self._target(entry.path)
+            target = self._target(path)
             return Listed(key, _stat(found), "symlink") if target is None else Listed(key, target)
         return Listed(key, _stat(found), "file" if stat_module.S_ISREG(mode) else "special")
 

@@ -30,7 +30,7 @@ class AssignParts(beam.PTransform[Any, Any]):
 
 
 def _hash_keys(batch: RefBatch, plan: Plan, seed: int) -> Iterable[tuple[tuple[str, int], bytes]]:
-    if not batch.refs:
+    if not batch.refs or batch.fault:
         return []
     by_part = split_by_part(batch.refs, plan.splits[batch.split].parts, seed)
     return [((batch.split, part), refs) for part, refs in by_part.items()]

@@ -14,6 +14,7 @@ from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.tables.join import UnmatchedLimit
 
 
 @dataclass(eq=False, kw_only=True)
@@ -21,17 +22,18 @@ class ClaimOutput(beam.PTransform[Any, Any]):
     """Checks the listing, makes the plan, and claims the output before any image is read."""
 
     options: BuildOptions
+    unmatched: UnmatchedLimit
     run: Run
 
     def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
         launchers = codec_versions(self.options.image)
-        return totals | "Claim" >> beam.Map(_claim, self.options, launchers, self.run)
+        return totals | "Claim" >> beam.Map(_claim, self.options, launchers, self.unmatched, self.run)
 
 
-def _claim(totals: Totals, options: BuildOptions, codecs: dict[str, str], run: Run) -> Plan:
+def _claim(totals: Totals, options: BuildOptions, codecs: dict[str, str], unmatched: UnmatchedLimit, run: Run) -> Plan:
     with reported(run):
         run.check()
-        plan = make_plan(totals, options, codecs)
+        plan = make_plan(totals, options, codecs, unmatched)
         claim_output(stores.open_output(run.output), plan, options, totals.digest)
     run.total = totals.candidates
     return plan

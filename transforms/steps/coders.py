@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 
 from shardfeed.transforms import elements
+from shardfeed.transforms.planning import stratify
 
 ELEMENTS = (
     elements.RefBatch,
@@ -22,6 +23,10 @@ ELEMENTS = (
     elements.ShardResult,
     elements.RejectsPlan,
     elements.FileResult,
+    elements.Duplicates,
+    stratify.ClassSizes,
+    stratify.Cuts,
+    stratify.Tally,
 )
 """The elements that travel between steps by themselves."""
 

@@ -9,7 +9,7 @@ from apache_beam.pvalue import AsIter, AsSingleton, PCollection
 
 from shardfeed.format import naming
 from shardfeed.transforms import stores
-from shardfeed.transforms.elements import FileResult, Plan, ShardResult, Totals, Verdict
+from shardfeed.transforms.elements import Duplicates, FileResult, Plan, ShardResult, Totals, Verdict
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import RunRecord, commit, drop_claim, leftovers, sweep
 from shardfeed.transforms.run.outcome import reported
@@ -24,6 +24,8 @@ class Commit(beam.PTransform[Any, Any]):
     plan: PCollection[Plan]
     shards: PCollection[ShardResult]
     rejects: PCollection[FileResult]
+    duplicates: PCollection[Duplicates]
+    unmatched: PCollection[bytes] | None
     options: BuildOptions
     record: RunRecord
     run: Run
@@ -35,6 +37,8 @@ class Commit(beam.PTransform[Any, Any]):
             AsSingleton(self.plan),
             AsIter(self.shards),
             AsIter(self.rejects),
+            AsSingleton(self.duplicates),
+            () if self.unmatched is None else AsIter(self.unmatched),
             self.options,
             self.record,
             self.run,
@@ -67,6 +71,8 @@ def _publish(
     plan: Plan,
     shards: Iterable[ShardResult],
     rejects: Iterable[FileResult],
+    duplicates: Duplicates,
+    unmatched: Iterable[bytes],
     options: BuildOptions,
     record: RunRecord,
     run: Run,
@@ -80,6 +86,8 @@ def _publish(
             counts=verdict.counts,
             shards=shards,
             rejects=rejects,
+            duplicates=duplicates,
+            unmatched=b"".join(unmatched),
             options=options,
             record=record,
         ).fingerprint

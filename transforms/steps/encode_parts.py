@@ -1,8 +1,9 @@
 """EncodeParts: grouped references -> finished parts."""
 
+import functools
 import logging
 import threading
-import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.transforms.elements import PartResult, Plan
-from shardfeed.transforms.encode.part_encoder import PartEncoder
-from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
+from shardfeed.transforms.encode.part_encoder import PartsInFlight
+from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.pool.pool import Pool
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.versions import require_same
 from shardfeed.transforms.steps import metrics
@@ -33,9 +35,11 @@ class EncodeParts(beam.PTransform[Any, Any]):
         return grouped | "Encode" >> beam.ParDo(_Encode(self.settings), AsSingleton(self.plan))
 
 
-# Copies of the step in one process share threads and budgets of memory.
-_SLICES: weakref.WeakValueDictionary[tuple[str, str], SliceEncoder] = weakref.WeakValueDictionary()
-_OPENING = threading.Lock()
+# Copies of the step in one process share a pool, its threads and its budgets. The last one closes
+# it; so does the end of the run, because an engine may forget a step that has failed.
+_POOLS: dict[tuple[str, ...], Pool] = {}
+_USERS = Counter[tuple[str, ...]]()
+_SHARING = threading.RLock()
 
 
 class _Encode(beam.DoFn):
@@ -46,7 +50,8 @@ class _Encode(beam.DoFn):
 
     def __init__(self, settings: EncoderSettings) -> None:
         self._settings, self._run = settings, settings.run
-        self._encoder: PartEncoder | None = None
+        self._flying: PartsInFlight | None = None
+        self._key: tuple[str, ...] = ()
 
     def display_data(self) -> dict[str, Any]:  # of this step alone: engines show a leaf's, and one is enough
         settings = self._settings
@@ -56,35 +61,50 @@ class _Encode(beam.DoFn):
     def process(self, element: tuple[tuple[str, int], Iterable[bytes]], plan: Plan) -> Iterator[PartResult]:
         (split, part), packed = element
         with reported(self._run):
-            if self._encoder is None:
-                self._encoder = self._open(plan)
-            for result, kept in self._encoder.submit(split, part, tuple(packed)):
+            if self._flying is None:
+                self._flying = self._open(plan)
+            for result, kept in self._flying.submit(split, part, tuple(packed)):
                 yield self._count(result, kept)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        if self._encoder is None:
+        if self._flying is None:
             return
         with reported(self._run):
-            for result, kept in self._encoder.flush():
+            for result, kept in self._flying.flush():
                 yield GlobalWindows.windowed_value(self._count(result, kept))
 
     def teardown(self) -> None:
-        if self._encoder is not None:
-            self._encoder.close()
-            self._encoder = None
+        if self._flying is not None:
+            self._flying = None
+            with _SHARING:
+                _USERS[self._key] -= 1
+                if not _USERS[self._key]:
+                    _close(self._key)
 
-    def _open(self, plan: Plan) -> PartEncoder:
+    def _open(self, plan: Plan) -> PartsInFlight:
         self._run.enter("encoding")
         require_same(tuple(plan.versions.items()))
-        with _OPENING:
-            key = self._run.run_id, plan.fingerprint
-            slices = _SLICES[key] = _SLICES.get(key) or SliceEncoder(plan, self._settings)
-        return PartEncoder(slices)
+        self._key = self._run.run_id, self._run.output, plan.fingerprint
+        with _SHARING:
+            _USERS[self._key] += 1
+            if (pool := _POOLS.get(self._key)) is None:
+                pool = _POOLS[self._key] = Pool()
+                self._run.at_end(functools.partial(_close, self._key))
+                pool.grow(1)
+                pool.open(plan, self._settings)
+        return PartsInFlight(pool, self._run)
 
     def _count(self, result: PartResult, kept: bool) -> PartResult:
         self._run.add(result, kept=kept)
         _show(result, kept)
         return result
+
+
+def _close(key: tuple[str, ...]) -> None:
+    with _SHARING:
+        _USERS.pop(key, None)
+        if (pool := _POOLS.pop(key, None)) is not None:
+            pool.close()
 
 
 def _show(part: PartResult, kept: bool) -> None:

@@ -13,11 +13,11 @@ from shardfeed.storage import retry
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.listing import list_sections
+from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.run.versions import Versions, require_same, versions_here
-from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.steps import metrics
 
 
@@ -50,7 +50,7 @@ def _find_folders(
     retry.take_retries()  # of an earlier run in this process
     with reported(run):
         require_same(launchers)
-        return [(index, section) for section in open_source(roots[index].url).sections()]
+        return [(index, section) for section in open_root(roots[index]).sections()]
 
 
 class _ListFolders(beam.DoFn):

@@ -127,7 +127,7 @@ def test_a_colour_transform_that_adobe_never_defined_is_taken_as_libjpeg_takes_i
     data = data[:4] + (14 + len(more)).to_bytes(2, "big") + data[6:18] + more + data[18:]
     theirs = Image.open(io.BytesIO(data))
 
-    ours, fix = decode.load_jpeg(data, read_jpeg_header(data), 1, mode)
+    ours, fix, _ = decode.load_jpeg(data, read_jpeg_header(data), 1, mode)
 
     assert fix == (None if transform in (0, 1 if mode == "RGB" else 2) else "jpeg_warning")
     assert np.array_equal(np.asarray(ours), np.asarray(theirs))
@@ -152,7 +152,7 @@ def test_pixels_are_those_of_pillow(mode: str, options: dict[str, int], factor: 
     theirs = Image.open(io.BytesIO(data))
     theirs.draft(None, (203 // factor, 157 // factor))
 
-    ours, fix = decode.load_jpeg(data, read_jpeg_header(data), factor, mode)
+    ours, fix, _ = decode.load_jpeg(data, read_jpeg_header(data), factor, mode)
 
     assert (ours.mode, fix) == (mode, None)
     assert np.array_equal(np.asarray(ours), np.asarray(theirs))

@@ -281,6 +281,25 @@ def test_the_first_frame_is_taken() -> None:
         assert pixels(data).tobytes() == still.tobytes()
 
 
+def gif(controls: bytes, behind: bytes = b"") -> bytes:
+    """Pixels 0 and 1, 1 and 0. The palette of all frames is red, that of the first frame gray."""
+    palette = bytes(level for level in range(4) for _ in range(3))
+    frame = b"," + struct.pack("<HHHHB", 0, 0, 2, 2, 0x81) + palette
+    head = b"GIF89a" + struct.pack("<HHBBB", 2, 2, 0x81, 0, 0) + b"\xff\0\0" * 4
+    return head + controls + frame + b"\2\3\x44\2\5\0" + behind + b";"
+
+
+@pytest.mark.parametrize("transparent", [0, 1])
+def test_a_gray_palette_of_the_first_frame_of_a_gif_holds(transparent: int) -> None:
+    """Pillow puts the palette of all frames on such a frame while it loads, and then cannot convert it."""
+    data = gif(b"!\xf9\4" + bytes([transparent, 0, 0, 3, 0]))
+    assert pixels(data, replace(RAW, height=2, width=2)).tobytes() == bytes([0, 0, 0, *[1] * 6, 0, 0, 0])
+
+
+def test_a_gif_that_is_damaged_behind_its_first_frame_is_read() -> None:
+    assert pixels(gif(b"", b"!\xf9\1\0\0"), replace(RAW, height=2, width=2)).size == (2, 2)
+
+
 def test_statistics_are_the_exact_sums_of_the_stored_pixels() -> None:
     picture = flat((10, 20, 30))
     picture.paste((255, 0, 1), (0, 0, 8, 2))

@@ -13,8 +13,14 @@ from shardfeed.transforms.images.sniff import Header, read_header, sniff
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\0\0\0\x18ftypheic", "FORMAT: looks like HEIC; JPEG, PNG, WebP, GIF and BMP are read"),
-        (b"one text", "FORMAT: unknown signature 6f 6e 65 20 74 65 78 74; JPEG, PNG, WebP, GIF and BMP are read"),
+        (
+            b"\0\0\0\x18ftypisom",
+            "FORMAT: looks like a video, or HEIF of another coding; JPEG, PNG",
+        ),
+        (
+            b"one text",
+            "FORMAT: unknown signature 6f 6e 65 20 74 65 78 74; JPEG, PNG, WebP, GIF, BMP, HEIC and AVIF are read",
+        ),
         (b"BMs are cars, ", "FORMAT: unknown signature 42 4d 73 20 61 72 65 20 63 61 72 73; JPEG"),
         (b"B", "TRUNCATED: only 1 bytes"),
     ],

@@ -1,1 +1,0 @@
-"""Which processes make parts beside the local build?"""

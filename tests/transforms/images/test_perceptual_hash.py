@@ -1,0 +1,144 @@
+"""Fingerprints of pictures: equal for the same picture, near for a changed one, whatever is built."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance
+
+from shardfeed.transforms.duplicates.near_pairs import CONFIRMED, NEAR, popcount
+from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.perceptual_hash import CELLS, Samples, fingerprints
+from shardfeed.transforms.images.process import process_image, take_samples
+from tests.kit.sources import ROOT
+
+PHOTOS = sorted((ROOT / "examples" / "sample_photos").rglob("*.jpg"))[::4]
+Prints = tuple[int, tuple[int, ...]]
+
+
+def prints(data: bytes, options: ImageOptions | None = None) -> Prints:
+    samples = Samples(1)
+    process_image(data, options or ImageOptions(), samples=samples)
+    samples.count = 1
+    near, sure, _ = samples.hashes()
+    return int(near[0]), tuple(sure[0].tolist())
+
+
+def saved(image: Image.Image, kind: str = "JPEG", **how: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **how)
+    return file.getvalue()
+
+
+def scaled(percent: int, photo: Image.Image) -> bytes:
+    size = photo.width * percent // 100, photo.height * percent // 100
+    return saved(photo.resize(size, Image.Resampling.LANCZOS), quality=90)
+
+
+def brighter(factor: float, photo: Image.Image) -> bytes:
+    return saved(ImageEnhance.Brightness(photo).enhance(factor), quality=90)
+
+
+def in_quality(quality: int, photo: Image.Image) -> bytes:
+    return saved(photo, quality=quality)
+
+
+CHANGES: dict[str, Callable[[Image.Image], bytes]] = {
+    **{f"scale {percent} %": partial(scaled, percent) for percent in (50, 67, 150)},
+    **{f"quality {quality}": partial(in_quality, quality) for quality in (30, 95)},
+    "gray": lambda photo: saved(photo.convert("L"), quality=90),
+    "PNG": lambda photo: saved(photo, "PNG", compress_level=1),
+    "brightness 80 %": partial(brighter, 0.8),
+    "brightness 120 %": partial(brighter, 1.2),
+}
+
+
+def are_near(one: Prints, two: Prints) -> bool:
+    bits, more = (
+        popcount(np.array([one[0] ^ two[0]], np.uint64)),
+        popcount(np.array(one[1], np.uint64) ^ np.array(two[1], np.uint64)),
+    )
+    return bool(bits[0] <= NEAR and more.sum(dtype=int) <= CONFIRMED)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_photo_is_near_its_original(name: str) -> None:
+    """All of 50 photos but one at most; benchmarks/duplicates.py measures with more."""
+    photos = [Image.open(path).convert("RGB") for path in PHOTOS]
+    found = [are_near(prints(saved(photo, quality=95)), prints(CHANGES[name](photo))) for photo in photos]
+    assert len(found) == 50
+    assert sum(found) >= 49
+
+
+@pytest.mark.parametrize("options", [
+    pytest.param(ImageOptions(size, size, resize=resize, format=kind, keep_original=keep), id=f"{resize} {size} {kind}")  # type: ignore[arg-type]
+    for resize, size, kind, keep in (
+        ("crop", 32, "jpeg", False), ("crop", 100, "png", False), ("crop", 500, "jpeg", False), ("squash", 224, "raw", False),
+        ("pad", 224, "jpeg", False), ("shortest", 64, "jpeg", False), ("longest", 600, "jpeg", True),
+    )
+])  # fmt: skip
+@pytest.mark.parametrize("side", [100, 400, 500, 1_000])
+def test_neither_size_nor_way_of_resizing_changes_a_bit(options: ImageOptions, side: int) -> None:
+    data = saved(Image.open(PHOTOS[0]).convert("RGB").resize((side, side * 4 // 3)), quality=90)
+    assert prints(data, options) == prints(data)
+
+
+def test_samples_of_a_stored_image_are_those_of_its_build() -> None:
+    photo = Image.open(PHOTOS[1]).convert("RGB")
+    for data in (saved(photo), saved(photo, "PNG"), saved(photo.convert("L"))):
+        samples = Samples(1)
+        take_samples(data, ImageOptions(), samples, nullcontext)
+        samples.count = 1
+        near, sure, _ = samples.hashes()
+        assert (int(near[0]), tuple(sure[0].tolist())) == prints(data)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photo_is_hashed_upright(orientation: int) -> None:
+    photo = Image.open(PHOTOS[3]).convert("RGB")
+    turn = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }.get(orientation)  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = photo if turn is None else photo.transpose(turn)
+    assert are_near(prints(saved(stored, quality=95, exif=exif)), prints(saved(photo, quality=95)))
+    assert (orientation == 1) == are_near(prints(saved(stored, quality=95)), prints(saved(photo, quality=95)))
+
+
+@pytest.mark.parametrize(("contrast", "has_hash"), [(0, False), (4, False), (8, True), (255, True)])
+def test_a_picture_of_almost_no_contrast_has_no_hash(contrast: int, has_hash: bool) -> None:
+    cells = np.random.default_rng(1).integers(0, 2, (1, CELLS, CELLS), np.uint8) * np.uint8(contrast)
+    assert fingerprints(cells)[2].tolist() == [has_hash]
+
+
+def test_pictures_that_change_in_one_direction_only_have_no_hash() -> None:
+    """Most of their bits are those of waves that are not there, so all such pictures look alike."""
+    line = np.random.default_rng(1).integers(0, 256, CELLS, np.uint8)
+    across = np.broadcast_to(line, (CELLS, CELLS))
+    centred = np.zeros_like(across)
+    centred[8:24, 8:24] = 255
+    assert fingerprints(np.stack([across, across.T, centred]))[2].tolist() == [False] * 3
+
+
+def test_fingerprints_are_the_same_on_every_machine() -> None:
+    """Also where a float would round in another way: the values are stored."""
+    cells = (np.arange(2 * CELLS * CELLS).reshape(2, CELLS, CELLS) ** 2 * 2_654_435_761 >> 7).astype(np.uint8)
+    near, sure, _ = fingerprints(cells)
+    assert (near.tolist(), sure.tolist()) == STORED
+
+
+STORED = (
+    [9355732547901373472, 12164665851282815635],
+    [
+        [12457619228475979577, 7044044952653201672, 16248139138270992830, 9890695627836224258],
+        [11698705254310738931, 1312998922097984529, 5662533633466195351, 8185095851805685961],
+    ],
+)

@@ -1,0 +1,1 @@
+"""Which images of a dataset are the same picture?"""

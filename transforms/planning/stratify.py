@@ -1,0 +1,191 @@
+"""The bounds of ``--stratify``: where each class is cut, so that its shares are exact to one image.
+
+A class of n images, in the order of their hashes, is cut behind the first round(n * share) of them.
+The bound is the hash of the image behind the cut. It is found without a list of the images: each
+pass counts the hashes between a lower and an upper limit in 1,024 steps and goes on in one of them,
+until few enough are left to be collected. Two passes are enough for a million images of a class,
+three for a billion.
+
+Hashes have 128 bits, so no two images share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from shardfeed.format.hashing import hash128
+from shardfeed.transforms.elements import Element, RefBatch, unpack_keys
+from shardfeed.transforms.inputs.key_regex import add_found
+from shardfeed.transforms.inputs.labels import labeller
+from shardfeed.transforms.inputs.splits import split_rule, stratum
+from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.totals import label_batch
+
+PASSES = 4  # enough for 10**12 images of one class
+_BITS = 128
+_STEP_BITS = 10
+_FEW = 1 << _STEP_BITS  # hashes that are collected, not counted
+
+Place = tuple[int, int, int, int]
+"""Where a bound is: among the ``images`` whose hashes begin at ``low`` and go on for 2**``bits``, it
+is number ``rank``. As (low, bits, rank, images); found if ``bits`` is 0."""
+
+
+@dataclass(frozen=True)
+class ClassSizes(Element):
+    """Number of images by class."""
+
+    images: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cuts(Element):
+    """The bounds of each class, as far as they are known."""
+
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+
+    @property
+    def found(self) -> bool:
+        """Whether no further pass is needed."""
+        return not any(bits for places in self.places.values() for _, bits, _, _ in places)
+
+    def bounds(self) -> dict[str, tuple[int, ...]]:
+        """Upper bounds of the splits' hashes by class; the last split has no other bound."""
+        return {name: (*(low for low, _, _, _ in places), 1 << _BITS) for name, places in self.places.items()}
+
+
+@dataclass(frozen=True)
+class Tally(Element):
+    """What one pass has seen of each bound, by class and number of the bound.
+
+    ``hashes``: the hashes themselves, where few are left. ``steps``: else (step, images) pairs.
+    """
+
+    hashes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    steps: Mapping[str, tuple[tuple[tuple[int, int], ...], ...]] = field(default_factory=dict)
+
+
+def class_sizes(batch: RefBatch, options: BuildOptions) -> ClassSizes:
+    """Images by class in a batch that is not labelled yet; images without a label do not count."""
+    sizes: dict[str, int] = {}
+    for name, _ in _units(batch, options):
+        sizes[name] = sizes.get(name, 0) + 1
+    return ClassSizes(sizes)
+
+
+def add_sizes(many: Iterable[ClassSizes]) -> ClassSizes:
+    """Sum of sizes."""
+    total: dict[str, int] = {}
+    for name, count in chain.from_iterable(sizes.images.items() for sizes in many):
+        total[name] = total.get(name, 0) + count
+    return ClassSizes(total)
+
+
+def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
+    """The bounds' ranks; nothing is known of their hashes yet."""
+    shares = [bound for _, bound in split_rule(options).bounds[:-1]]
+    return Cuts({name: tuple(_begin(count, share) for share in shares) for name, count in sizes.images.items()})
+
+
+def _begin(images: int, share: int) -> Place:
+    rank = (images * share + (1 << 63)) >> 64
+    return ((1 << _BITS), 0, 0, 0) if rank == images else (0, _BITS, rank, images)
+
+
+def tally(batch: RefBatch, cuts: Cuts, options: BuildOptions) -> Tally:
+    """What a batch adds to a pass."""
+    hashes: dict[str, list[list[int]]] = {}
+    steps: dict[str, list[dict[int, int]]] = {}
+    for name, key in () if cuts.found else _units(batch, options):
+        spot = hash128("split", 0, key)
+        for number, (low, bits, _, images) in enumerate(cuts.places[name]):
+            if not bits or not 0 <= spot - low < 1 << bits:
+                continue
+            if images <= _FEW:
+                hashes.setdefault(name, [[] for _ in cuts.places[name]])[number].append(spot)
+            else:
+                seen = steps.setdefault(name, [{} for _ in cuts.places[name]])[number]
+                step = (spot - low) >> (bits - _STEP_BITS)
+                seen[step] = seen.get(step, 0) + 1
+    return Tally(
+        {name: tuple(map(tuple, many)) for name, many in hashes.items()},
+        {name: tuple(tuple(seen.items()) for seen in many) for name, many in steps.items()},
+    )
+
+
+def add_tallies(many: Iterable[Tally]) -> Tally:
+    """Sum of tallies, in any order."""
+    hashes: dict[str, list[list[int]]] = {}
+    steps: dict[str, list[dict[int, int]]] = {}
+    for one in many:
+        for name, found in one.hashes.items():
+            for kept, new in zip(hashes.setdefault(name, [[] for _ in found]), found, strict=True):
+                kept += new
+        for name, counted in one.steps.items():
+            for seen, pairs in zip(steps.setdefault(name, [{} for _ in counted]), counted, strict=True):
+                for step, count in pairs:
+                    seen[step] = seen.get(step, 0) + count
+    return Tally(
+        {name: tuple(map(tuple, many)) for name, many in hashes.items()},
+        {name: tuple(tuple(seen.items()) for seen in many) for name, many in steps.items()},
+    )
+
+
+def narrow(cuts: Cuts, seen: Tally) -> Cuts:
+    """The bounds after a pass."""
+    places = {}
+    for name, old in cuts.places.items():
+        empty: tuple[tuple[()], ...] = ((),) * len(old)
+        hashes, steps = seen.hashes.get(name, empty), seen.steps.get(name, empty)
+        places[name] = tuple(map(_narrower, old, hashes, steps))
+    return Cuts(places)
+
+
+def _narrower(place: Place, hashes: Iterable[int], steps: Iterable[tuple[int, int]]) -> Place:
+    low, bits, rank, images = place
+    if not bits:
+        return place
+    if images <= _FEW:
+        return sorted(hashes)[rank], 0, 0, 1
+    bits -= _STEP_BITS
+    for step, count in sorted(steps):
+        if rank < count:
+            return low + (step << bits), bits, rank, count
+        rank -= count
+    raise AssertionError("a pass saw fewer images than the pass before")
+
+
+def find_cuts(batches: Iterable[RefBatch], options: BuildOptions) -> Cuts:
+    """The bounds of a listing that is held; ``batches`` is walked once per pass."""
+    cuts = first_cuts(add_sizes(class_sizes(batch, options) for batch in batches), options)
+    while not cuts.found:
+        cuts = narrow(cuts, add_tallies(tally(batch, cuts, options) for batch in batches))
+    return cuts
+
+
+def label_all(batches: Iterable[RefBatch], options: BuildOptions) -> Iterator[RefBatch]:
+    """The labelled batches of a whole listing, in any order.
+
+    With ``--stratify`` all of ``batches`` are held until the bounds are found.
+    """
+    if not options.stratify:
+        for batch in batches:
+            yield from label_batch(batch, options)
+        return
+    held = list(batches)
+    bounds = find_cuts(held, options).bounds()
+    while held:
+        yield from label_batch(held.pop(), options, bounds)
+
+
+def _units(batch: RefBatch, options: BuildOptions) -> Iterator[tuple[str, bytes]]:
+    """(class, key) of the images whose label is known; images that have none are a class of their own."""
+    if batch.fault:
+        return
+    label = labeller(options).labels_or_fault
+    for key, row, _ in unpack_keys(add_found(batch.refs, options)):
+        labels, fault = label(key, row)
+        if not fault:
+            yield stratum(labels), key

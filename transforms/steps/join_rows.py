@@ -1,0 +1,59 @@
+"""JoinRows: batches of references, and a metadata table -> the same references with their rows."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from shardfeed.transforms.elements import RefBatch
+from shardfeed.transforms.run.outcome import reported
+from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.tables.join import match_bucket, refs_by_bucket, rows_by_bucket, without_refs
+from shardfeed.transforms.tables.table import Table, read_rows
+
+_ROWS = 10_000  # of the table at a time
+
+
+@dataclass(eq=False, kw_only=True)
+class JoinRows(beam.PTransform[Any, Any]):
+    """Gives every reference its row of the table, bucket by bucket.
+
+    What does not match is counted, then refused.
+    """
+
+    table: Table
+    run: Run
+
+    def expand(self, batches: PCollection[RefBatch]) -> PCollection[RefBatch]:
+        rows = (
+            batches.pipeline
+            | "NameTable" >> beam.Create([self.table.url], reshuffle=False).with_output_types(str)
+            | "ReadRows" >> beam.FlatMap(_read, self.table, self.run)
+        )
+        refs = batches | "HashKeys" >> beam.FlatMap(_hash)
+        joined = (
+            {"refs": refs, "rows": rows}
+            | "GroupByKey" >> beam.CoGroupByKey()
+            | "Match" >> beam.FlatMap(_match).with_output_types(RefBatch)
+        )
+        others = batches | "KeepOthers" >> beam.Map(without_refs).with_output_types(RefBatch)
+        return (joined, others) | "Join" >> beam.Flatten()
+
+
+def _read(_url: str, table: Table, run: Run) -> Iterator[tuple[int, bytes]]:
+    with reported(run):
+        rows = read_rows(table)
+        while some := list(islice(rows, _ROWS)):
+            run.check()
+            yield from rows_by_bucket(some).items()
+
+
+def _hash(batch: RefBatch) -> Iterable[tuple[int, bytes]]:
+    return refs_by_bucket(batch).items()
+
+
+def _match(grouped: tuple[int, dict[str, Iterable[bytes]]]) -> Iterator[RefBatch]:
+    return match_bucket(grouped[1]["refs"], grouped[1]["rows"])

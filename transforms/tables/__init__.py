@@ -1,0 +1,1 @@
+"""What does a metadata table say of an image?"""
