@@ -15,6 +15,18 @@ from tests.kit.images import make_photos, photo, write
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server
 
+# One byte per image: appending is safe from many processes.
+_COUNT = """
+import os
+from shardfeed.transforms.pool import pool
+pool.MOST_PROCESSES = 0  # encode in this process
+from shardfeed.transforms.encode import slices
+process, log = slices.process_image, os.open({log!r}, os.O_WRONLY | os.O_APPEND)
+def counted(*args, **kwargs):
+    os.write(log, b".")
+    return process(*args, **kwargs)
+slices.process_image = counted
+"""
 FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "2")
 
 
@@ -40,6 +52,18 @@ def hook(worker: Worker) -> Iterator[Path]:
     """What workers of this test run first; nothing, until it is written."""
     yield worker.hook
     worker.hook.write_text("")
+
+
+@pytest.fixture
+def encoded_images(hook: Path, tmp_path: Path) -> Callable[[], int]:
+    """Makes the workers of the next job count the images that they encode; returns what reads the count.
+
+    An engine's own counters are no proof: a busy Prism loses some.
+    """
+    log = tmp_path / "encoded"
+    log.touch()
+    hook.write_text(_COUNT.format(log=str(log)))
+    return lambda: log.stat().st_size
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.engines.conftest import FLAGS
 from tests.engines.worker import Worker
@@ -17,16 +15,6 @@ from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server
 
 THREADS = ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
-
-
-@pytest.fixture(params=["threads", "Beam's job service, two workers of a pool"])
-def engine(request: pytest.FixtureRequest, worker: Worker, pool: Server, tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """The flags of an engine that runs."""
-    if request.param == "threads":
-        yield THREADS
-        return
-    with servers.job_service(worker, pool, tmp_path, workers=2) as started:
-        yield started.flags
 
 
 def _finish_all_parts(photos: Path, out: Path) -> None:
@@ -50,15 +38,33 @@ def test_a_run_that_finds_all_parts_finished_tells_of_no_rate(
 
 
 def test_a_run_that_finds_some_parts_finished_encodes_the_others(
-    engine: tuple[str, ...], photos: Path, reference: dict[str, str], tmp_path: Path
+    photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
+    lost = _lose_three_parts(photos, out)
+    ended = builds.built(photos, out, *FLAGS, *THREADS, "--json")
+    assert json.loads(ended.out)["encoded_in_this_run"] == lost
+    assert disk.digests(out) == reference
+
+
+def test_workers_of_a_job_service_encode_only_the_parts_that_are_not_finished(
+    worker: Worker, pool: Server, encoded_images: Callable[[], int],
+    photos: Path, reference: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
+    out = tmp_path / "out"
+    lost = _lose_three_parts(photos, out)
+    with servers.job_service(worker, pool, tmp_path, workers=2) as engine:
+        builds.built(photos, out, *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
+    assert encoded_images() == lost
+    assert disk.digests(out) == reference
+
+
+def _lose_three_parts(photos: Path, out: Path) -> int:
+    """Finishes all parts, removes three; returns how many images they hold, some and not all."""
     _finish_all_parts(photos, out)
     lost = sorted(out.glob("_parts/*/train/*.json"))[:3]
-    encoded = sum(map(_images_of, lost))
+    images = sum(map(_images_of, lost))
     for sidecar in lost:
         sidecar.unlink()
-    ended = builds.built(photos, out, *FLAGS, *engine, "--json", env={"TMPDIR": str(tmp_path)})
-    assert 0 < encoded < 62
-    assert json.loads(ended.out)["encoded_in_this_run"] == encoded
-    assert disk.digests(out) == reference
+    assert 0 < images < 62
+    return images
