@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.transforms.images.resize import shrink
+from shardfeed.transforms.images.resize import shrink, shrink_into
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Samples:
     """
 
     def __init__(self, most: int) -> None:
-        self._cells = np.empty((most, CELLS, CELLS), np.uint8)
+        self._cells = np.empty((most, CELLS, CELLS, 4), np.uint8)  # RGB, and a byte that is not used
         self.count = 0
 
     def take_decoded(self, pixels: NDArray[np.uint8], turn: Image.Transpose | None) -> None:
@@ -48,19 +48,16 @@ class Samples:
 
         ``turn``: what turns it upright.
         """
-        height, width = pixels.shape[:2]
-        step = max(1, height // ROWS)
-        mode, stride = ("L", step * width) if pixels.ndim == 2 else ("RGBX", 4 * step * width)
-        image = Image.frombuffer(mode, (width, height // step), pixels, "raw", mode, stride, 1)  # copies nothing
-        if mode == "RGBX":
-            image.im.setmode("RGB")
-            image._mode = "RGB"
-        self.take_image(image, turn)
+        self.take_image(_as_image(pixels, max(1, len(pixels) // ROWS)), turn)
 
     def take_image(self, image: Image.Image, turn: Image.Transpose | None) -> None:
         """Notes an ``L`` or ``RGB`` image, as ``take_decoded`` does."""
-        small = shrink(image, (CELLS, CELLS)).convert("L")
-        self._cells[self.count] = np.asarray(small if turn is None else small.transpose(turn))
+        cells = self._cells[self.count]
+        if turn is None and image.mode == "RGB":
+            shrink_into(_as_image(cells), image)
+        else:
+            small = shrink(image, (CELLS, CELLS)).convert("RGB")
+            cells[..., :3] = np.asarray(small if turn is None else small.transpose(turn))
 
     def take_from(self, other: Samples) -> None:
         """Notes the picture that ``other`` noted as its next one."""
@@ -68,7 +65,20 @@ class Samples:
 
     def hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
         """Of the first ``count`` pictures: uint64[n], uint64[n, 4], and which of them tell something."""
-        return fingerprints(self._cells[: self.count])
+        levels = self._cells[: self.count].astype(np.float32) @ _LUMA  # sums below 2**24: exact
+        return fingerprints(((levels + 2**15) / 2**16).astype(np.uint8))
+
+
+def _as_image(pixels: NDArray[np.uint8], step: int = 1) -> Image.Image:
+    """Every ``step``-th row of uint8[height, width, 4] or [height, width] as an image of the same memory."""
+    height, width = pixels.shape[:2]
+    size = (width, height // step)
+    if pixels.ndim == 2:
+        return Image.frombuffer("L", size, pixels, "raw", "L", step * width, 1)
+    image = Image.frombuffer("RGBX", size, pixels, "raw", "RGBX", 4 * step * width, 1)
+    image.im.setmode("RGB")
+    image._mode = "RGB"
+    return image
 
 
 def fingerprints(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
@@ -99,4 +109,5 @@ def _cosines() -> NDArray[Any]:
 
 
 _COSINES = _cosines()
+_LUMA = np.array([19595, 38470, 7471, 0], np.float32)  # of R, G, B: ITU-R BT.601 x 2**16, as Pillow rounds it
 _LOGARITHMS = np.round(90 * np.log1p(np.arange(256) / 16)).astype(np.float32)  # of levels: 0 to 255

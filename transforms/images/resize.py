@@ -40,8 +40,13 @@ def resize(
 def shrink(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     """``image`` at ``size``: each pixel is the mean of those that it covers."""
     result = Image.new(image.mode, size)
-    _engine().resize_pil(image, result, _MEANS)
+    shrink_into(result, image)
     return result
+
+
+def shrink_into(result: Image.Image, image: Image.Image) -> None:
+    """As ``shrink``, into the pixels of ``result``, of the same mode."""
+    _engine().resize_pil(image, result, _MEANS)
 
 
 def _engine() -> Resizer:
