@@ -175,7 +175,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
     "a type that changes": (
         csv("file_name,a\n" + "1,2\n" * 3 + "1,x\n"),
         {"columns": "a:int64"},
-        "Row #5: CSV conversion error to int64: invalid value 'x'",
+        "column a: Row #5: CSV conversion error to int64: invalid value 'x'",
     ),
     "no key": (csv("file_name,label\n1,2\n,3\n"), LABEL, "row 3: column file_name is empty"),
     "no label": (

@@ -16,6 +16,7 @@ import io
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -102,8 +103,9 @@ def _explained(url: str) -> Iterator[None]:
                 f"--metadata {clip(url)}: a row has more than {_BLOCK:,} bytes. Is a quote not closed? Correct the file, or give "
                 "JSON Lines or Parquet."
             ) from None
+        text = re.sub(r"^In CSV column #(\d+)", lambda at: f"column {clip(_csv_head(url)[int(at[1])][0])}", str(error))
         raise UsageError(
-            f"--metadata {clip(url)}: {clip(error, 400)}. Correct the file; or, if a column holds values of several types, "
+            f"--metadata {clip(url)}: {clip(text, 400)}. Correct the file; or, if a column holds values of several types, "
             "declare it as text: --columns NAME:string"
         ) from None
 
