@@ -127,7 +127,8 @@ class RefBatch:
     """References of one split (``""`` before labelling), and what the listing skipped by reason.
 
     ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``, or why
-    they are skipped, ``DROPPED`` or ``SKIPPED``. Such batches travel on, so that counting can report all of them.
+    they are skipped, ``DROPPED`` or ``SKIPPED``. Such batches travel on, so that counting can report
+    all of them.
     """
 
     split: str

@@ -146,6 +146,20 @@ def test_long_listings_travel_in_batches(tmp_path: Path, monkeypatch: pytest.Mon
     assert [batch.skipped for batch in batches] == [{}, {}, {"suffix": 1}]
 
 
+def test_small_folders_share_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(20):
+        (tmp_path / f"{i:02d}").mkdir()
+        (tmp_path / f"{i:02d}" / "1.jpg").touch()
+        (tmp_path / f"{i:02d}" / "x.txt").touch()
+    (together,) = (batch for batch in list_all((InputRoot(str(tmp_path)),)) if not batch.fault)
+    assert (len(list(unpack_refs(together.refs))), together.skipped) == (20, {"suffix": 20})
+
+    monkeypatch.setattr(listing, "_JOINED", 3 * len(together.refs) // 20)
+    batches = [batch for batch in list_all((InputRoot(str(tmp_path)),)) if not batch.fault]
+    assert [len(list(unpack_refs(batch.refs))) for batch in batches] == [3] * 6 + [2]
+    assert add_counts(*(batch.skipped for batch in batches)) == {"suffix": 20}
+
+
 def test_an_empty_section_still_gives_a_batch(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
 

@@ -9,6 +9,7 @@ without a word.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat as stat_module
 from collections.abc import Iterator
@@ -35,7 +36,10 @@ class LocalSource(FileSource):
     def __init__(self, root: str) -> None:
         self.url = root
         self._root = os.fsencode(os.path.expanduser(root))
-        self._resolved = os.path.realpath(self._root) if root else b""
+
+    @functools.cached_property
+    def _resolved(self) -> bytes:
+        return os.path.realpath(self._root)
 
     def check(self) -> None:
         if not self.url:
