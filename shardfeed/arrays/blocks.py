@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shardfeed import storage
 from shardfeed.arrays.framing import split
+from shardfeed.dataset.same_dataset import ShardVersions
 from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.example import decode_example
@@ -64,28 +65,30 @@ class LoadedBlock:
 class BlockReader:
     """Reads blocks of the dataset at ``url``; safe to share between threads.
 
-    ``remedy``: what its errors advise.
+    ``remedy``: what its errors advise. ``versions``: those of the dataset that was opened; None: any.
     """
 
-    def __init__(self, url: str, remedy: str | None = None) -> None:
-        self._url = url
+    def __init__(self, url: str, remedy: str | None = None, versions: ShardVersions | None = None) -> None:
+        self._url, self._versions = url, versions
         self._remedy = remedy or (
             "Copy the file from where the dataset is whole, or build the dataset again into an empty folder. "
             f"shardfeed verify {clip(url)} --deep lists all damage."
         )
-        self._read_range = storage.open_store(url).read_range
+        self._store = storage.open_store(url)
 
     def read(self, block: Block) -> LoadedBlock:
         """The block's records, every checksum compared.
 
         Raises:
-            DatasetError: names file, record and byte of the damage.
+            DatasetError: names file, record and byte of the damage; the dataset is another one.
             StorageError: the store kept failing.
         """
         try:
-            data = self._read_range(block.shard.file, block.offset, block.bytes)
+            data, stat = self._store.read_range_with_stat(block.shard.file, block.offset, block.bytes)
         except NotFoundError:
             raise self._wrong(block.shard, f"expected {block.shard.bytes:,} bytes, found no such file") from None
+        if self._versions is not None:
+            self._versions.check(block.shard.file, stat)
         try:
             loaded = LoadedBlock(block, data, *split(data))
         except RecordError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,6 +29,7 @@ from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.local_copy import copy_remedy, mirror
 from shardfeed.dataset.reader_arguments import check_decoded_fits
 from shardfeed.dataset.repeats import Repeats
+from shardfeed.dataset.same_dataset import ShardVersions
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.dataset.shown_columns import ShownColumn
 from shardfeed.decoding import image_decoder
@@ -86,13 +87,13 @@ class SplitStream:
     def train(self, epochs: int | None, seed: int, window_bytes: int, start: int) -> tuple[Reading, int | None]:
         """A reading, and the number of the batch that it would not give any more (None: endless)."""
         split, share, index, hosts = self.split, self.share, self.host.index, self.host.count
-        check_split(self.info, split)
+        versions = check_split(self.info, split)
         elastic = is_elastic(len(self.blocks), hosts)
         steps = training_steps(split.name, split.num_records, share, hosts, epochs, start, elastic=elastic)
         warn_if_not_elastic(split.name, len(self.blocks), hosts)
         end = None if steps is None else start + steps
         # Of which passes a host reads, depends on the pass: any record may be its.
-        source = self._source(range(split.num_records), None, 0)
+        source = self._source(versions, range(split.num_records), None, 0)
         watch = None if epochs is None else Repeats(split.name, epochs)
 
         def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
@@ -112,7 +113,7 @@ class SplitStream:
     def evaluate(self, *, pad: bool, epochs: int | None, start: int) -> tuple[Reading, int]:
         """A reading with weights, and its number of batches; ``epochs`` and ``start`` are refused."""
         split, share, index, hosts = self.split, self.share, self.host.index, self.host.count
-        check_split(self.info, split)
+        versions = check_split(self.info, split)
         # Every host has its own devices, so one host may have a smaller last batch.
         plan = evaluation_plan(split.name, split.num_records, share, hosts, hosts, pad=pad, epochs=epochs, start=start)
         if plan.padding:
@@ -121,7 +122,7 @@ class SplitStream:
                 "one of loss is not."
             )
         mine = host_range(split.num_records, index, hosts)
-        source = self._source(mine, plan.weight, share if pad else 0)
+        source = self._source(versions, mine, plan.weight, share if pad else 0)
 
         def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
             windows = evaluation_windows(source.blocks, host=index, hosts=hosts, start=begin * share)
@@ -133,11 +134,15 @@ class SplitStream:
 
         return read, plan.steps
 
-    def _source(self, mine: range, weight: float | None, rows: int) -> _Source:
-        """Of the records ``mine``; ``weight`` and ``rows`` are those of ``BatchForm``."""
+    def _source(self, versions: Mapping[str, int], mine: range, weight: float | None, rows: int) -> _Source:
+        """Of the records ``mine``, in these ``versions`` of the shards.
+
+        ``weight`` and ``rows`` are those of ``BatchForm``.
+        """
         image, classes = self.info.manifest.image, len(self.info.classes)
         stored = None if image.height is None or image.width is None else (image.height, image.width)
-        blocks, reader, remote = self.blocks, BlockReader(self.info.url), storage.is_remote(self.info.url)
+        url, blocks, remote = self.info.url, self.blocks, storage.is_remote(self.info.url)
+        reader = BlockReader(url, versions=ShardVersions(url, self.info.fingerprint, versions))
         records, kept = RecordForm(self.info.label_kind, classes, self.columns), None
         if self.cache == "decoded":
             whole = stored if self.crop == "random_resized" else self.size

@@ -24,8 +24,10 @@ _MOST_STATS = 100
 _LISTED_PER_STAT = 10
 
 
-def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | None = None) -> None:
+def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | None = None) -> dict[str, int]:
     """Compares the sizes of ``shards`` of ``split`` (None: all of them) with the manifest.
+
+    Returns the version of each shard by name.
 
     Raises:
         DatasetError: the split has no records, or a shard is absent or of another size. The first
@@ -38,8 +40,14 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             "or build the dataset again."
         )
     stats = _stats(info.url, split, shards)
-    found = [(shard, stats.get(shard.file)) for shard in shards]
-    wrong = [(shard, stat) for shard, stat in found if stat is None or stat.size != shard.bytes]
+    versions: dict[str, int] = {}
+    wrong: list[tuple[Shard, Stat | None]] = []
+    for shard in shards:
+        stat = stats.get(shard.file)
+        if stat is None or stat.size != shard.bytes:
+            wrong.append((shard, stat))
+        else:
+            versions[shard.file] = stat.version
     if wrong:
         shard, stat = wrong[0]
         what = "no such file" if stat is None else f"{stat.size:,} bytes"
@@ -48,6 +56,7 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes, found {what}."
             f"{others} Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
         )
+    return versions
 
 
 def _stats(url: str, split: SplitInfo, shards: Sequence[Shard]) -> Mapping[str, Stat | None]:

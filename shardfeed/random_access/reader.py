@@ -20,7 +20,8 @@ from itertools import accumulate
 
 from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedRecord
-from shardfeed.dataset.info import DatasetInfo, SplitInfo, info
+from shardfeed.dataset.info import DatasetInfo, SplitInfo
+from shardfeed.dataset.same_dataset import ShardVersions, same_dataset
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
@@ -60,7 +61,7 @@ class SplitReader:
         fingerprint: Fingerprint of the dataset that was opened.
         split: Name of the split.
         indexed: Whether the split has index files to map.
-        names, sizes: Name and bytes of each shard.
+        names, sizes, versions: Name, bytes and version of each shard.
         firsts: Number of each shard's first record; then the number of all records.
 
     Raises:
@@ -68,7 +69,7 @@ class SplitReader:
     """
 
     def __init__(self, found: DatasetInfo, split: SplitInfo) -> None:
-        check_split(found, split)
+        versions = check_split(found, split)
         self.url, self.fingerprint, self.split = found.url, found.fingerprint, split.name
         self.indexed = has_index([file.file for file in found.manifest.files], split.name)
         # Copies that lie together: a forked child that looks at an object gets a copy of its page, and
@@ -76,6 +77,7 @@ class SplitReader:
         self.names = " ".join(shard.file for shard in split.shards).split()
         self.sizes = array("q", [shard.bytes for shard in split.shards])
         self.firsts = array("q", accumulate((shard.records for shard in split.shards), initial=0))
+        self.versions = tuple(map(versions.__getitem__, self.names))
         self._opened: OpenSplit | None = None
         _ = self.opened  # the caller hears of a damaged index, not its worker processes
 
@@ -216,21 +218,13 @@ class OpenSplit:
         # to the kernel, and a batch of small images spends a third of its time on page faults.
         bytes(8 << 20)
         store = storage.open_store(reader.url)
+        known = dict(zip(reader.names, reader.versions, strict=True))
+        versions = ShardVersions(reader.url, reader.fingerprint, known)
         self.shards: ShardFiles
         if isinstance(store, LocalStore):
-            manifest = store.stat(naming.MANIFEST)
-            url, fingerprint = reader.url, reader.fingerprint  # not the reader, which holds this
-
-            # Records of one size lie at the same bytes in each build of them.
-            def check() -> None:
-                nonlocal manifest
-                if (now := store.stat(naming.MANIFEST)) != manifest:
-                    same_dataset(url, fingerprint)
-                    manifest = now
-
-            self.shards = LocalShards(store, reader.names, check)
+            self.shards = LocalShards(store, reader.names, versions)
         else:
-            self.shards = RemoteShards(store, reader.names)
+            self.shards = RemoteShards(store, reader.names, versions)
         self.offsets: Numbers
         self.classes: Numbers | None = None
         if reader.indexed:
@@ -252,14 +246,3 @@ class OpenSplit:
     def all_classes(self) -> Values:
         """Class of each record, as an array; only of a split with an index."""
         return self._classes.values()
-
-
-def same_dataset(url: str, fingerprint: str) -> DatasetInfo:
-    """The dataset at ``url`` as it is now. Raises DatasetError if it has another ``fingerprint``."""
-    found = info(url)
-    if found.fingerprint != fingerprint:
-        raise DatasetError(
-            f"the dataset at {clip(url)} is another one since shardfeed.records opened it: expected fingerprint "
-            f"{fingerprint}, found {found.fingerprint}. Call shardfeed.records again."
-        ) from None
-    return found

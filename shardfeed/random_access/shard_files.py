@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from shardfeed.dataset.same_dataset import ShardVersions
 from shardfeed.storage.base import Store
-from shardfeed.storage.local import LocalStore, open_at_once
+from shardfeed.storage.local import LocalStore, open_at_once, stat_of
 
 _MOST_OPEN = 256  # files per process and split; a quarter of the usual limit
 _REMOTE_READERS = 32  # requests in flight; one waits about 50 ms
@@ -35,10 +36,10 @@ class ShardFiles(Protocol):
 
 
 class LocalShards:
-    """Shards of a folder. ``check`` is called for each file that was opened, and may raise."""
+    """Shards of a folder."""
 
-    def __init__(self, store: LocalStore, names: Sequence[str], check: Callable[[], None]) -> None:
-        self._store, self._names, self._check = store, names, check
+    def __init__(self, store: LocalStore, names: Sequence[str], versions: ShardVersions) -> None:
+        self._store, self._names, self._versions = store, names, versions
         self._open: dict[int, _OpenFile] = {}
         self._lock = threading.Lock()
 
@@ -59,7 +60,7 @@ class LocalShards:
                 if len(self._open) >= _MOST_OPEN:
                     del self._open[next(iter(self._open))]
                 file = _OpenFile(open_at_once(self._store.path(self._names[shard]), os.O_RDONLY))
-                self._check()
+                self._versions.check(self._names[shard], stat_of(os.fstat(file.number)))
                 self._open[shard] = file
             return self._open[shard]
 
@@ -67,12 +68,14 @@ class LocalShards:
 class RemoteShards:
     """Shards of a bucket."""
 
-    def __init__(self, store: Store, names: Sequence[str]) -> None:
-        self._store, self._names = store, names
+    def __init__(self, store: Store, names: Sequence[str], versions: ShardVersions) -> None:
+        self._store, self._names, self._versions = store, names, versions
         self._pool = ThreadPoolExecutor(_REMOTE_READERS, "shardfeed-records")
 
     def read(self, shard: int, start: int, size: int) -> bytes:
-        return self._store.read_range(self._names[shard], start, size)
+        data, stat = self._store.read_range_with_stat(self._names[shard], start, size)
+        self._versions.check(self._names[shard], stat)
+        return data
 
     def read_all(self, ranges: Sequence[Range]) -> Iterator[bytes]:
         if len(ranges) < 2:

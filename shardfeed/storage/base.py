@@ -51,6 +51,10 @@ class Store(abc.ABC):
         """Up to ``size`` bytes from ``offset``. Raises NotFoundError."""
 
     @abc.abstractmethod
+    def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
+        """As ``read_range``, and the stat of just this version; None where the store does not tell it."""
+
+    @abc.abstractmethod
     def stat(self, name: str) -> Stat | None:
         """None when the name is not there. On a disk ``crc32c`` is None."""
 

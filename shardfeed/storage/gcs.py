@@ -77,6 +77,9 @@ class GcsStore(ObjectStore):
             lambda: _download(self.blob(name, generation), start=offset, end=offset + size - 1),
         )
 
+    def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
+        return self.read_range(name, offset, size), None
+
     def stat(self, name: str) -> Stat | None:
         def action() -> Stat | None:
             blob = google_client().bucket(self.bucket).get_blob(self.prefix + name, timeout=TIMEOUT, retry=None)

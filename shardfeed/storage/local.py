@@ -25,9 +25,12 @@ class LocalStore(Store):
             return file.readall() or b""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
+        return self.read_range_with_stat(name, offset, size)[0]
+
+    def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat]:
         with self.reading(name), open(self.path(name), "rb", opener=open_at_once) as file:
             file.seek(offset)
-            return file.read(size)
+            return file.read(size), stat_of(os.fstat(file.fileno()))
 
     def stat(self, name: str) -> Stat | None:
         with explained(self.path(name), "read", self.root):
@@ -35,7 +38,7 @@ class LocalStore(Store):
                 found = os.stat(self.path(name))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        return Stat(found.st_size, found.st_mtime_ns)
+        return stat_of(found)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         folders = [prefix.rpartition("/")[0]]
@@ -77,7 +80,7 @@ class LocalStore(Store):
                     found = entry.stat(follow_symlinks=False)  # a dangling link, or gone by now
             except FileNotFoundError:
                 return None
-        return Stat(found.st_size, found.st_mtime_ns)
+        return stat_of(found)
 
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
         with explained(self.path(folder), "read", self.root):
@@ -90,6 +93,11 @@ class LocalStore(Store):
                 if folder:
                     return []
                 raise  # the root is a file, or lies below one
+
+
+def stat_of(found: os.stat_result) -> Stat:
+    """The system's answer as a ``Stat``."""
+    return Stat(found.st_size, found.st_mtime_ns)
 
 
 def open_at_once(path: str, flags: int) -> int:

@@ -55,8 +55,6 @@ class ObjectStore(Store):
         return self.read_range_with_stat(name, offset, size)[0] if size else b""
 
     def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
-        """As ``read_range``, and the stat of just this version; None behind the end of the file."""
-
         def read(client: Client, path: str) -> tuple[bytes, Stat | None]:
             try:
                 found = obstore.get(client, path, options={"range": (offset, offset + size)})

@@ -21,6 +21,7 @@ from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.local_copy import copies_read, copy_remedy
+from shardfeed.dataset.same_dataset import same_dataset
 from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
@@ -108,13 +109,17 @@ def _may_be_damage(error: Exception) -> bool:
 
 
 def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: float) -> DatasetError | None:
-    """The first damage of copies (``cache=PATH``) that this process reads, or of the dataset.
+    """The first damage of copies (``cache=PATH``) that this process reads, or what the dataset's is.
 
     None if nothing is found before the time ``until``. A copy with right checksums is the original.
     """
     for folder, copied in copies_read(found, shards).items():
         if damage := _first_damage(BlockReader(folder, copy_remedy(found)), copied, None, False, until):
             return damage
+    try:
+        same_dataset(found.url, found.fingerprint)
+    except DatasetError as another:
+        return another
     framing = isinstance(error, sys.modules["tensorflow"].errors.DataLossError)
     check = None if framing else RecordCheck(found.manifest)
     return _first_damage(BlockReader(found.url), shards, check, storage.is_remote(found.url), until)

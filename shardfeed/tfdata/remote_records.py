@@ -22,9 +22,8 @@ from shardfeed.sampling.blocks import Blocks
 from shardfeed.tfdata.records import RunReader
 
 
-def remote_runs(url: str, blocks: Blocks, readers: int) -> RunReader:
+def remote_runs(reader: BlockReader, blocks: Blocks, readers: int) -> RunReader:
     """Reader of the serialised records of runs in ``blocks``; ``readers`` requests at a time."""
-    reader = BlockReader(url)
     _register_end()
 
     def read(block: Any, skip: Any, take: Any) -> Any:

@@ -9,7 +9,7 @@ out in the middle of a training.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,10 +18,12 @@ import tensorflow as tf
 
 from shardfeed import storage
 from shardfeed.accelerator.hosts import Host
+from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.local_copy import mirror
 from shardfeed.dataset.reader_arguments import check_decoded_fits
 from shardfeed.dataset.repeats import Repeats
+from shardfeed.dataset.same_dataset import ShardVersions
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Blocks
@@ -63,7 +65,7 @@ class SplitStream:
     def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
         """The stream from ``start_step`` on; a finite one that is read again warns."""
         split, share = self.split, self.share
-        check_split(self.info, split)
+        versions = check_split(self.info, split)
         blocks = self.blocks
         host, hosts = self.host.index, self.host.count
         steps = training_steps(
@@ -75,9 +77,9 @@ class SplitStream:
         waits = self._remote and self.cache is None
         readers = -(-_REMOTE_READERS // streams.slots) if waits else _LOCAL_READERS
         if self.cache == "decoded":
-            read_runs, decode = records.number_runs(blocks), self._decode_all(range(split.num_records))
+            read_runs, decode = records.number_runs(blocks), self._decode_all(range(split.num_records), versions)
         else:
-            read_runs = self._record_runs(blocks, range(len(split.shards)), readers)
+            read_runs = self._record_runs(blocks, range(len(split.shards)), versions, readers)
             decode = self._decoder(self.options)
         # A window is read while the one before it is used up: by one thread for all streams, or,
         # where each request waits, by one thread per stream.
@@ -105,7 +107,7 @@ class SplitStream:
         split, share, hosts = self.split, self.share, self.host.count
         mine = host_range(split.num_records, self.host.index, hosts)
         blocks, runs, used = self._sequential_runs(mine)
-        check_split(self.info, split, [split.shards[index] for index in used])
+        versions = check_split(self.info, split, [split.shards[index] for index in used])
         plan = evaluation_plan(
             split.name, split.num_records, share, hosts, self.host.replicas, pad=pad, epochs=epochs, start=start_step
         )
@@ -115,9 +117,9 @@ class SplitStream:
                 "weighted_metrics= and a loss of its default reduction are exact, metrics= are not."
             )
         if self.cache == "decoded" and mine:
-            stream, decode = tf.data.Dataset.range(len(mine)), self._decode_all(mine)
+            stream, decode = tf.data.Dataset.range(len(mine)), self._decode_all(mine, versions)
         else:
-            stream = self._in_order(blocks, runs, used)
+            stream = self._in_order(blocks, runs, used, versions)
             decode = self._decoder(self.options)
         image = self.options.output(self.info.manifest.image)
         batches = batching.batches(stream, decode, lambda found: found, share, image=image, drop_remainder=False)
@@ -138,8 +140,11 @@ class SplitStream:
     def _decoder(self, options: ImageOptions) -> ChunkDecoder:
         return chunk_decoder(self.info.manifest.image, options, ("key", "size") if self.as_dict else ())
 
-    def _decode_all(self, mine: range) -> ChunkDecoder:
-        """Decode the records ``mine`` here; the decoder looks up their numbers in ``mine``."""
+    def _decode_all(self, mine: range, versions: Mapping[str, int]) -> ChunkDecoder:
+        """Decode the records ``mine`` here; the decoder looks up their numbers in ``mine``.
+
+        ``versions``: of the shards, as they were opened.
+        """
         image, options = self.info.manifest.image, self.options
         if options.crop == "random_resized":  # which is cut out of whole images, each time anew
             kept = replace(options, size=None, crop=None)
@@ -148,7 +153,7 @@ class SplitStream:
             kept, decode = options, self._decoder(options)
         check_decoded_fits(kept.output(image).shape.num_elements(), len(mine))
         blocks, runs, used = self._sequential_runs(mine)
-        stream = self._in_order(blocks, runs, used)
+        stream = self._in_order(blocks, runs, used, versions)
         pixels = kept.output(image)
         size = batching.records_per_call(pixels)
         whole = batching.batches(stream, decode, lambda found: found, size, image=pixels, drop_remainder=False)
@@ -164,9 +169,11 @@ class SplitStream:
         runs = runs_in(blocks.records, mine)
         return blocks, runs, sorted(set(blocks.shard[runs.block].tolist()))
 
-    def _in_order(self, blocks: Blocks, runs: Runs, used: Sequence[int]) -> tf.data.Dataset:
+    def _in_order(
+        self, blocks: Blocks, runs: Runs, used: Sequence[int], versions: Mapping[str, int]
+    ) -> tf.data.Dataset:
         readers = self._requests_in_order or _LOCAL_READERS
-        return self._record_runs(blocks, used, readers)(runs.block, runs.skip, runs.take)
+        return self._record_runs(blocks, used, versions, readers)(runs.block, runs.skip, runs.take)
 
     @property
     def _requests_in_order(self) -> int:
@@ -178,7 +185,9 @@ class SplitStream:
         """Whether records are read over a network."""
         return storage.is_remote(self.info.url) and self.cache in (None, "decoded")
 
-    def _record_runs(self, blocks: Blocks, used: Sequence[int], readers: int) -> records.RunReader:
+    def _record_runs(
+        self, blocks: Blocks, used: Sequence[int], versions: Mapping[str, int], readers: int
+    ) -> records.RunReader:
         """Reader of ``blocks``; with a cache folder, the ``used`` shards are copied there first."""
         shards = self.split.shards
         paths = [storage.join_url(self.info.url, shard.file) for shard in shards]
@@ -186,5 +195,6 @@ class SplitStream:
             for index, copy in zip(used, mirror(self.info, [shards[index] for index in used], self.cache), strict=True):
                 paths[index] = copy
         if self._remote:
-            return remote_runs(self.info.url, blocks, readers)
+            known = ShardVersions(self.info.url, self.info.fingerprint, versions)
+            return remote_runs(BlockReader(self.info.url, versions=known), blocks, readers)
         return records.record_runs(paths, blocks, readers)

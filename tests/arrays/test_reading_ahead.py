@@ -18,7 +18,7 @@ from shardfeed import storage
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.decoder import RecordDecoder
 from shardfeed.sampling.blocks import Block
-from shardfeed.storage.base import Store
+from shardfeed.storage.base import Stat, Store
 from tests.kit.datasets import Written, write_dataset
 
 BLOCKS = 250
@@ -42,17 +42,18 @@ class CountingStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def read_range(self, file: str, offset: int, size: int) -> bytes:
+    def read_range_with_stat(self, file: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
         counter = self
 
         class Counted(bytes):
             def __del__(self) -> None:
                 counter.held -= len(self)
 
-        data = Counted(self._store.read_range(file, offset, size))
+        found, stat = self._store.read_range_with_stat(file, offset, size)
+        data = Counted(found)
         self.blocks, self.held = self.blocks + 1, self.held + len(data)
         self.most = max(self.most, self.held)
-        return data
+        return data, stat
 
     def when_quiet(self) -> int:
         """Blocks read, once no more come.

@@ -47,10 +47,9 @@ def test_each_is_a_reject_with_its_reason_and_no_good_image_is_lost(driver: str,
     assert ended.err.count("a process that encodes ended with code") == 1  # once, however many die
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_two_in_one_part_and_three_in_another_cost_five_images(driver: str, tmp_path: Path) -> None:
+def test_two_in_one_part_and_three_in_another_cost_five_images(tmp_path: Path) -> None:
     photos, out = photos_with(tmp_path / "photos", "crash", "crash", "leave", "leave", "crash"), tmp_path / "out"
-    flags = ("--splits", "train=0.5,test=0.5", "--keep_parts", *builds.DRIVERS[driver])
+    flags = ("--splits", "train=0.5,test=0.5", "--keep_parts")
     builds.built(photos, out, *flags, hooks=[*BAD, partial(hooks.parts_a_shard, 1)])
     heads = [path.read_bytes().partition(b"\n")[0] for path in (out / "_parts").rglob("0*.json")]
     assert sorted(len(json.loads(head)["rejects"]) for head in heads) == [2, 3]
@@ -70,13 +69,12 @@ def test_a_rerun_takes_such_rejects_from_the_finished_parts(tmp_path: Path) -> N
     assert [reason for reason, _ in rejects(out).values()] in (["CRASHED", "TIMEOUT"], ["TIMEOUT", "CRASHED"])
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_nothing_but_such_images_ends_with_exit_code_3(driver: str, tmp_path: Path) -> None:
+def test_nothing_but_such_images_ends_with_exit_code_3(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     for number in range(14):
         write(photos, f"cat/{number}.jpg", photo(number) + b"#crash")
     hooked: list[Callable[[], None]] = [bad_codec, partial(hooks.processes, 2)]
-    ended = builds.build(photos, tmp_path / "out", *builds.DRIVERS[driver], hooks=hooked)
+    ended = builds.build(photos, tmp_path / "out", hooks=hooked)
     assert ended.code == 3
     assert "14 of 14 images cannot be used (CRASHED 14); --max_rejected allows 10" in ended.err
 
