@@ -84,11 +84,12 @@ class Killed:
 
 @dataclass(frozen=True)
 class KilledBuilds:
-    """Builds that were killed at ``points``.
+    """Builds of ``driver`` that were killed at ``points``.
 
     ``whole``: digests of the build that nobody killed; ``steps``: what it did.
     """
 
+    driver: str
     whole: dict[str, str]
     steps: tuple[str, ...]
     points: tuple[Point, ...]
@@ -105,9 +106,9 @@ def input_of(folder: Path) -> Path:
 
 
 def kill_everywhere(folder: Path, driver: str) -> KilledBuilds:
-    """Kills the local build at every step, and runs it again.
+    """Kills the local build at every step, and the graph at one of each of ``STEPS_OF_GRAPH``.
 
-    The other driver takes part once at each of ``STEPS_OF_GRAPH``.
+    The local build finishes what either left, the graph what the local build left at such a step.
     """
     photos, whole, log = input_of(folder), folder / "whole", folder / "steps"
     builds.built(photos, whole, *builds.DRIVERS[driver], hooks=[_FEW_PARTS, partial(steps.record_steps, log)])
@@ -117,11 +118,13 @@ def kill_everywhere(folder: Path, driver: str) -> KilledBuilds:
 
     def kill(numbered: tuple[int, Point]) -> list[Killed]:
         number, point = numbered
-        again = list(builds.DRIVERS) if point in some else [driver]
+        again = list(builds.DRIVERS) if driver == "local" and point in some else ["local"]
         return _kill(folder / str(number), photos, point, driver, again)
 
     killed = builds.each(kill, enumerate(points))
-    return KilledBuilds(disk.digests(whole), tuple(taken), points, tuple(one for many in killed for one in many))
+    return KilledBuilds(
+        driver, disk.digests(whole), tuple(taken), points, tuple(one for many in killed for one in many)
+    )
 
 
 _FEW_PARTS = partial(hooks.parts_a_shard, _PARTS)

@@ -1,4 +1,4 @@
-"""P2 and P4: one build killed at every step, under each driver, and finished by either.
+"""P2 and P4: one build killed at every step, under each driver, and finished by another.
 
 Both promises stand in one file because the killed builds take as long as all other promises.
 """
@@ -16,7 +16,7 @@ from tests.promises.killed import IMAGES, STEPS_OF_GRAPH, KilledBuilds, kill_eve
 
 @pytest.fixture(scope="module", params=builds.DRIVERS)
 def killed_builds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KilledBuilds:
-    """A small build under one driver, killed at its steps; either driver then finishes it."""
+    """A small build under one driver, killed at its steps, and finished (see ``kill_everywhere``)."""
     return kill_everywhere(tmp_path_factory.mktemp("killed"), request.param)
 
 
@@ -35,7 +35,7 @@ def test_a_build_killed_at_any_step_before_the_manifest_is_no_dataset_to_a_reade
 
 def test_a_build_killed_at_any_step_after_the_manifest_is_a_whole_dataset(killed_builds: KilledBuilds) -> None:
     after = [killed for killed in killed_builds.killed if naming.MANIFEST in killed.left]
-    assert len(after) > 4
+    assert len(after) > 2
     whole = set(killed_builds.whole)
     assert {str(killed.point): killed.found for killed in after if killed.found or not whole <= set(killed.left)} == {}
 
@@ -77,11 +77,9 @@ def test_the_process_was_killed_at_every_step(killed_builds: KilledBuilds) -> No
 
 
 def test_each_driver_finished_what_the_other_left(killed_builds: KilledBuilds) -> None:
-    finished = {
-        driver: {killed.point.kind for killed in killed_builds.killed if killed.driver == driver}
-        for driver in builds.DRIVERS
-    }
-    assert all(kinds >= set(STEPS_OF_GRAPH) for kinds in finished.values())
+    other = next(driver for driver in builds.DRIVERS if driver != killed_builds.driver)
+    finished = {killed.point.kind for killed in killed_builds.killed if killed.driver == other}
+    assert finished >= set(STEPS_OF_GRAPH)
 
 
 def test_the_kills_left_every_kind_of_debris(killed_builds: KilledBuilds) -> None:
