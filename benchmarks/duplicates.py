@@ -26,7 +26,7 @@ from PIL import Image, ImageEnhance
 from shardfeed.transforms.duplicates.find import Pictures, group
 from shardfeed.transforms.duplicates.near_pairs import CONFIRMED, NEAR, popcount
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.images.process import process_image, take_samples
 from shardfeed.transforms.output.part_rows import HASH_KNOWN, MARK_KNOWN
 

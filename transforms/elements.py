@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from shardfeed.storage import Stat
-from shardfeed.transforms.images.stats import Stats
+from shardfeed.transforms.images.pixels.stats import Stats
 
 _PART = struct.Struct("<QQQI")  # part, bytes, records, crc32c
 _REF = struct.Struct("<HHQqBI")  # root, key bytes, size, version, known, crc32c

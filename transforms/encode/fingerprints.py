@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from shardfeed.format.checksums import crc32c
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.output.part_rows import CRC_KNOWN, HASH_KNOWN, MARK_KNOWN, MARKS, row_columns
 
 _thread = threading.local()

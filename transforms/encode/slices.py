@@ -29,10 +29,10 @@ from shardfeed.transforms.encode.label_features import LabelEncoder
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT, default_threads
 from shardfeed.transforms.images.limits import check_size
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.stats import Stats, add_stats
 from shardfeed.transforms.images.process import EncodedImage, Reserve, process_image, take_samples
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from shardfeed.transforms.images.stats import Stats, add_stats
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import FIX_BITS, pack_extras, pack_row

@@ -27,10 +27,10 @@ from PIL import (
     WebPImagePlugin,
 )
 
+from shardfeed.transforms.images.formats.jpeg_header import JpegHeader
+from shardfeed.transforms.images.formats.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
 from shardfeed.transforms.images.formats.table import Kind
 from shardfeed.transforms.images.formats.tiff import FirstPage, first_page_alone
-from shardfeed.transforms.images.jpeg_header import JpegHeader
-from shardfeed.transforms.images.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.sniff import Header
 

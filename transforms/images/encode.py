@@ -18,8 +18,8 @@ import numpy as np
 from PIL import Image
 
 from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.images.pixels.stats import Stats
 from shardfeed.transforms.images.rejects import Reason, RejectError
-from shardfeed.transforms.images.stats import Stats
 
 
 def encode(image: Image.Image, options: ImageOptions) -> bytes:

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
-from shardfeed.transforms.images.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
 from shardfeed.transforms.images.encode import encode, pixel_stats
 from shardfeed.transforms.images.fixes import FIXES
-from shardfeed.transforms.images.geometry import Geometry, geometry_of
-from shardfeed.transforms.images.jpeg_header import JpegHeader, read_jpeg_header
-from shardfeed.transforms.images.keep import stripped_jpeg
+from shardfeed.transforms.images.formats.jpeg_header import JpegHeader, read_jpeg_header
+from shardfeed.transforms.images.formats.keep import stripped_jpeg
 from shardfeed.transforms.images.limits import check_output, check_size, check_source
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.orientation import SWAPS_SIDES, upright_turn
-from shardfeed.transforms.images.perceptual_hash import HASH_SIDE, Samples
-from shardfeed.transforms.images.resize import resize
+from shardfeed.transforms.images.pixels.colour import fill_colour, is_srgb, to_channels, to_plain, to_srgb
+from shardfeed.transforms.images.pixels.geometry import Geometry, geometry_of
+from shardfeed.transforms.images.pixels.orientation import SWAPS_SIDES, upright_turn
+from shardfeed.transforms.images.pixels.perceptual_hash import HASH_SIDE, Samples
+from shardfeed.transforms.images.pixels.resize import resize
+from shardfeed.transforms.images.pixels.stats import Stats
 from shardfeed.transforms.images.sniff import Header, read_header, sniff
-from shardfeed.transforms.images.stats import Stats
 
 Reserve = Callable[[int], AbstractContextManager[object]]
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 from shardfeed.transforms.images import process
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.images.rejects import RejectError
 from shardfeed.transforms.pool.expendable import be_expendable, image_bytes
 

@@ -14,7 +14,7 @@ import threading
 from shardfeed.errors import IncompleteError, TooManyRejectsError, clip
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.images.process import EncodedImage, Reserve
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.pool.expendable import image_bytes

@@ -17,7 +17,7 @@ from typing import IO
 
 from shardfeed.transforms.images import process
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import Samples
+from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.images.process import EncodedImage, Reserve
 
 _BYTES = 4096  # 512 threads: as many as --threads allows

@@ -16,7 +16,7 @@ from fractions import Fraction
 from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
 from shardfeed.format.hashing import MASK128
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
-from shardfeed.transforms.images.stats import Stats, add_stats
+from shardfeed.transforms.images.pixels.stats import Stats, add_stats
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from benchmarks import damage
 from shardfeed.transforms.images import decode
-from shardfeed.transforms.images.jpeg_header import read_jpeg_header
+from shardfeed.transforms.images.formats.jpeg_header import read_jpeg_header
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.transforms.images.geometry import Geometry, geometry_of
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
+from shardfeed.transforms.images.pixels.geometry import Geometry, geometry_of
 
 SIDES = st.integers(1, 20_000)
 MODES: list[ResizeMode] = ["crop", "squash", "pad", "shortest", "longest"]

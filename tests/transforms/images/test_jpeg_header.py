@@ -7,7 +7,7 @@ import io
 import pytest
 from PIL import Image
 
-from shardfeed.transforms.images.jpeg_header import read_jpeg_header
+from shardfeed.transforms.images.formats.jpeg_header import read_jpeg_header
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from tests.corpus.cases import CASES, Case
 from tests.kit import makers as m

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from shardfeed.transforms.images.encode import pixel_stats
-from shardfeed.transforms.images.keep import stripped_jpeg
+from shardfeed.transforms.images.formats.keep import stripped_jpeg
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.images.process import EncodedImage, process_image
 from shardfeed.transforms.images.rejects import Reason, RejectError

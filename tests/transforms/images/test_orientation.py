@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from PIL.Image import Transpose
 
-from shardfeed.transforms.images.orientation import exif_orientation, upright_turn
+from shardfeed.transforms.images.pixels.orientation import exif_orientation, upright_turn
 from tests.kit import makers as m
 
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageEnhance
 
 from shardfeed.transforms.duplicates.near_pairs import CONFIRMED, NEAR, popcount
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.perceptual_hash import CELLS, Samples, fingerprints
+from shardfeed.transforms.images.pixels.perceptual_hash import CELLS, Samples, fingerprints
 from shardfeed.transforms.images.process import process_image, take_samples
 from tests.kit.sources import ROOT
 

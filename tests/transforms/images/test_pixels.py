@@ -13,10 +13,10 @@ import pytest
 from PIL import Image, ImageChops, ImageCms
 
 from shardfeed.transforms.images import decode
-from shardfeed.transforms.images.colour import fill_colour, to_srgb
-from shardfeed.transforms.images.geometry import geometry_of
-from shardfeed.transforms.images.jpeg_header import read_jpeg_header
+from shardfeed.transforms.images.formats.jpeg_header import read_jpeg_header
 from shardfeed.transforms.images.options import ImageOptions, ResizeMode
+from shardfeed.transforms.images.pixels.colour import fill_colour, to_srgb
+from shardfeed.transforms.images.pixels.geometry import geometry_of
 from shardfeed.transforms.images.process import EncodedImage, process_image
 from tests.kit import makers as m
 

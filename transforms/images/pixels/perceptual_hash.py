@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from shardfeed.transforms.images.resize import shrink, shrink_into
+from shardfeed.transforms.images.pixels.resize import shrink, shrink_into
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

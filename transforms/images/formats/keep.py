@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import struct
 
-from shardfeed.transforms.images.jpeg_header import ADOBE, APP0, FRAMES, SCAN, TABLES, segments
+from shardfeed.transforms.images.formats.jpeg_header import ADOBE, APP0, FRAMES, SCAN, TABLES, segments
 
 _BASELINE = (0xC0, 0xC1)
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
