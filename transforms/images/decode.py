@@ -31,6 +31,7 @@ from shardfeed.transforms.images.formats.jpeg_header import JpegHeader
 from shardfeed.transforms.images.formats.keep import END_OF_IMAGE, START_OF_SCAN, with_plain_header
 from shardfeed.transforms.images.formats.table import Kind
 from shardfeed.transforms.images.formats.tiff import FirstPage, first_page_alone
+from shardfeed.transforms.images.pixels.memory import image_of
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.images.sniff import Header
 
@@ -160,26 +161,23 @@ def _refused_pixels(
     return pixels, "jpeg_warning", array
 
 
-# Mode -> what simplejpeg decodes to, the mode that shares its memory with Pillow, and how that
-# lies in memory. Pillow keeps RGB in four bytes, so RGBX is decoded in place. It turns the inks of
-# every CMYK JPEG over, and so do we.
-_LAYOUTS = {"RGB": ("RGBX", "RGBX", "RGBX"), "L": ("GRAY", "L", "L"), "CMYK": ("CMYK", "CMYK", "CMYK;I")}
+_COLOURS = {"RGB": ("RGBX", 4), "L": ("GRAY", 1), "CMYK": ("CMYK", 4)}  # mode -> simplejpeg's name, bytes per pixel
 
 
 def _jpeg_pixels(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, Pixels]:
-    colours, shared, layout = _LAYOUTS[mode]
+    colours, channels = _COLOURS[mode]
     width, height = (-(-side // factor) for side in header.size)
     # Not a multiple of 16: libjpeg-turbo writes aligned rows past the caches, and resizing then
     # waits for each of them.
-    memory = np.empty(height * width * len(shared) + 8, np.uint8)[8:]
+    memory = np.empty(height * width * channels + 8, np.uint8)[8:]
     array = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width, buffer=memory)
     if array.shape[:2] != (height, width):
         raise ValueError(f"decodes to {array.shape[1]} x {array.shape[0]} pixels, not {width} x {height}")
-    pixels = Image.frombuffer(shared, (width, height), memory, "raw", layout, 0, 1)
-    if mode == "RGB":
-        pixels.im.setmode(mode)
-        pixels._mode = mode
-    return pixels, memory.reshape((height, width, len(shared)) if len(shared) > 1 else (height, width))
+    if mode == "CMYK":  # Pillow turns the inks of every CMYK JPEG over, and so do we
+        pixels = Image.frombuffer(mode, (width, height), memory, "raw", "CMYK;I", 0, 1)
+    else:
+        pixels = image_of(memory, mode, (width, height))
+    return pixels, memory.reshape((height, width, channels) if channels > 1 else (height, width))
 
 
 def load_other(data: bytes, header: Header) -> tuple[Image.Image, str, bool]:

@@ -64,6 +64,8 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
     info: dict[str, Any] = {}
     profile: list[bytes] = []
     for marker, start, end in segments(data):
+        if marker in TABLES:
+            continue
         if marker < 0xC0:
             raise _malformed()
         if max(end, start + 4) > len(data):

@@ -16,12 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
+from shardfeed.transforms.images.pixels.memory import image_of
 from shardfeed.transforms.images.pixels.resize import shrink, shrink_into
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from PIL import Image
 
 HASH_SIDE = 224  # pixels; a JPEG is hashed at the scale at which a build to this size, the default, decodes it
 ROWS = 160  # of a JPEG at least that are averaged, every n-th; with all of them a build takes 2 % longer
@@ -41,6 +42,7 @@ class Samples:
 
     def __init__(self, most: int) -> None:
         self._cells = np.empty((most, CELLS, CELLS, 4), np.uint8)  # RGB, and a byte that is not used
+        self._images = [image_of(cells, "RGB", (CELLS, CELLS)) for cells in self._cells]
         self.count = 0
 
     def take_decoded(self, pixels: NDArray[np.uint8], turn: Image.Transpose | None) -> None:
@@ -48,16 +50,18 @@ class Samples:
 
         ``turn``: what turns it upright.
         """
-        self.take_image(_as_image(pixels, max(1, len(pixels) // ROWS)), turn)
+        height, width = pixels.shape[:2]
+        step = max(1, height // ROWS)
+        mode = "L" if pixels.ndim == 2 else "RGB"
+        self.take_image(image_of(pixels, mode, (width, height // step), step * pixels.strides[0]), turn)
 
     def take_image(self, image: Image.Image, turn: Image.Transpose | None) -> None:
         """Notes an ``L`` or ``RGB`` image, as ``take_decoded`` does."""
-        cells = self._cells[self.count]
         if turn is None and image.mode == "RGB":
-            shrink_into(_as_image(cells), image)
+            shrink_into(self._images[self.count], image)
         else:
             small = shrink(image, (CELLS, CELLS)).convert("RGB")
-            cells[..., :3] = np.asarray(small if turn is None else small.transpose(turn))
+            self._cells[self.count, ..., :3] = np.asarray(small if turn is None else small.transpose(turn))
 
     def take_from(self, other: Samples) -> None:
         """Notes the picture that ``other`` noted as its next one."""
@@ -65,20 +69,8 @@ class Samples:
 
     def hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
         """Of the first ``count`` pictures: uint64[n], uint64[n, 4], and which of them tell something."""
-        levels = self._cells[: self.count].astype(np.float32) @ _LUMA  # sums below 2**24: exact
-        return fingerprints(((levels + 2**15) / 2**16).astype(np.uint8))
-
-
-def _as_image(pixels: NDArray[np.uint8], step: int = 1) -> Image.Image:
-    """Every ``step``-th row of uint8[height, width, 4] or [height, width] as an image of the same memory."""
-    height, width = pixels.shape[:2]
-    size = (width, height // step)
-    if pixels.ndim == 2:
-        return Image.frombuffer("L", size, pixels, "raw", "L", step * width, 1)
-    image = Image.frombuffer("RGBX", size, pixels, "raw", "RGBX", 4 * step * width, 1)
-    image.im.setmode("RGB")
-    image._mode = "RGB"
-    return image
+        levels = self._cells[: self.count].reshape(-1, 4).astype(np.float32) @ _LUMA  # sums below 2**24: exact
+        return fingerprints(((levels + 2**15) / 2**16).astype(np.uint8).reshape(-1, CELLS, CELLS))
 
 
 def fingerprints(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
