@@ -43,6 +43,7 @@ class Samples:
     def __init__(self, most: int) -> None:
         self._cells = np.empty((most, CELLS, CELLS, 4), np.uint8)  # RGB, and a byte that is not used
         self._images = [image_of(cells, "RGB", (CELLS, CELLS)) for cells in self._cells]
+        self._together = image_of(self._cells, "RGB", (CELLS, most * CELLS))
         self.count = 0
 
     def take_decoded(self, pixels: NDArray[np.uint8], turn: Image.Transpose | None) -> None:
@@ -69,8 +70,8 @@ class Samples:
 
     def hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
         """Of the first ``count`` pictures: uint64[n], uint64[n, 4], and which of them tell something."""
-        levels = self._cells[: self.count].reshape(-1, 4).astype(np.float32) @ _LUMA  # sums below 2**24: exact
-        return fingerprints(((levels + 2**15) / 2**16).astype(np.uint8).reshape(-1, CELLS, CELLS))
+        gray = np.asarray(self._together.convert("L"))
+        return fingerprints(gray.reshape(-1, CELLS, CELLS)[: self.count])
 
 
 def fingerprints(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
@@ -101,5 +102,4 @@ def _cosines() -> NDArray[Any]:
 
 
 _COSINES = _cosines()
-_LUMA = np.array([19595, 38470, 7471, 0], np.float32)  # of R, G, B: ITU-R BT.601 x 2**16, as Pillow rounds it
 _LOGARITHMS = np.round(90 * np.log1p(np.arange(256) / 16)).astype(np.float32)  # of levels: 0 to 255
