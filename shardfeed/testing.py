@@ -242,7 +242,7 @@ def _class_list(example: Mapping[str, Any]) -> list[int]:
 def _examples(
     split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int, label_kind: str
 ) -> Iterator[dict[str, Value]]:
-    """Columns of each record. Each class, or set of them, has a brightness of its own, with noise on top."""
+    """Columns of each record. Each class, or set of them, has its own brightness, with noise."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
     several_bits = min(len(classes), 8)

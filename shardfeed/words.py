@@ -25,10 +25,19 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def plural(count: int, noun: str) -> str:
+    """``1 shard``, ``2,000 shards``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def largest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Counts above 0 with their names, the largest first; equal ones by name."""
+    return sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
+
+
 def by_count(counts: Mapping[str, int]) -> str:
     """``TRUNCATED 12, FORMAT 3``: counts by name, the largest first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)
+    return ", ".join(f"{name} {count:,}" for name, count in largest_first(counts))
 
 
 def printable_json(line: Mapping[str, Any], *, sort_keys: bool = False) -> str:

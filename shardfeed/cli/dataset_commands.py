@@ -1,4 +1,4 @@
-"""``verify``, ``inspect``, ``find``, ``report`` and ``benchmark``: their flags, and what they run."""
+"""``verify``, ``inspect``, ``find``, ``report``, ``benchmark``: their flags, and what they run."""
 
 from __future__ import annotations
 
@@ -105,9 +105,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_benchmark)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
-        "Reads batches for some seconds as a trainer would. Prints how fast they came, how fast this machine can\n"
+        "Reads batches for some seconds as a trainer would. Prints how fast they came, how fast this machine can "
         "decode alone and read alone, which of these is the bottleneck, and what to change."
     )
     parser.epilog = (

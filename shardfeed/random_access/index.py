@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexColumn, index_files, parse_header
@@ -35,7 +35,7 @@ _PAGE_BYTES = 1 << 20
 # Pages of an index that is larger than the cache: a random record then costs 16 kB, not 1 MB.
 _SMALL_PAGE_BYTES = 1 << 14
 _CACHE_BYTES = 32 << 20  # per process: the offsets of 4 million records
-REMEDY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+REMEDY = COPY_OR_REBUILD
 
 Values = NDArray[Any]
 """A column as it is stored: uint64 offsets or int32 classes."""

@@ -79,7 +79,7 @@ def files_beside(manifest: Manifest) -> dict[str, Beside]:
 
 
 def check_indexes(store: Store, manifest: Manifest, whole: Mapping[str, int]) -> Iterator[Finding]:
-    """Compares size and header of each mapped index; ``whole``: bytes by name of files to look at."""
+    """Compares size and header of each mapped index. ``whole``: bytes of files by name."""
     for name, split in manifest.splits.items():
         for column, index in index_files(name).items():
             if index in whole:
@@ -180,7 +180,7 @@ def _table(store: Store, manifest: Manifest, table: Table, size: int, seen: Seen
 def _differing(
     manifest: Manifest, batch: pa.RecordBatch, size: int, seen: Seen, first: int
 ) -> Iterator[tuple[int, str, Any, Any]]:
-    """(row, column, expected, found) of values that are not the shard's; row 0 is record ``first``."""
+    """(row, column, expected, found) of values unlike the shard's; row 0 is record ``first``."""
     own = slice(first, first + len(batch))
     ends = np.append(np.asarray(seen.offsets[first + 1 : first + len(batch) + 1]), np.uint64(size))[: len(batch)]
     offsets, classes = np.asarray(seen.offsets[own]), seen.classes[own].tolist()

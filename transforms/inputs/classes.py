@@ -58,7 +58,7 @@ def _alike(where: str, one: str, other: str) -> str:
 
 
 def _refuse_splits(names: list[str], options: BuildOptions) -> None:
-    """Refuses top folders that are splits, also among classes. One ``train`` among them may be a railway's."""
+    """Refuses top folders that are splits, even among classes. One ``train`` may be a railway's."""
     if options.label_from != "folders" or options.label_depth != 1 or parse_splits(options.splits).by_folders:
         return
     alike = [name for name in names if name.strip().casefold() in _SPLITS]

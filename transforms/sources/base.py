@@ -79,7 +79,7 @@ class FileSource(Source):
 
     @abc.abstractmethod
     def find(self, key: bytes) -> Listed | None:
-        """One entry as ``list`` gives it, found without a listing; None if there is no such file."""
+        """One entry as ``list`` gives it, found without a listing; None if there is no file."""
 
     @abc.abstractmethod
     def read_range(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:
