@@ -15,6 +15,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import RESERVED, TYPES, Column
 from shardfeed.transforms.tables.formats import format_of, found_types, is_mixed
 from shardfeed.transforms.tables.table import Table, is_text
+from shardfeed.words import some_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -318,5 +319,4 @@ def _what(kind: pa.DataType) -> str:
 
 
 def _some(names: Mapping[str, Any]) -> str:
-    shown = [clip(name, 40) for name in names]
-    return ", ".join(shown[:20]) + (f" and {len(shown) - 20:,} more" if len(shown) > 20 else "")
+    return some_of([clip(name, 40) for name in names], 20)

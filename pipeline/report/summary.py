@@ -12,7 +12,7 @@ from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.transforms.elements import add_counts
 from shardfeed.transforms.tables.join import NO_ROW
-from shardfeed.words import by_count, duration, human_bytes, plural, printable_json
+from shardfeed.words import by_count, duration, human_bytes, plural, printable_json, some_of
 
 _CLASSES = 12  # shown
 
@@ -143,7 +143,6 @@ def shown_classes(names: Sequence[str], counts: Mapping[str, int], label_kind: s
     """The number of classes, and the first with their counts. ``label_kind``: the manifest's."""
     if label_kind == "none":
         return "none: the images have no labels"
-    shown = ", ".join(f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names[:_CLASSES])
-    more = len(names) - _CLASSES
+    shown = some_of([f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names], _CLASSES)
     several = " (an image may have several, or none)" if label_kind == "multi" else ""
-    return f"{len(names)}{several}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+    return f"{len(names)}{several}: {shown}"

@@ -162,7 +162,7 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     if args.sheet is not None:
         from shardfeed.inspection.contact_sheet import contact_sheet
 
-        _write("--sheet", contact_sheet(args.dir, split, n=args.n, kind=kind), args.sheet)
+        _write("--sheet", contact_sheet(args.dir, split, args.n, kind), args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
 
@@ -202,7 +202,7 @@ def _hits(
         from shardfeed.inspection.find import stored_records
 
         kind, title = _sheet_kind(args.dir, args.sheet), f"{len(first):,} of {count:,} records: {args.where}"
-        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind=kind)
+        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind)
         _write("--sheet", sheet, args.sheet)
     if not args.json:
         if args.sheet is not None:

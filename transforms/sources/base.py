@@ -18,7 +18,7 @@ class ChecksumError(Exception):
     """The bytes read are not the bytes listed, after retries."""
 
 
-Kind = Literal["file", "symlink", "special", "folder_marker", "missing"]
+EntryKind = Literal["file", "symlink", "special", "folder_marker", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Listed:
 
     key: bytes
     stat: Stat
-    kind: Kind = "file"
+    kind: EntryKind = "file"
 
 
 class Source(abc.ABC):
