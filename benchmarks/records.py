@@ -29,11 +29,10 @@ import shardfeed
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import SideFile, parse_manifest
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexHeader
+from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexHeader, index_files
 
 _BATCH = 128
 _MOST_OPEN_SECONDS, _MOST_PRIVATE_MB, _LEAST_RATE = 1.0, 50, 4000
-_INDEX_NAMES = {"offsets": naming.split_index_name("train"), "classes": naming.split_classes_name("train")}
 
 
 def make_up(small: Path, large: Path, count: int) -> None:
@@ -51,7 +50,7 @@ def make_up(small: Path, large: Path, count: int) -> None:
     firsts = np.cumsum([0, *(shard.bytes for shard in split.shards[:-1])], dtype=np.uint64)
     before = np.repeat(firsts, [shard.records for shard in split.shards])
     files = []
-    for column, name in _INDEX_NAMES.items():
+    for column, name in index_files("train").items():
         values = np.frombuffer((small / name).read_bytes()[HEADER_BYTES:], DTYPE[column])
         data = (values + before if column == "offsets" else values).astype(DTYPE[column]).tobytes()
         crc = 0

@@ -59,6 +59,10 @@ class DatasetError(ShardfeedError):
     code = 4
 
 
+COPY_OR_REBUILD = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+"""The remedy for a damaged file of a dataset that somebody reads."""
+
+
 def clip(value: object, limit: int = 200) -> str:
     """A value as an error message shows it: escaped, and cut at ``limit`` characters."""
     try:

@@ -33,7 +33,7 @@ from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.example import Value, encode_feature, encode_list, join_features
 from shardfeed.format.hashing import key_hash
 from shardfeed.format.manifest import LABEL_KINDS, ImageInfo, Manifest, Shard, SideFile, Split, Table
-from shardfeed.format.record_index import DTYPE, Column, IndexHeader
+from shardfeed.format.record_index import DTYPE, IndexColumn, IndexHeader, index_files
 from shardfeed.format.record_table import TableWriter, read_batches, schema
 from shardfeed.format.tfrecord import frame
 from shardfeed.verification.dataset import verify
@@ -242,7 +242,7 @@ def _class_list(example: Mapping[str, Any]) -> list[int]:
 def _examples(
     split: str, count: int, classes: Sequence[str], shape: tuple[int, int, int], seed: int, label_kind: str
 ) -> Iterator[dict[str, Value]]:
-    """Columns of each record. Each class, or set of them, has a brightness of its own, with noise on top."""
+    """Columns of each record. Each class, or set of them, has its own brightness, with noise."""
     source = random.Random(f"{seed} {split}")
     height, width, channels = shape
     several_bits = min(len(classes), 8)
@@ -320,16 +320,12 @@ def write_split_index(path: Path, split: str, fingerprint: str, label_kind: str 
     rows = [batch for shard in shards for batch in _table_of(shard, label_kind)]
     single = label_kind == "single"
     files = []
-    columns: tuple[tuple[Column, str, list[Any]], ...] = (
-        ("offsets", naming.split_index_name(split), [batch.column("offset") for batch in rows]),
-        (
-            "classes",
-            naming.split_classes_name(split),
-            [batch.column("class") if single else [-1] * len(batch) for batch in rows],
-        ),
-    )
-    for column, name, values in columns:
-        data = b"".join(np.asarray(value).astype(DTYPE[column]).tobytes() for value in values)
+    columns: dict[IndexColumn, list[Any]] = {
+        "offsets": [batch.column("offset") for batch in rows],
+        "classes": [batch.column("class") if single else [-1] * len(batch) for batch in rows],
+    }
+    for column, name in index_files(split).items():
+        data = b"".join(np.asarray(value).astype(DTYPE[column]).tobytes() for value in columns[column])
         header = IndexHeader(column, fingerprint, sum(map(len, rows)), len(shards), crc32c(data))
         files.append(_write(path, name, header.to_bytes() + data))
     return files

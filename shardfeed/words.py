@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -25,10 +25,25 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def plural(count: int, noun: str) -> str:
+    """``1 shard``, ``2,000 shards``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def largest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Counts above 0 with their names, the largest first; equal ones by name."""
+    return sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
+
+
+def some_of(texts: Sequence[str], most: int) -> str:
+    """``cat, dog and 7 more``: the first texts, at most so many, and the number of the others."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def by_count(counts: Mapping[str, int]) -> str:
     """``TRUNCATED 12, FORMAT 3``: counts by name, the largest first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count:,}" for name, count in ordered)
+    return ", ".join(f"{name} {count:,}" for name, count in largest_first(counts))
 
 
 def printable_json(line: Mapping[str, Any], *, sort_keys: bool = False) -> str:

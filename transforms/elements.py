@@ -127,8 +127,8 @@ class RefBatch:
     """References of one split (``""`` before labelling), and what the listing skipped by reason.
 
     ``fault``: why none of them can be labelled, a key of ``FAULTS`` or ``FOLDER_FAULTS``, or why
-    they are skipped, ``DROPPED`` or ``SKIPPED``. Such batches travel on, so that counting can report
-    all of them.
+    they are skipped, ``DROPPED`` or ``SKIPPED``. Such batches travel on, so that counting can
+    report all of them.
     """
 
     split: str
@@ -170,9 +170,10 @@ class Totals(Element):
     """What the listing adds up to.
 
     ``digest`` and key sums are mod 2**128, so order and batches do not matter. ``faults``: {what:
-    (count, a few examples)} of keys without a label. ``names``: images by what ``--class_map`` maps.
-    ``skipped_sample``: (root, key, bytes, version) of some files that were skipped by their suffix.
-    ``group_splits``: {group: splits its images are in}, where ``--group_by`` does not choose them.
+    (count, a few examples)} of keys without a label. ``names``: images by what ``--class_map``
+    maps. ``skipped_sample``: (root, key, bytes, version) of some files that were skipped by their
+    suffix. ``group_splits``: {group: splits its images are in}, where ``--group_by`` does not
+    choose them.
     """
 
     splits: Mapping[str, SplitTotals] = field(default_factory=dict)

@@ -10,36 +10,40 @@ from shardfeed.pipeline.cli.flags import add_build_flags
 
 def add_command(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the flags of the command ``name`` to its parser, and what runs it."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     {"build": _add_build, "plan": _add_plan, "status": _add_status}[name](parser)
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Builds a dataset, or carries on with a build that was interrupted."
     parser.epilog = """\
 examples:
-  shardfeed build --input photos/ --output out/ --image_size 224 --splits train=0.9,validation=0.1
+  shardfeed build --input photos/ --output out/ --splits train=0.9,validation=0.1
   shardfeed build --input 'gs://flowers/*/*.jpg' --output gs://datasets/flowers/v1
 
 Flags may be spelled with hyphens. With --runner, options of Apache Beam are taken too, such as
   --runner PortableRunner --job_endpoint localhost:8099
 
-exit codes: 0 published and complete, 2 bad arguments, 3 too many rejects, 4 incomplete (rerun the same command),
-5 conflicting output, 1 a bug."""
+exit codes: 0 published and complete, 1 a bug, 2 bad arguments, 3 too many
+rejects, 4 incomplete (rerun the same command), 5 conflicting output."""
     parser.set_defaults(run=_build)
     add_build_flags(parser)
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = """\
-Lists the input, encodes a few hundred of its images, and forecasts the build with the same flags: images
-by class and split, bytes, shards, time here, and time and dollars on Dataflow. Writes nothing; needs no Beam."""
+Lists the input, encodes a few hundred of its images, and forecasts the build
+with the same flags: images by class and split, bytes, shards, time here, and
+time and dollars on Dataflow. Writes nothing; needs no Beam."""
     parser.epilog = """\
 example:
-  shardfeed plan --input photos/ --output out/ --image_size 224 --splits train=0.9,validation=0.1
+  shardfeed plan --input photos/ --output out/ --splits train=0.9,validation=0.1
 
-exit codes: 0 a forecast was made, or the input holds more files than --list_at_most; 2 bad arguments; 4 the input could
-not be read; 3 or 5 the build would surely end with this code, which the forecast or the build's own message explains."""
+exit codes: 0 a forecast was made, or the input holds more files than
+--list_at_most; 2 bad arguments; 4 the input could not be read; 3 or 5 the
+build would surely end with this code, and the forecast or the message says
+why."""
     parser.set_defaults(run=_plan)
     add_build_flags(parser)
     parser.add_argument(
@@ -51,12 +55,14 @@ not be read; 3 or 5 the build would surely end with this code, which the forecas
 
 
 def _add_status(parser: argparse.ArgumentParser) -> None:
-    parser.description = """\
-Shows what an output holds: a complete dataset, an unfinished build and how far it is, or neither. Looks only at
-its files, wherever the build runs, and changes nothing."""
-    parser.epilog = """\
-exit codes: 0 a complete dataset, 2 bad arguments, 3 too many images could not be used, 4 not complete or
-nothing there, 5 being discarded, or files that are not a build's."""
+    parser.description = (
+        "Shows what an output holds: a complete dataset, an unfinished build and how far it is, or neither. "
+        "Looks only at its files, wherever the build runs, and changes nothing."
+    )
+    parser.epilog = (
+        "exit codes: 0 a complete dataset, 2 bad arguments, 3 too many images could not be used, 4 not complete or "
+        "nothing there, 5 being discarded, or files that are not a build's."
+    )
     parser.set_defaults(run=_status)
     parser.add_argument("dir", metavar="DIR", help="output of a build: folder or gs://bucket/folder")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -11,15 +11,21 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.config.labels import read_class_map
-from shardfeed.pipeline.config.table import TableFlags, open_table, parse_unmatched
-from shardfeed.pipeline.config.values import parse_bytes, parse_colour, parse_num_shards, read_class_list
+from shardfeed.pipeline.config.table import TableFlags, open_table
+from shardfeed.pipeline.config.values import (
+    parse_bytes,
+    parse_colour,
+    parse_num_shards,
+    parse_rejected,
+    parse_unmatched,
+    read_class_list,
+)
 from shardfeed.transforms.images.formats.table import parse_formats, require_decoders
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.key_regex import group_column
 from shardfeed.transforms.inputs.splits import parse_splits
 from shardfeed.transforms.options import BuildOptions, LabelFrom
-from shardfeed.transforms.publish.verdict import parse_limit
 
 
 def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
@@ -91,7 +97,7 @@ def build_config(args: argparse.Namespace, rest: list[str]) -> BuildConfig:
         inputs=tuple(args.input),
         output=args.output,
         options=options,
-        max_rejected=parse_limit(args.max_rejected),
+        max_rejected=parse_rejected(args.max_rejected),
         fail_on_duplicates=args.duplicates == "fail",
         table=table,
         max_unmatched=parse_unmatched(args.max_unmatched),

@@ -55,8 +55,8 @@ def _add_sources(group: argparse._ArgumentGroup) -> None:
         "--formats",
         default="default",
         metavar="LIST",
-        help=f"formats of sources that are read, separated by commas: {', '.join(sorted(INPUT_FORMATS))}; default stands for "
-        f"{', '.join(DEFAULT_FORMATS)} (default %(default)s)",
+        help=f"formats of sources that are read, separated by commas: {', '.join(sorted(INPUT_FORMATS))}. The word default "
+        f"stands for {', '.join(DEFAULT_FORMATS)}, which are read without the flag",
     )
     add(
         "--min_size",

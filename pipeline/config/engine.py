@@ -14,10 +14,10 @@ from typing import Literal
 
 from shardfeed.errors import UsageError, clip
 
-Kind = Literal["local", "direct", "prism", "portable", "dataflow", "other"]
+EngineKind = Literal["local", "direct", "prism", "portable", "dataflow", "other"]
 
 # Beam's runners that builds may use. Some others look for Prism on the network (TestDirectRunner).
-_RUNNERS: dict[str, Kind] = {
+_RUNNERS: dict[str, EngineKind] = {
     "DirectRunner": "direct",
     "FnApiRunner": "direct",
     "PrismRunner": "prism",
@@ -26,7 +26,7 @@ _RUNNERS: dict[str, Kind] = {
     "SparkRunner": "other",
     "DataflowRunner": "dataflow",
 }
-_KINDS: dict[str, Kind] = {  # Beam ignores the case of a runner's name
+_KINDS: dict[str, EngineKind] = {  # Beam ignores the case of a runner's name
     "switchingdirectrunner": "direct",
     **{name.lower(): kind for name, kind in _RUNNERS.items()},
 }
@@ -57,7 +57,7 @@ class Engine:
     on_interrupt: str | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> EngineKind:
         """What sort of engine this is. Only Beam's own runners are told apart."""
         if self.runner is None:
             return "local"

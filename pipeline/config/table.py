@@ -1,4 +1,4 @@
-"""``--metadata`` and the flags beside it: which columns of a table a build takes, and their types."""
+"""``--metadata`` and the flags beside it: the columns that a build takes, and their types."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import RESERVED, TYPES, Column
 from shardfeed.transforms.tables.formats import format_of, found_types, is_mixed
-from shardfeed.transforms.tables.join import UnmatchedLimit
 from shardfeed.transforms.tables.table import Table, is_text
+from shardfeed.words import some_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +35,7 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class TableFlags:
-    """What the user gave, as text. ``split`` and ``group``: columns that --splits and --group_by name."""
+    """What the user gave, as text. ``split``, ``group``: columns of --splits and --group_by."""
 
     metadata: Sequence[str] = ()
     label_column: str | None = None
@@ -320,20 +319,4 @@ def _what(kind: pa.DataType) -> str:
 
 
 def _some(names: Mapping[str, Any]) -> str:
-    shown = [clip(name, 40) for name in names]
-    return ", ".join(shown[:20]) + (f" and {len(shown) - 20:,} more" if len(shown) > 20 else "")
-
-
-def parse_unmatched(text: str | None) -> UnmatchedLimit:
-    """``--max_unmatched``: ``25`` or ``1%``; None = 0.
-
-    Raises:
-        UsageError: neither a count nor a percentage from 0 to 100.
-    """
-    if text is None:
-        return UnmatchedLimit()
-    if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
-        return UnmatchedLimit(share=share)
-    if re.fullmatch(r"[0-9]{1,18}", text):
-        return UnmatchedLimit(count=int(text))
-    raise UsageError(f"--max_unmatched {clip(text)}: give a number (25) or a share (1%), 0% to 100%.")
+    return some_of([clip(name, 40) for name in names], 20)

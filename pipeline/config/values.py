@@ -1,4 +1,4 @@
-"""Values of flags that have a form of their own: numbers, sizes, counts, colours, lists of classes."""
+"""Values of flags that have a form of their own: numbers, sizes, counts, colours, class lists."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
+from shardfeed.transforms.publish.verdict import RejectLimit
+from shardfeed.transforms.tables.join import UnmatchedLimit
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 MAX_TIMEOUT = 86_400  # seconds
@@ -27,7 +29,7 @@ ALLOWED = {
     "min_size": "allowed are 1 to 65,535 pixels of the shorter side.",
     "quality": "allowed are 1 to 100 (95 by default).",
     "seed": "allowed are signed 64-bit integers.",
-    "threads": "give 1 to 512, or leave it out for one a core (at least 8 from a bucket).",
+    "threads": "give 1 to 512, or leave it out for one per core (at least 8 from a bucket).",
 }
 """What errors say of the flags that are numbers."""
 
@@ -89,6 +91,36 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
     return count
 
 
+def parse_rejected(text: str | None) -> RejectLimit:
+    """The limit in ``--max_rejected``: ``25`` or ``1%``; None: 1 %, at least 10 images.
+
+    Raises:
+        UsageError: neither a count nor a percentage from 0 to 100.
+    """
+    if text is None:
+        return RejectLimit()
+    limit = _count_or_share(text, "--max_rejected", "a number of images (25) or a share of them (1%)")
+    return RejectLimit(count=limit) if isinstance(limit, int) else RejectLimit(share=limit, floor=0)
+
+
+def parse_unmatched(text: str | None) -> UnmatchedLimit:
+    """The limit in ``--max_unmatched``: ``25`` or ``1%``; None: 0.
+
+    Raises:
+        UsageError: neither a count nor a percentage from 0 to 100.
+    """
+    limit = 0 if text is None else _count_or_share(text, "--max_unmatched", "a number (25) or a share (1%)")
+    return UnmatchedLimit(count=limit) if isinstance(limit, int) else UnmatchedLimit(share=limit)
+
+
+def _count_or_share(text: str, flag: str, allowed: str) -> int | Fraction:
+    if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
+        return share
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return int(text)
+    raise UsageError(f"{flag} {clip(text)}: give {allowed}, 0% to 100%.")
+
+
 def parse_colour(text: str) -> tuple[int, int, int]:
     """RGB of ``#rrggbb``, ``black``, ``gray`` or ``white``.
 
@@ -113,13 +145,13 @@ def read_class_list(path: str) -> tuple[str, ...]:
             names = [line.rstrip("\r\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class a line."
+            f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class per line."
         ) from None
     names = [_unescaped(name, path) for name in names if name]
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or twice:
         what = f"names {clip(', '.join(twice))} twice" if twice else "names no classes"
-        raise UsageError(f"--class_list {clip(path)} {what}. Give one class a line, each once, in label order.")
+        raise UsageError(f"--class_list {clip(path)} {what}. Give one class per line, each once, in label order.")
     return tuple(names)
 
 

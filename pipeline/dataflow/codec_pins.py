@@ -22,7 +22,10 @@ PINS = "SHARDFEED_PINS"
 
 @contextlib.contextmanager
 def codecs_pinned(engine: Engine, image: ImageOptions) -> Iterator[None]:
-    """In the block, a source package built for ``engine``'s workers names the exact codecs of a build with ``image``."""
+    """In the block, a source package built for ``engine``'s workers names exact codecs.
+
+    Which ones, ``image`` says: what a build of these options decodes and encodes with.
+    """
     if engine.arg("setup_file") is None:
         yield
         return

@@ -1,1 +1,1 @@
-"""Can a dataset be made in this folder, and what does its claim say?"""
+"""Can a dataset be made in this folder, and which rows of the table have changed since?"""

@@ -42,7 +42,7 @@ OTHER_WRITES = 14  # the claim, side files, duplicates, manifest, run.json, look
 
 @dataclass(frozen=True, slots=True)
 class CloudCost:
-    """A job. ``reads``: class B requests (one per image, two or three per part). ``writes``: class A."""
+    """A job. ``reads``: class B requests (one per image, three per part). ``writes``: class A."""
 
     workers: int
     vcpus: int
@@ -67,8 +67,8 @@ def cloud_cost(
     """The cost of a build.
 
     ``cpu_seconds``: CPU time of one image here. ``splits``: (parts, shards) of each.
-    ``threads``: per vCPU. ``duplicates``: whether they are looked for; parts that hold some are read
-    once more, which is not foretold.
+    ``threads``: per vCPU. ``duplicates``: whether they are looked for; parts that hold some are
+    read once more, which is not foretold.
 
     A vCPU works on images or waits for them, whichever takes longer, and there are no more vCPUs
     than the bucket can feed. A machine type of unknown size is counted as ``MACHINE_TYPE``.

@@ -11,7 +11,7 @@ from shardfeed.pipeline.plan.notes import Note
 from shardfeed.pipeline.plan.sample import Calibration
 from shardfeed.pipeline.report.summary import shown_classes
 from shardfeed.transforms.elements import Totals, add_counts
-from shardfeed.words import by_count, duration, human_bytes, printable_json
+from shardfeed.words import by_count, duration, human_bytes, plural, printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Forecast:
         shards = "in no shard"
         if split.records:
             each = human_bytes(split.bytes / split.shards)
-            shards = f"in {split.shards:,} shard{'s' * (split.shards != 1)} of about {each}, {split.parts:,} parts"
+            shards = f"in {plural(split.shards, 'shard')} of about {each}, {split.parts:,} parts"
         return (
             f"  {name:<10} {split.images:,} images, about {split.records:,} records, "
             f"{human_bytes(split.bytes)}{error}, {shards}"
@@ -122,7 +122,7 @@ class Forecast:
         cloud, sample = self.cloud, self.sample
         read, rejects = len(sample.trials), sum(sample.rejected.values())
         rejected = f"{rejects:,} of {read:,} images read ({by_count(sample.rejected)})" if rejects else "none"
-        workers = f"{cloud.vcpus:,} vCPUs ({cloud.workers:,} worker{'s' * (cloud.workers != 1)})"
+        workers = f"{cloud.vcpus:,} vCPUs ({plural(cloud.workers, 'worker')})"
         hours = f"{cloud.vcpu_hours:,.0f}" if cloud.vcpu_hours >= 10 else f"{cloud.vcpu_hours:.2f}"
         return [
             f"  sample     {read:,} images read and encoded; rejects: {rejected}",

@@ -12,7 +12,7 @@ from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.transforms.elements import add_counts
 from shardfeed.transforms.tables.join import NO_ROW
-from shardfeed.words import by_count, duration, human_bytes, printable_json
+from shardfeed.words import by_count, duration, human_bytes, plural, printable_json, some_of
 
 _CLASSES = 12  # shown
 
@@ -76,28 +76,29 @@ class Summary:
         for name, split in manifest.splits.items():
             sizes = _shard_sizes([shard.bytes for shard in split.shards])
             lines.append(
-                f"  {name:<10} {split.records:,} record{'s' * (split.records != 1)} "
-                f"in {len(split.shards)} shard{'s' * (len(split.shards) != 1)}, "
+                f"  {name:<10} {plural(split.records, 'record')} in {plural(len(split.shards), 'shard')}, "
                 f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
                 f"max {human_bytes(sizes['max_bytes'])})"
             )
         by_class = add_counts(*(split.class_counts for split in manifest.splits.values()))
         lines.append(f"  classes    {shown_classes(manifest.classes, by_class, manifest.label_kind)}")
         if manifest.duplicates is not None:
-            lines.append(f"  duplicates  {shown_duplicates(manifest.duplicates)}")
+            lines.append(f"  duplicates {shown_duplicates(manifest.duplicates)}")
         if not self.already_built:
             encoded = self._encoded()
             kept = f", {self.kept:,} images kept from an earlier run" if self.kept else ""
             rate = f", {encoded / self.seconds:,.0f} img/s" if encoded else ""
-            lines.append(f"  time       {self.seconds:.1f} s{rate}{kept}" if self.seconds < 60 else
-                         f"  time       {duration(self.seconds)}{rate}{kept}")  # fmt: skip
+            took = f"{self.seconds:.1f} s" if self.seconds < 60 else duration(self.seconds)
+            lines.append(f"  time       {took}{rate}{kept}")
         lines += [f"  note       {note}" for note in self.notes]
         lines.append(f"Next: shardfeed verify {shlex.quote(output)} --deep")
         return "\n".join(lines)
 
     def _encoded(self) -> int | None:
-        if self.already_built or self.kept is None:
-            return 0 if self.already_built else None
+        if self.already_built:
+            return 0
+        if self.kept is None:
+            return None
         return self.manifest.written + sum(self.manifest.rejected.values()) - self.kept
 
 
@@ -113,8 +114,8 @@ def _with_reasons(what: str, counts: Mapping[str, int]) -> str:
 def shown_unmatched(manifest: Manifest) -> str:
     """What the table and the input do not have in common; empty if that is nothing."""
     images, rows = manifest.skipped.get(NO_ROW, 0), manifest.listing.get("rows_without_image", 0)
-    found = [f"{images:,} image{'s' * (images != 1)} without a row"] * bool(images)
-    found += [f"{rows:,} row{'s' * (rows != 1)} without an image"] * bool(rows)
+    found = [f"{plural(images, 'image')} without a row"] * bool(images)
+    found += [f"{plural(rows, 'row')} without an image"] * bool(rows)
     return f"{', '.join(found)} -> {naming.UNMATCHED}" if found else ""
 
 
@@ -123,9 +124,9 @@ def shown_duplicates(counts: Mapping[str, int]) -> str:
     pairs, groups = counts["pairs"], counts["groups"]
     text = "none"
     if pairs:
-        among = f" in {groups:,} group{'s' * (groups != 1)}" if groups < pairs else ""
+        among = f" in {plural(groups, 'group')}" if groups < pairs else ""
         text = (
-            f"{pairs:,} pair{'s' * (pairs != 1)} of near-duplicates{among}: {counts['labels']:,} with two labels, "
+            f"{plural(pairs, 'pair')} of near-duplicates{among}: {counts['labels']:,} with two labels, "
             f"{counts['splits']:,} across splits -> {naming.DUPLICATES}"
         )
     limits = []
@@ -139,10 +140,9 @@ def shown_duplicates(counts: Mapping[str, int]) -> str:
 
 
 def shown_classes(names: Sequence[str], counts: Mapping[str, int], label_kind: str) -> str:
-    """The number of classes, then the first of them with their counts; ``label_kind``: as in the manifest."""
+    """The number of classes, and the first with their counts. ``label_kind``: the manifest's."""
     if label_kind == "none":
         return "none: the images have no labels"
-    shown = ", ".join(f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names[:_CLASSES])
-    more = len(names) - _CLASSES
+    shown = some_of([f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names], _CLASSES)
     several = " (an image may have several, or none)" if label_kind == "multi" else ""
-    return f"{len(names)}{several}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+    return f"{len(names)}{several}: {shown}"

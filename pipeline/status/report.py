@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
-from shardfeed.words import by_count, duration, human_bytes, printable_json
+from shardfeed.words import by_count, duration, human_bytes, plural, printable_json
 
 State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
 
@@ -129,7 +129,7 @@ class Status:
         """Lines for a person, without control characters."""
         lines = [f"{clip(self.url, 1_000)}: {self._headline()}"]
         if self.state == "complete":
-            shards = f"{self.shards[0]:,} shard{'s' * (self.shards[0] != 1)}"
+            shards = plural(self.shards[0], "shard")
             lines.append(f"  dataset    {self.images:,} records in {shards}, {human_bytes(self.bytes)}")
             if self.work_files:
                 lines.append(

@@ -19,6 +19,7 @@ from shardfeed.accelerator.devices import check_keras, keras_backend, tpu_chips
 from shardfeed.accelerator.hosts import one_of_several, running_host
 from shardfeed.errors import UsageError, clip
 from shardfeed.warning import warn
+from shardfeed.words import plural
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _accelerator(
     kind: str, backend: str, strategy: Any, replicas: int, hosts: int, *, scope: str = "", why: str = ""
 ) -> Accelerator:
     where = f" on {hosts} hosts" if hosts > 1 else ""
-    text = f"{kind.upper()}, {replicas} replica{'s' * (replicas > 1)}{where}{scope}. {why}".rstrip()
+    text = f"{kind.upper()}, {plural(replicas, 'replica')}{where}{scope}. {why}".rstrip()
     return Accelerator(kind, replicas, backend, text, strategy, hosts)
 
 

@@ -22,6 +22,7 @@ from shardfeed.dataset.training_streams import StreamSource, batch_sizes, source
 from shardfeed.errors import UsageError, clip
 from shardfeed.sampling.steps import host_batch
 from shardfeed.warning import warn
+from shardfeed.words import plural
 
 _STEPS = 64  # per execution; at 20 ms per step Python runs about once per second
 # of one execution's batches: newer Keras on JAX puts them all on the device at once
@@ -84,7 +85,7 @@ def _plan(
     # 1: a strategy of several hosts need not be in scope
     if 1 < (hosts := running_host().count) != accelerator.hosts:
         raise UsageError(
-            f"accelerator of {accelerator.hosts} host{'s' * (accelerator.hosts > 1)}: load cuts for {hosts} hosts here. Call "
+            f"accelerator of {plural(accelerator.hosts, 'host')}: load cuts for {hosts} hosts here. Call "
             "detect_accelerator() where load is called: inside the same scope(), and after the processes have found each other."
         )
     host_batch(source.batch_size, accelerator.hosts, accelerator.replicas)

@@ -19,7 +19,7 @@ from shardfeed import storage
 from shardfeed.arrays.framing import split
 from shardfeed.dataset.same_dataset import ShardVersions
 from shardfeed.decoding import RecordProblem
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format.example import decode_example
 from shardfeed.format.manifest import Shard
 from shardfeed.format.tfrecord import HEADER_BYTES, RecordError
@@ -65,15 +65,13 @@ class LoadedBlock:
 class BlockReader:
     """Reads blocks of the dataset at ``url``; safe to share between threads.
 
-    ``remedy``: what its errors advise. ``versions``: those of the dataset that was opened; None: any.
+    ``remedy``: what its errors advise. ``versions``: those of the dataset that was opened; None:
+    any.
     """
 
     def __init__(self, url: str, remedy: str | None = None, versions: ShardVersions | None = None) -> None:
         self._url, self._versions = url, versions
-        self._remedy = remedy or (
-            "Copy the file from where the dataset is whole, or build the dataset again into an empty folder. "
-            f"shardfeed verify {clip(url)} --deep lists all damage."
-        )
+        self._remedy = remedy or f"{COPY_OR_REBUILD} shardfeed verify {clip(url)} --deep lists all damage."
         self._store = storage.open_store(url)
 
     def read(self, block: Block) -> LoadedBlock:

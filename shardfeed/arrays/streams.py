@@ -50,7 +50,7 @@ _FOREVER = 1 << 62  # records of a stream
 
 
 class _Source(NamedTuple):
-    """The ``blocks`` to read, the decoded ``batches`` of windows of them, and a batch of ``padding``."""
+    """The ``blocks`` to read, decoded ``batches`` of their windows, and a batch of ``padding``."""
 
     blocks: Blocks
     batches: Callable[..., Generator[Batch, None, None]]
@@ -85,7 +85,7 @@ class SplitStream:
         return self.split.blocks()
 
     def train(self, epochs: int | None, seed: int, window_bytes: int, start: int) -> tuple[Reading, int | None]:
-        """A reading, and the number of the batch that it would not give any more (None: endless)."""
+        """A reading, and the number of the first batch that it does not give (None: endless)."""
         split, share, index, hosts = self.split, self.share, self.host.index, self.host.count
         versions = check_split(self.info, split)
         elastic = is_elastic(len(self.blocks), hosts)
@@ -111,7 +111,7 @@ class SplitStream:
         return read, end
 
     def evaluate(self, *, pad: bool, epochs: int | None, start: int) -> tuple[Reading, int]:
-        """A reading with weights, and its number of batches; ``epochs`` and ``start`` are refused."""
+        """A reading with weights, and its number of batches. Refuses ``epochs`` and ``start``."""
         split, share, index, hosts = self.split, self.share, self.host.index, self.host.count
         versions = check_split(self.info, split)
         # Every host has its own devices, so one host may have a smaller last batch.

@@ -1,4 +1,4 @@
-"""``verify``, ``inspect``, ``find``, ``report`` and ``benchmark``: their flags, and what they run."""
+"""``verify``, ``inspect``, ``find``, ``report``, ``benchmark``: their flags, and what they run."""
 
 from __future__ import annotations
 
@@ -105,9 +105,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 def _add_benchmark(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_benchmark)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
-        "Reads batches for some seconds as a trainer would. Prints how fast they came, how fast this machine can\n"
+        "Reads batches for some seconds as a trainer would. Prints how fast they came, how fast this machine can "
         "decode alone and read alone, which of these is the bottleneck, and what to change."
     )
     parser.epilog = (
@@ -163,7 +162,7 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     if args.sheet is not None:
         from shardfeed.inspection.contact_sheet import contact_sheet
 
-        _write("--sheet", contact_sheet(args.dir, split, n=args.n, kind=kind), args.sheet)
+        _write("--sheet", contact_sheet(args.dir, split, args.n, kind), args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
 
@@ -203,7 +202,7 @@ def _hits(
         from shardfeed.inspection.find import stored_records
 
         kind, title = _sheet_kind(args.dir, args.sheet), f"{len(first):,} of {count:,} records: {args.where}"
-        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind=kind)
+        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind)
         _write("--sheet", sheet, args.sheet)
     if not args.json:
         if args.sheet is not None:

@@ -21,6 +21,7 @@ from shardfeed.format import naming
 from shardfeed.format.columns import Column
 from shardfeed.format.manifest import MAX_BYTES, Manifest, Shard, parse_manifest
 from shardfeed.warning import warn
+from shardfeed.words import plural
 
 if TYPE_CHECKING:
     from shardfeed.sampling.blocks import Blocks
@@ -217,7 +218,7 @@ class DatasetInfo:
             lines.append(f"  columns      {clip(', '.join(column.name for column in self.columns), 80)}")
         lines += [
             f"  split        {name}: {split.num_records:,} records, {split.bytes:,} bytes, "
-            f"{len(split.shards)} shard{'s' * (len(split.shards) != 1)}"
+            f"{plural(len(split.shards), 'shard')}"
             for name, split in self.splits.items()
         ]
         return "\n".join([*lines, f"  fingerprint  {self.fingerprint}"])

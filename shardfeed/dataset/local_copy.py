@@ -29,7 +29,7 @@ from typing import BinaryIO
 from shardfeed import storage
 from shardfeed.dataset.cache_limit import make_room, mark_used
 from shardfeed.dataset.info import DatasetInfo
-from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, UsageError, clip
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import StorageError
@@ -113,8 +113,7 @@ def _copy(info: DatasetInfo, folder: str, shard: Shard, path: str) -> None:
         if (to_hex(crc), size) != (shard.crc32c, shard.bytes):
             raise DatasetError(
                 f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes with crc32c "
-                f"{shard.crc32c}, found {size:,} bytes with crc32c {to_hex(crc)}. Copy the file from where the dataset is "
-                "whole, or build the dataset again into an empty folder."
+                f"{shard.crc32c}, found {size:,} bytes with crc32c {to_hex(crc)}. {COPY_OR_REBUILD}"
             )
         os.replace(file.name, path)
 

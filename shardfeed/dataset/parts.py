@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from shardfeed import storage
-from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, parse_header
@@ -105,8 +105,7 @@ class ClassCounts(Mapping[str, int]):
                 raise ValueError(f"{sum(counts)} records in {len(counts)} classes")
         except ValueError as error:
             raise DatasetError(
-                f"{clip(storage.join_url(self._url, name))} is damaged: {error}. Copy the file from where the dataset is "
-                "whole, or build the dataset again."
+                f"{clip(storage.join_url(self._url, name))} is damaged: {error}. {COPY_OR_REBUILD}"
             ) from None
         return dict(zip(manifest.classes, counts, strict=True))
 

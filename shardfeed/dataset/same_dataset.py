@@ -13,7 +13,7 @@ from shardfeed.storage.base import Stat
 
 
 def same_dataset(url: str, fingerprint: str) -> DatasetInfo:
-    """The dataset at ``url`` as it is now. Raises DatasetError if it has another ``fingerprint``."""
+    """The dataset at ``url`` as it is now; DatasetError if its ``fingerprint`` is another."""
     found = info(url)
     if found.fingerprint != fingerprint:
         raise DatasetError(

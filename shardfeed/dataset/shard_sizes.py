@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.parts import whole_name
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import Stat, UnreadableError
 
@@ -54,7 +54,7 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
         others = f" {len(wrong)} of {len(shards)} shards are wrong." if len(wrong) > 1 else ""
         raise DatasetError(
             f"{clip(storage.join_url(info.url, shard.file))} is damaged: expected {shard.bytes:,} bytes, found {what}."
-            f"{others} Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+            f"{others} {COPY_OR_REBUILD}"
         )
     return versions
 

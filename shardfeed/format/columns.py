@@ -19,25 +19,10 @@ if TYPE_CHECKING:
 
 TYPES = ("bytes", "string", "int64", "float", "bool")
 # Names of ours: of the records' features, of what readers give beside them, and of the record table.
-RESERVED = frozenset(
-    [
-        *(
-            "image",
-            "class",
-            "classes",
-            "label",
-            "labels",
-            "size",
-            "key",
-            "weight",
-            "split",
-            "offset",
-            "bytes",
-            "height",
-        ),
-        *("width", "format", "root", "source_bytes", "version", "crc32c", "fixes", "hash", "duplicate_group"),
-    ]
-)
+RESERVED = frozenset({
+    "image", "class", "classes", "label", "labels", "size", "key", "weight", "split", "offset", "bytes", "height", "width",
+    "format", "root", "source_bytes", "version", "crc32c", "fixes", "hash", "duplicate_group",
+})  # fmt: skip
 _KINDS: Mapping[str, type] = {"bytes": bytes, "string": bytes, "int64": int, "float": float, "bool": int}
 _PYTHON: Mapping[str, type] = {"bytes": bytes, "string": str, "int64": int, "float": float, "bool": bool}
 
@@ -131,7 +116,7 @@ def decode_features(features: bytes) -> dict[str, list[Any]]:
 
 
 def column_of_arrow(name: str, kind: pa.DataType) -> Column:
-    """The column that ``arrow_type`` made ``kind``, as far as the type tells: a list has any length.
+    """The column that ``arrow_type`` made ``kind``, as far as the type tells: any length of lists.
 
     Raises:
         ValueError: no column has this type.

@@ -3,8 +3,8 @@
 It is canonical JSON (sorted keys, UTF-8, no spaces, one newline at the end), so that equal datasets
 have equal manifests. To a trainer it is input from outside: every field is checked, file names must
 be names that our format makes, and an unknown ``schema_version`` is refused rather than half read.
-Damage of any kind ends in a ``DatasetError``. Version 1 has no tables, and none of the fields behind
-them; they are read as their defaults.
+Damage of any kind ends in a ``DatasetError``. Version 1 has no tables, and none of the fields
+behind them; they are read as their defaults.
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ def _check_image(image: ImageInfo) -> None:
     if image.channels not in (1, 3) or not len(image.mean) == len(image.std) == image.channels:
         raise ValueError(
             f"{image.channels} channels with {len(image.mean)} means and {len(image.std)} deviations; "
-            "allowed are 1 or 3 channels with one of each a channel"
+            "allowed are 1 or 3 channels with one of each per channel"
         )
 
 

@@ -16,25 +16,31 @@ import struct
 from dataclasses import dataclass
 from typing import Literal
 
+from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 
-Column = Literal["offsets", "classes"]
+IndexColumn = Literal["offsets", "classes"]
 
 VERSION = 1
 HEADER_BYTES = 64
-ITEM_BYTES: dict[Column, int] = {"offsets": 8, "classes": 4}
-DTYPE: dict[Column, str] = {"offsets": "<u8", "classes": "<i4"}
+ITEM_BYTES: dict[IndexColumn, int] = {"offsets": 8, "classes": 4}
+DTYPE: dict[IndexColumn, str] = {"offsets": "<u8", "classes": "<i4"}
 
-_MAGIC: dict[Column, bytes] = {"offsets": b"SFEEDIDX", "classes": b"SFEEDCLS"}
+_MAGIC: dict[IndexColumn, bytes] = {"offsets": b"SFEEDIDX", "classes": b"SFEEDCLS"}
 _HEADER = struct.Struct("<8sI16sQQI")  # magic, version, fingerprint, records, shards, crc32c of the column
 _CRC = struct.Struct("<I")  # of the header's bytes before it; the last four
+
+
+def index_files(split: str) -> dict[IndexColumn, str]:
+    """Names of the two files of a split's index, by column."""
+    return {"offsets": naming.split_index_name(split), "classes": naming.split_classes_name(split)}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
     """What the first 64 bytes of an index say; ``crc32c`` is that of the column behind them."""
 
-    column: Column
+    column: IndexColumn
     fingerprint: str
     records: int
     shards: int
@@ -49,7 +55,7 @@ class IndexHeader:
         return body + _CRC.pack(crc32c(body))
 
 
-def parse_header(data: bytes, column: Column) -> IndexHeader:
+def parse_header(data: bytes, column: IndexColumn) -> IndexHeader:
     """The header in the first bytes of an index of ``column``.
 
     Raises:

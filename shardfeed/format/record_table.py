@@ -7,8 +7,8 @@ label and format, then the fixes; each string as its length (uint32) and UTF-8, 
 their number (uint32); if records may have several labels, then these, packed like the fixes; then
 the features of the columns that a metadata table gave.
 
-If records may have several labels, ``class`` and ``label`` are null, and the columns ``classes`` and
-``labels`` are there. In a dataset without labels ``class`` and ``label`` are null, too.
+If records may have several labels, ``class`` and ``label`` are null, and the columns ``classes``
+and ``labels`` are there. In a dataset without labels ``class`` and ``label`` are null, too.
 
 pyarrow is imported when a table is written or read, not before: few processes of a build do.
 """
@@ -234,7 +234,7 @@ def _buffers(column: pa.Array, dtype: str) -> tuple[NDArray[Any], NDArray[np.uin
 
 
 def _packed(column: pa.StringArray) -> Sequence[bytes]:
-    """Each text as its length and its bytes, a null as an empty one; equal texts are packed once."""
+    """Each text as its length and bytes, a null as an empty one; equal texts are packed once."""
     texts = [text or "" for text in column.to_pylist()]
     packed = {text: _length(len(text.encode())) + text.encode() for text in set(texts)}
     return [packed[text] for text in texts]

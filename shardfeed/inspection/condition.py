@@ -5,7 +5,8 @@ into a table in memory, of which only the columns that the condition reads are f
 authorizer names these columns, and allows nothing but reading and functions.
 
 That a text is one whole condition is proved by two statements, both of which must be right SQL:
-``WHERE (text)`` and ``CASE WHEN text THEN``. ``1) or (1`` breaks the second, ``1 THEN 2`` the first.
+``WHERE (text)`` and ``CASE WHEN text THEN``. ``1) or (1`` breaks the second, ``1 THEN 2`` the
+first.
 
 The table has a name that a condition does not know, and only its alias ``records`` is public. So
 ``(select max(width) from records)`` is an error, not the maximum of one row group.

@@ -27,29 +27,28 @@ _CAPTION = 38  # pixels below a thumbnail: label and key
 _LABEL_LETTERS, _KEY_LETTERS = 21, 25  # that fit below a thumbnail in most names; the cell's edge cuts wider ones
 _BACKGROUND, _FRAME, _INK, _FAINT = (242, 242, 242), (214, 214, 214), (28, 28, 28), (104, 104, 104)
 _ALARM = (160, 32, 32)
-_MAX_RECORDS = 1_000  # 40 rows of 25 are 8,000 pixels high; more is not looked at
+_COLUMNS = 5
+_MAX_RECORDS = 1_000  # 200 rows are 42,000 pixels high; more is not looked at
 
 
-def contact_sheet(
-    directory: str | os.PathLike[str], split: str, n: int = 25, columns: int = 5, kind: str = "PNG"
-) -> bytes:
-    """The first ``n`` records of ``split`` (at most 1,000), ``columns`` in a row, as in ``draw``.
+def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, kind: str = "PNG") -> bytes:
+    """The first ``n`` records of ``split`` (at most 1,000), as ``draw`` shows them.
 
     Raises:
         DatasetError: no dataset in ``directory``, or a damaged record.
-        UsageError: no such split, or ``n`` or ``columns`` out of range.
+        UsageError: no such split, or ``n`` out of range.
     """
     if positive("n", n) > _MAX_RECORDS:
         raise UsageError(f"n={n}: a contact sheet shows at most {_MAX_RECORDS} records.")
     dataset = info(directory)
     records = first_records(directory, split, n)
     title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
-    return draw(records, title, dataset.manifest.image, positive("columns", columns), kind)
+    return draw(records, title, dataset.manifest.image, kind)
 
 
-def draw(records: Sequence[StoredRecord], title: str, image: ImageInfo, columns: int = 5, kind: str = "PNG") -> bytes:
+def draw(records: Sequence[StoredRecord], title: str, image: ImageInfo, kind: str = "PNG") -> bytes:
     """A sheet of ``records``, at least one, with a ``title`` above; ``kind``: PNG or JPEG."""
-    columns = min(columns, len(records))
+    columns = min(_COLUMNS, len(records))
     rows = math.ceil(len(records) / columns)
     width, height = _CELL + _GAP, _CELL + _CAPTION + _GAP
     sheet = Image.new("RGB", (_GAP + columns * width, _TOP + rows * height), _BACKGROUND)

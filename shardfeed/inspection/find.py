@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.parts import whole_name
-from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.hashing import MASK128
 from shardfeed.format.manifest import Shard, Table
@@ -22,7 +22,7 @@ from shardfeed.inspection.condition import Condition, plain_values
 from shardfeed.inspection.first_records import StoredRecord
 from shardfeed.random_access.records import records
 from shardfeed.storage.stored_file import open_file
-from shardfeed.verification.report import restore
+from shardfeed.verification.report import damaged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredReco
                 what = (
                     f"record {row['number']} of {split} has the key {clip(item['key'])}, and its row {clip(row['key'])}"
                 )
-                raise _damaged(dataset, table, what)
+                raise damaged(dataset.url, table, what)
             found.append(
                 StoredRecord(
                     item["key"].encode(), *_labels(row), height=row["height"], width=row["width"], image=item["image"]
@@ -126,7 +126,7 @@ def _labels(row: Row) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard, int, range]]:
-    """(split, shard, number of its first record, numbers to look at) of the shards with a record of ``split``."""
+    """(split, shard, number of its first record, numbers to look at) of the shards to read."""
     name = whole_name(split.name)
     shards = dataset.manifest.splits[name].shards
     for shard, first in zip(shards, accumulate((shard.records for shard in shards), initial=0), strict=False):
@@ -138,7 +138,10 @@ def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard
 def _hits(
     dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range, table: Table
 ) -> Iterator[Hits]:
-    """The hits in the table of ``shard``, whose first record has the number ``first``; ``wanted``: which to look at."""
+    """The hits in the table of ``shard``.
+
+    ``first``: the number of its first record. ``wanted``: numbers to look at; None: all.
+    """
     at = first
     for batch in table_rows(dataset, shard, table):
         start, stop = max(at, wanted.start), min(at + len(batch), wanted.stop)
@@ -158,23 +161,16 @@ def table_rows(dataset: DatasetInfo, shard: Shard, table: Table) -> Iterator[pa.
     store, rows, digest = storage.open_store(dataset.url), 0, 0
     stat = store.stat(table.file)
     if stat is None:
-        raise _damaged(dataset, table.file, "it is not there")
+        raise damaged(dataset.url, table.file, "it is not there")
     try:
         with open_file(store, table.file, stat.size) as file:
             for batch in read_batches(file, dataset.manifest.label_kind):
                 rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
                 yield batch
     except ValueError as error:
-        raise _damaged(dataset, table.file, clip(error)) from None
+        raise damaged(dataset.url, table.file, clip(error)) from None
     if rows != shard.records:
-        raise _damaged(dataset, table.file, f"it has {rows:,} rows, and {shard.file} has {shard.records:,} records")
+        raise damaged(dataset.url, table.file, f"it has {rows:,} rows, and {shard.file} has {shard.records:,} records")
     if f"{digest:032x}" != table.digest:
         what = f"its rows have the digest {digest:032x}, in the manifest it is {table.digest}"
-        raise _damaged(dataset, table.file, what)
-
-
-def _damaged(dataset: DatasetInfo, table: str, what: str) -> DatasetError:
-    return DatasetError(
-        f"{clip(storage.join_url(dataset.url, table))} is damaged: {what}. {restore(table, dataset.url)} "
-        f"shardfeed verify {clip(dataset.url)} --deep lists all damage."
-    )
+        raise damaged(dataset.url, table.file, what)

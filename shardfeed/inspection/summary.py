@@ -96,7 +96,7 @@ def _named(counts: Mapping[str, int]) -> str:
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
-    return by_count({clip(name, _CLASS_WIDTH): count for name, count in counts.items() if count})
+    return by_count({clip(name, _CLASS_WIDTH): count for name, count in counts.items()})
 
 
 def _channels(values: Sequence[float]) -> str:

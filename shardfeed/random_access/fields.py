@@ -127,7 +127,7 @@ class FieldParser:
         return image, label, key.decode(), (height, width) if height > 0 and width > 0 else None
 
     def _class_of(self, entry: bytes) -> tuple[int, bytes]:
-        """Class index and entry of the class's name, for ``_by_class``; ValueError for another form."""
+        """Class index and entry of its name, for ``_by_class``; ValueError for another form."""
         (label,) = column_values(decode_example(join_features([entry])), "class", int)
         if not 0 <= label < len(self.classes) or encode_feature("class", label) != entry:
             raise ValueError(entry)

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, Column, parse_header
+from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexColumn, index_files, parse_header
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.local import LocalStore
 
@@ -35,7 +35,7 @@ _PAGE_BYTES = 1 << 20
 # Pages of an index that is larger than the cache: a random record then costs 16 kB, not 1 MB.
 _SMALL_PAGE_BYTES = 1 << 14
 _CACHE_BYTES = 32 << 20  # per process: the offsets of 4 million records
-REMEDY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+REMEDY = COPY_OR_REBUILD
 
 Values = NDArray[Any]
 """A column as it is stored: uint64 offsets or int32 classes."""
@@ -57,8 +57,10 @@ class IndexFile:
         DatasetError: the file is absent, torn, or another dataset's.
     """
 
-    def __init__(self, store: Store, split: str, column: Column, fingerprint: str, records: int, shards: int) -> None:
-        name = naming.split_index_name(split) if column == "offsets" else naming.split_classes_name(split)
+    def __init__(
+        self, store: Store, split: str, column: IndexColumn, fingerprint: str, records: int, shards: int
+    ) -> None:
+        name = index_files(split)[column]
         self._store, self._name, self._column, self._records = store, name, column, records
         self._size = HEADER_BYTES + records * ITEM_BYTES[column]
         found = store.stat(name)
@@ -110,7 +112,7 @@ class IndexFile:
 class _Pages:
     """A column in a bucket, by the page. Threads wait for each other's pages."""
 
-    def __init__(self, store: Store, name: str, column: Column, records: int) -> None:
+    def __init__(self, store: Store, name: str, column: IndexColumn, records: int) -> None:
         self._store, self._name, self._dtype = store, name, DTYPE[column]
         size = records * ITEM_BYTES[column]
         page_bytes = _PAGE_BYTES if size <= _CACHE_BYTES else _SMALL_PAGE_BYTES
@@ -184,4 +186,4 @@ class TextIndexes:
 
 def has_index(names: Sequence[str], split: str) -> bool:
     """Whether a dataset of these files has the two index files of ``split``."""
-    return {naming.split_index_name(split), naming.split_classes_name(split)} <= set(names)
+    return set(index_files(split).values()) <= set(names)

@@ -244,8 +244,8 @@ def records(
         crop: None; "center": the central square of 0.875 × the short side; "random_resized": 8 to
             100 % of the area at a ratio of 3/4 to 4/3. Crops are resized to ``image_size`` or the
             stored size.
-        columns: What an item holds, in this order: of ``image``, ``label``, ``key``, ``size`` (stored
-            height and width) and the extra columns; None = all but ``size``.
+        columns: What an item holds, in this order: of ``image``, ``label``, ``key``, ``size``
+            (stored height and width) and the extra columns; None = all but ``size``.
         seed: For crop="random_resized", which needs it. A crop depends on (seed, i) alone, so every
             pass shows the same part. Augment behind the loader for another one in each pass.
 

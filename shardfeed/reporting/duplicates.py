@@ -43,7 +43,7 @@ class Group:
 
     @property
     def members(self) -> list[Member]:
-        """The images that are shown: those that differ from the first in label or split come early."""
+        """The images to show: those that differ from the first in label or split come early."""
         first, *others = self._members.values()
         others.sort(key=lambda member: (member.label == first.label, member.split == first.split))
         return [first, *others[: MEMBERS - 1]]

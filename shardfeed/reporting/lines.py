@@ -9,8 +9,8 @@ from typing import Any
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import clip
-from shardfeed.reporting.tables import damaged
 from shardfeed.storage.stored_file import open_file
+from shardfeed.verification.report import damaged
 
 MOST_BYTES = 16 << 20  # of a file that is looked through; some 100,000 lines
 
@@ -25,7 +25,7 @@ def json_lines(dataset: DatasetInfo, name: str) -> Iterator[dict[str, Any]]:
     store = storage.open_store(dataset.url)
     stat = store.stat(name)
     if stat is None:
-        raise damaged(dataset, name, "it is not there")
+        raise damaged(dataset.url, name, "it is not there")
     read = 0
     with open_file(store, name, stat.size) as file:
         for number, line in enumerate(file, 1):
@@ -35,7 +35,7 @@ def json_lines(dataset: DatasetInfo, name: str) -> Iterator[dict[str, Any]]:
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise damaged(dataset, name, f"line {number} is not JSON ({clip(error)})") from None
+                raise damaged(dataset.url, name, f"line {number} is not JSON ({clip(error)})") from None
             if not isinstance(found, dict):
-                raise damaged(dataset, name, f"line {number} is no JSON object")
+                raise damaged(dataset.url, name, f"line {number} is no JSON object")
             yield found

@@ -27,7 +27,7 @@ from shardfeed.reporting.pictures import Budget, Picture, draw
 from shardfeed.reporting.rejects import rejects_by_reason
 from shardfeed.reporting.spread import Bar, Spread
 from shardfeed.reporting.tables import TableFacts, read_tables
-from shardfeed.words import human_bytes
+from shardfeed.words import human_bytes, largest_first
 
 CLASS_ROWS = 2_000  # at most, of the largest classes; the rest is counted
 _CELLS = 16_000  # of these rows together, about 100 bytes each; more than four splits leave fewer rows
@@ -114,8 +114,8 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
         rejected=sum(manifest.rejected.values()),
         rejects=rejects,
         read_sources=bool(sources),
-        skipped=_by_count(manifest.skipped),
-        fixes=_by_count(manifest.fixes),
+        skipped=largest_first(manifest.skipped),
+        fixes=largest_first(manifest.fixes),
         duplicates=manifest.duplicates,
         groups=groups,
         groups_cut=any(file.file == naming.DUPLICATES and file.bytes > MOST_BYTES for file in manifest.files),
@@ -233,10 +233,6 @@ def _pixels(value: float) -> str:
 
 def _ratio(value: float) -> str:
     return f"{value:.2f}"
-
-
-def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
 
 
 def _run(dataset: DatasetInfo) -> Mapping[str, Any]:

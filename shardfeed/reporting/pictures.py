@@ -134,7 +134,7 @@ def _stored(data: bytes, height: int, width: int, image: ImageInfo) -> Thumbnail
 
 
 def source_thumbnail(data: bytes) -> Thumbnail:
-    """A source as far as it decodes; it may be damaged or hostile. Not for several threads at once."""
+    """A source as far as it decodes; it may be damaged or hostile. One thread at a time."""
     before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
     try:
         with warnings.catch_warnings():

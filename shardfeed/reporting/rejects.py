@@ -1,4 +1,4 @@
-"""The rejects of a dataset by reason, with the first of each, drawn where their sources can be read."""
+"""The rejects of a dataset by reason, the first of each drawn if its source can be read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from shardfeed.dataset.info import DatasetInfo
 from shardfeed.format import naming
 from shardfeed.reporting.lines import json_lines
 from shardfeed.reporting.pictures import Budget, Thumbnail, source_thumbnail
+from shardfeed.words import largest_first
 
 SHOWN = 12  # per reason
 _MOST_FILES = 4  # that are looked through for the first of each reason
@@ -57,10 +58,9 @@ def rejects_by_reason(dataset: DatasetInfo, sources: Sequence[str], budget: Budg
                     break
         if not missing:
             break
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [
         Rejects(reason, count, tuple(_drawn(reject, reason, sources, budget) for reject in first[reason]))
-        for reason, count in ordered
+        for reason, count in largest_first(counts)
     ]
 
 
@@ -75,7 +75,7 @@ def _drawn(reject: Reject, reason: str, sources: Sequence[str], budget: Budget) 
 
 
 def _source(root: str, key: str) -> bytes | None:
-    """The bytes of the source ``key`` below ``root``; None if there is no such file, or a huge one."""
+    """The bytes of the source ``key`` below ``root``; None if there is no file, or a huge one."""
     if not storage.is_remote(root) and ("\0" in key or ".." in key.split("/") or key.startswith("/")):
         return None  # no key of a build; it would lead out of the root
     store = storage.open_store(root)

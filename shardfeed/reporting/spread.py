@@ -43,7 +43,7 @@ class Spread:
         self._cells = np.zeros(_OCTAVES * _CELLS, np.int64)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Adds numbers; those of 0 and below have no place on a logarithmic axis, and are left out."""
+        """Adds numbers; those of 0 and below have no place on a logarithmic axis."""
         values = values[values > 0]
         if not len(values):
             return

@@ -1,8 +1,8 @@
 """What the record tables say about all records: spreads, and where records to be drawn lie.
 
 Only columns of numbers are read, and keys if records are looked for by key. Rows become no Python
-objects, so ten million take seconds. Records are shuffled over the shards; therefore some tables are
-a fair sample where reading all of them would take too long.
+objects, so ten million take seconds. Records are shuffled over the shards; therefore some tables
+are a fair sample where reading all of them would take too long.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Shard
 from shardfeed.format.record_table import ROW_GROUP
 from shardfeed.reporting.spread import Spread
 from shardfeed.runtime import cores
 from shardfeed.storage.stored_file import open_file
-from shardfeed.verification.report import restore
+from shardfeed.verification.report import damaged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,8 @@ def read_tables(dataset: DatasetInfo, wanted: Mapping[int, int], keys: Collectio
 
     Args:
         dataset: The dataset; without tables (``schema_version`` 1) nothing is found.
-        wanted: How many records to find, by class. In a dataset without classes, class 0 is any record.
+        wanted: How many records to find, by class. In a dataset without classes, class 0 is any
+            record.
         keys: Keys of records to find.
 
     Raises:
@@ -123,9 +124,9 @@ def _read(dataset: DatasetInfo, split: str, shard: Shard, wanted: Mapping[int, i
             for batch in table.iter_batches(ROW_GROUP, columns=columns):
                 _add(facts, dataset, batch, split, shard.file, wanted, pa.array(keys, pa.string()))
     except storage.NotFoundError:
-        raise damaged(dataset, name, "it is not there") from None
+        raise damaged(dataset.url, name, "it is not there") from None
     except (pa.ArrowException, OSError, KeyError) as error:  # KeyError: of a column
-        raise damaged(dataset, name, f"it is no record table: {clip(error)}") from None
+        raise damaged(dataset.url, name, f"it is no record table: {clip(error)}") from None
     return facts
 
 
@@ -187,11 +188,3 @@ def _classes(column: pa.Array, names: Sequence[str]) -> tuple[NDArray[Any], NDAr
     if pa.types.is_list(column.type):
         return column.flatten().to_numpy(zero_copy_only=False), pc.list_parent_indices(column).to_numpy()
     return column.to_numpy(zero_copy_only=False), np.arange(len(column))
-
-
-def damaged(dataset: DatasetInfo, name: str, what: str) -> DatasetError:
-    """The error for a file of the dataset that is not as it should be."""
-    return DatasetError(
-        f"{clip(storage.join_url(dataset.url, name))} is damaged: {what}. {restore(name, dataset.url)} "
-        f"shardfeed verify {clip(dataset.url)} --deep lists all damage."
-    )

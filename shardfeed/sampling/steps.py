@@ -8,6 +8,7 @@ import numpy as np
 
 from shardfeed.arguments import positive
 from shardfeed.errors import UsageError, clip
+from shardfeed.words import plural
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def host_batch(batch_size: int, hosts: int, replicas: int) -> int:
         nearest = f"{below} or {above}" if below else f"{above}"
         raise UsageError(
             f"batch_size={batch_size}: the global batch must divide by {unit}, to be shared by "
-            f"{_many(hosts, 'host')} with {_many(replicas, 'device')} in all. The nearest that does: {nearest}."
+            f"{plural(hosts, 'host')} with {plural(replicas, 'device')} in all. The nearest that does: {nearest}."
         )
     return batch_size // hosts
 
@@ -92,15 +93,11 @@ def evaluation_plan(
             )
     if not pad and max(hosts, replicas) > 1:
         raise UsageError(
-            f"eval_remainder='partial': expected one device, found {_many(hosts, 'host')} with "
-            f"{_many(replicas, 'device')} in all, which need batches of one size. Use 'pad'."
+            f"eval_remainder='partial': expected one device, found {plural(hosts, 'host')} with "
+            f"{plural(replicas, 'device')} in all, which need batches of one size. Use 'pad'."
         )
     steps = -(-records // (share * hosts))
     if not pad:
         return EvaluationPlan(steps, padding=0, weight=1.0)
     rows = steps * share * hosts
     return EvaluationPlan(steps, padding=rows - records, weight=rows / records)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count > 1)}"

@@ -29,6 +29,7 @@ import numpy as np
 from shardfeed.sampling.blocks import Ints
 from shardfeed.sampling.host_share import host_range
 from shardfeed.warning import warn
+from shardfeed.words import plural
 
 _MOST_STREAMS = 64
 _BLOCKS_PER_STREAM = 8  # at least: each cut is in another block
@@ -120,8 +121,8 @@ def warn_if_not_elastic(split: str, blocks: int, hosts: int) -> None:
     count = stream_count(blocks)
     allowed = ", ".join(str(1 << power) for power in range(count.bit_length()))
     warn(
-        f"{split} on {hosts} hosts is not elastic: start_step holds for {hosts} hosts only, because its {blocks:,} "
-        f"block{'s' * (blocks > 1)} make {count} stream{'s' * (count > 1)}. Numbers of hosts that share one order: {allowed}."
+        f"{split} on {hosts} hosts is not elastic: start_step holds for {hosts} hosts only, because its "
+        f"{plural(blocks, 'block')} make {plural(count, 'stream')}. Numbers of hosts that share one order: {allowed}."
     )
 
 

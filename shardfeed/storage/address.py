@@ -1,4 +1,4 @@
-"""Addresses of folders: a local path, ``gs://bucket/folder``, and what else datasets are read from."""
+"""Addresses of folders: a local path, ``gs://bucket/folder``, and others to read from."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def is_path(name: str) -> bool:
-    """True if obstore reads exactly this name; others it changes to one that it takes for a path."""
+    """True if obstore reads exactly this name; it changes others to what it takes for a path."""
     return _NO_PATH.search(name) is None
 
 

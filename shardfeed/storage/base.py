@@ -52,7 +52,7 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def read_range_with_stat(self, name: str, offset: int, size: int) -> tuple[bytes, Stat | None]:
-        """As ``read_range``, and the stat of just this version; None where the store does not tell it."""
+        """As ``read_range``, and the stat of this version; None where the store does not tell."""
 
     @abc.abstractmethod
     def stat(self, name: str) -> Stat | None:

@@ -8,6 +8,8 @@ shard.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from shardfeed.storage.base import Store
@@ -20,15 +22,15 @@ READ_AHEAD_BYTES = 4 << 20  # per request: at 30 ms per request, 130 MB/s per th
 
 def open_file(store: Store, name: str, size: int, offset: int = 0) -> BinaryIO:
     """``name``, of ``size`` bytes, from ``offset`` on; asks for ``READ_AHEAD_BYTES`` at a time."""
-    raw = _StoredFile(store, name, size, offset)
+    raw = RangeFile(partial(store.read_range, name), size, offset)
     return cast(BinaryIO, io.BufferedReader(raw, buffer_size=max(1, min(READ_AHEAD_BYTES, size))))
 
 
-class _StoredFile(io.RawIOBase):
-    """Unbuffered: every read is a request."""
+class RangeFile(io.RawIOBase):
+    """A file of ``size`` bytes, unbuffered: every read is a request, ``read(offset, size)``."""
 
-    def __init__(self, store: Store, name: str, size: int, offset: int) -> None:
-        self._store, self._name, self._size, self._at = store, name, size, offset
+    def __init__(self, read: Callable[[int, int], bytes], size: int, offset: int = 0) -> None:
+        self._read, self._size, self._at = read, size, offset
 
     def readable(self) -> bool:
         return True
@@ -45,7 +47,7 @@ class _StoredFile(io.RawIOBase):
         want = min(len(view), self._size - self._at, READ_AHEAD_BYTES)
         if want <= 0:
             return 0
-        data = self._store.read_range(self._name, self._at, want)
+        data = self._read(self._at, want)
         view[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -109,7 +109,7 @@ def _may_be_damage(error: Exception) -> bool:
 
 
 def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: float) -> DatasetError | None:
-    """The first damage of copies (``cache=PATH``) that this process reads, or what the dataset's is.
+    """The first damage of copies (``cache=PATH``) that this process reads, or of the dataset.
 
     None if nothing is found before the time ``until``. A copy with right checksums is the original.
     """

@@ -22,6 +22,7 @@ from shardfeed.dataset.info import info
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, sealed_json
+from shardfeed.format.record_index import index_files
 from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, Store
 from shardfeed.verification.report import Finding, Report, no_file, rebuild, restore
@@ -124,7 +125,8 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
                 findings.append(_no_entry("files", index, store.url))
     if manifest.schema_version > 1:
         findings += _tables(store, manifest, listed)
-        findings += [_no_entry("files", name, store.url) for name in _split_indexes(manifest) if name not in sizes]
+        indexes = (name for split in manifest.splits for name in index_files(split).values())
+        findings += [_no_entry("files", name, store.url) for name in indexes if name not in sizes]
     tables = {table.file for table in manifest.tables}
     for name in sorted(listed.keys() - sizes.keys() - tables - {naming.MANIFEST, naming.RUN}):
         if _looks_like_ours(name) and not name.startswith(naming.PARTS + "/"):
@@ -136,12 +138,6 @@ def _names_and_sizes(store: Store, manifest: Manifest, listed: Mapping[str, Stat
 
 def _no_entry(where: str, name: str, url: str) -> Finding:
     return Finding(naming.MANIFEST, None, where, f"an entry for {name}", "none", rebuild(url))
-
-
-def _split_indexes(manifest: Manifest) -> list[str]:
-    return [
-        name for split in manifest.splits for name in (naming.split_index_name(split), naming.split_classes_name(split))
-    ]
 
 
 def _tables(store: Store, manifest: Manifest, listed: Mapping[str, Stat]) -> Iterator[Finding]:

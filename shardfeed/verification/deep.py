@@ -174,6 +174,6 @@ def _rejects(store: Store, manifest: Manifest, sides: Iterable[SideFile]) -> lis
                     return [Finding(side.file, offset, "line", expected, clip(line), remedy)]
                 offset += len(line)
     if counts != Counter(manifest.rejected):
-        expected, found = by_count(counts) or "none", by_count(+Counter(manifest.rejected)) or "none"
+        expected, found = by_count(counts) or "none", by_count(manifest.rejected) or "none"
         return [Finding(naming.MANIFEST, None, "rejected", f"{expected} as in the rejects files", found, remedy)]
     return []

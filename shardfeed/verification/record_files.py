@@ -17,10 +17,18 @@ import numpy as np
 from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_file
-from shardfeed.format.columns import Column as DeclaredColumn
+from shardfeed.format.columns import Column
 from shardfeed.format.hashing import MASK128, key_hash
 from shardfeed.format.manifest import Manifest, Split, Table
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, Column, IndexHeader, parse_header
+from shardfeed.format.record_index import (
+    DTYPE,
+    HEADER_BYTES,
+    ITEM_BYTES,
+    IndexColumn,
+    IndexHeader,
+    index_files,
+    parse_header,
+)
 from shardfeed.format.record_table import batch_digest, read_batches
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.stored_file import open_file
@@ -71,14 +79,16 @@ def files_beside(manifest: Manifest) -> dict[str, Beside]:
 
 
 def check_indexes(store: Store, manifest: Manifest, whole: Mapping[str, int]) -> Iterator[Finding]:
-    """Compares size and header of each mapped index; ``whole``: bytes by name of files to look at."""
+    """Compares size and header of each mapped index. ``whole``: bytes of files by name."""
     for name, split in manifest.splits.items():
-        for column, index in _index_names(name):
+        for column, index in index_files(name).items():
             if index in whole:
                 yield from _header(store, manifest, split, column, index, whole[index])
 
 
-def _header(store: Store, manifest: Manifest, split: Split, column: Column, name: str, size: int) -> Iterator[Finding]:
+def _header(
+    store: Store, manifest: Manifest, split: Split, column: IndexColumn, name: str, size: int
+) -> Iterator[Finding]:
     remedy, expected_size = restore(name, store.url), HEADER_BYTES + split.records * ITEM_BYTES[column]
     if size != expected_size:
         yield Finding(name, None, "size", f"{expected_size} bytes for {split.records} records", f"{size} bytes", remedy)
@@ -103,10 +113,6 @@ def _shown(header: IndexHeader) -> str:
     return f"fingerprint {header.fingerprint}, {header.records} records, {header.shards} shards"
 
 
-def _index_names(split: str) -> tuple[tuple[Column, str], ...]:
-    return ("offsets", naming.split_index_name(split)), ("classes", naming.split_classes_name(split))
-
-
 def check_beside(
     store: Store, manifest: Manifest, beside: Beside, size: int, seen: Seen, present: Mapping[str, int]
 ) -> list[Finding]:
@@ -115,15 +121,18 @@ def check_beside(
     ``present``: bytes by name of the files that were found, without those of a wrong size.
     """
     findings: list[Finding] = []
-    for (column, name), values in zip(_index_names(beside.split), (seen.offsets, seen.classes), strict=True):
+    values: dict[IndexColumn, Sequence[int]] = {"offsets": seen.offsets, "classes": seen.classes}
+    for column, name in index_files(beside.split).items():
         if name in present:
-            findings += _piece(store, name, column, beside.first, values, present[name])
+            findings += _piece(store, name, column, beside.first, values[column], present[name])
     if beside.table is not None and beside.table.file in present:
         findings += _table(store, manifest, beside.table, size, seen, present[beside.table.file])
     return findings
 
 
-def _piece(store: Store, name: str, column: Column, first: int, values: Sequence[int], size: int) -> Iterator[Finding]:
+def _piece(
+    store: Store, name: str, column: IndexColumn, first: int, values: Sequence[int], size: int
+) -> Iterator[Finding]:
     """Compares a shard's piece of an index, which begins with record ``first`` of the split."""
     item = ITEM_BYTES[column]
     at, expected = HEADER_BYTES + first * item, np.asarray(values)
@@ -171,7 +180,7 @@ def _table(store: Store, manifest: Manifest, table: Table, size: int, seen: Seen
 def _differing(
     manifest: Manifest, batch: pa.RecordBatch, size: int, seen: Seen, first: int
 ) -> Iterator[tuple[int, str, Any, Any]]:
-    """(row, column, expected, found) of values that are not the shard's; row 0 is record ``first``."""
+    """(row, column, expected, found) of values unlike the shard's; row 0 is record ``first``."""
     own = slice(first, first + len(batch))
     ends = np.append(np.asarray(seen.offsets[first + 1 : first + len(batch) + 1]), np.uint64(size))[: len(batch)]
     offsets, classes = np.asarray(seen.offsets[own]), seen.classes[own].tolist()
@@ -193,7 +202,7 @@ def _differing(
         if key_hash(key.encode()) >> 64 != wanted:
             yield first + number, "key", "the key", key
     for place, raw in enumerate(manifest.columns):
-        column, count = DeclaredColumn.from_raw(raw), len(manifest.columns)
+        column, count = Column.from_raw(raw), len(manifest.columns)
         index = batch.schema.get_field_index(column.name)
         if index < 0 or batch.schema.field(index).type != column.arrow_type():
             raise ValueError(f"it has no column {clip(column.name)} of {column.arrow_type()}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from shardfeed.errors import clip
-from shardfeed.words import printable_json
+from shardfeed.errors import DatasetError, clip
+from shardfeed.storage import join_url
+from shardfeed.words import plural, printable_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,14 @@ def restore(file: str, url: str) -> str:
     return f"Restore {file} from a copy, or delete {url} and build again."
 
 
+def damaged(url: str, file: str, what: str) -> DatasetError:
+    """The error for a ``file`` of the dataset at ``url`` that is not as it should be."""
+    return DatasetError(
+        f"{clip(join_url(url, file))} is damaged: {what}. {restore(file, url)} shardfeed verify {clip(url)} --deep lists all "
+        "damage."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What ``verify`` found; true if ``ok``. As text: a line per finding and note, the verdict.
@@ -80,8 +89,7 @@ class Report:
     def __str__(self) -> str:
         looked = f"{self.files:,} files, {self.bytes:,} bytes; "
         looked += f"{self.records:,} records read" if self.deep else "names and sizes only (--deep reads the records)"
-        problems = f"{len(self.findings)} problem{'s' * (len(self.findings) != 1)} found"
-        verdict = "in order" if self.ok else problems
+        verdict = "in order" if self.ok else f"{plural(len(self.findings), 'problem')} found"
         return "\n".join([*map(str, self.findings), *(f"note: {note}" for note in self.notes), f"{verdict}: {looked}"])
 
     def to_json(self) -> str:

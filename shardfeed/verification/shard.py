@@ -81,7 +81,7 @@ def check_shard(
 
 
 def _read(file: BinaryIO, shard: Shard, check: RecordCheck, remedy: str, result: ShardCheck, seen: Seen) -> int | None:
-    """Reads the records into ``result`` and ``seen``; the file's CRC-32C, or None if a frame is damaged."""
+    """Reads the records into ``result`` and ``seen``; the file's CRC-32C, None if it is damaged."""
     tee, damaged, problems, index = _Checksummed(file), False, 0, 0
     single = check.manifest.label_kind == "single"
     end: int | None = 0

@@ -98,6 +98,14 @@ def test_a_job_that_may_have_been_taken_is_incomplete_and_can_be_joined(error: E
     )
 
 
+def test_a_job_beside_this_one_that_dataflow_was_asked_for_is_not_taken_for_it() -> None:
+    def stage_while_another_is_asked(_runner: DataflowRunner) -> None:
+        assert "whether it took job" in str(not_submitted(answered(LOST("hung up"))))
+        raise ConnectionResetError("hung up")
+
+    assert str(not_submitted(stage_while_another_is_asked)).startswith("no job was submitted, for a file could not be")
+
+
 def test_a_job_that_dataflow_does_not_take_publishes_nothing(cloud: Cloud) -> None:
     text = "Dataflow API has not been used in project my-project before or it is disabled."
     cloud.service.refusal = Refusal(403, "PERMISSION_DENIED", text)

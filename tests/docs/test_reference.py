@@ -14,7 +14,7 @@ from shardfeed.format.example import decode_example
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs import listing
-from shardfeed.transforms.sources.base import Kind
+from shardfeed.transforms.sources.base import EntryKind
 from shardfeed.transforms.tables.join import NO_ROW
 from tests.docs.pages import ROOT
 from tests.kit import disk
@@ -94,7 +94,7 @@ def test_every_field_of_a_sidecar_is_on_the_page_of_files(dataset: Path) -> None
 
 
 def test_every_reason_fix_and_word_for_what_is_skipped_is_on_the_page_of_rejects() -> None:
-    words = {*get_args(Kind)} - {"file", "missing"}
+    words = {*get_args(EntryKind)} - {"file", "missing"}
     source = Path(listing.__file__).read_text().partition("def skip_reason")[2].partition("\ndef ")[0]
 
     assert rows(REJECTS, "## Rejects") == {reason.value for reason in Reason}

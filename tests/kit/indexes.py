@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shardfeed.format import naming
 from shardfeed.format.manifest import parse_manifest
+from shardfeed.format.record_index import index_files
 
 
 def without_indexes(folder: Path) -> None:
@@ -14,7 +15,7 @@ def without_indexes(folder: Path) -> None:
     path = folder / naming.MANIFEST
     manifest = parse_manifest(path.read_bytes(), "manifest")
     for split in manifest.splits:
-        for name in (naming.split_index_name(split), naming.split_classes_name(split)):
+        for name in index_files(split).values():
             (folder / name).unlink()
     kept = tuple(file for file in manifest.files if not naming.is_split_index(file.file))
     path.write_bytes(dataclasses.replace(manifest, files=kept).to_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,21 @@ from shardfeed.arguments import parse_image_size
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
-from shardfeed.pipeline.config.values import parse_bytes, parse_colour, parse_num_shards, read_class_list
+from shardfeed.pipeline.config.values import (
+    parse_bytes,
+    parse_colour,
+    parse_num_shards,
+    parse_rejected,
+    parse_unmatched,
+    read_class_list,
+)
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import class_line
+from shardfeed.transforms.publish.verdict import RejectLimit
+from shardfeed.transforms.tables.join import UnmatchedLimit
 
 
 def _config(**changes: Any) -> BuildConfig:
@@ -108,8 +118,11 @@ def test_buckets_stay_as_they_are() -> None:
             "--input /in/cat lies inside --input /in: its images would be listed twice with different classes. Give only one of "
             "them, or build two datasets.",
         ),
-        ({"threads": 0}, "--threads 0: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
-        ({"threads": 513}, "--threads 513: give 1 to 512, or leave it out for one a core (at least 8 from a bucket)."),
+        ({"threads": 0}, "--threads 0: give 1 to 512, or leave it out for one per core (at least 8 from a bucket)."),
+        (
+            {"threads": 513},
+            "--threads 513: give 1 to 512, or leave it out for one per core (at least 8 from a bucket).",
+        ),
         (
             {"engine": Engine(on_interrupt="detach")},
             "--on_interrupt detach: the work is done in this process and its children, so the build ends with this command and "
@@ -315,7 +328,7 @@ def test_a_class_list_that_cannot_be_is_refused(tmp_path: Path, content: bytes, 
     path.write_bytes(content)
 
     assert _refused(read_class_list, str(path)) == (
-        f"--class_list {path} {what}. Give one class a line, each once, in label order."
+        f"--class_list {path} {what}. Give one class per line, each once, in label order."
     )
 
 
@@ -350,7 +363,7 @@ def test_a_class_list_that_cannot_be_read_is_refused(tmp_path: Path, kind: str) 
 
     message = _refused(read_class_list, str(path))
     assert message.startswith(f"--class_list {path} cannot be read: ")
-    assert message.endswith(". Give a UTF-8 text file, one class a line.")
+    assert message.endswith(". Give a UTF-8 text file, one class per line.")
 
 
 @pytest.mark.parametrize(
@@ -370,3 +383,66 @@ def test_a_class_with_half_an_escape_is_refused(tmp_path: Path) -> None:
     assert _refused(read_class_list, str(path)) == (
         f"--class_list {path}: a\\qb is not a class. Write a backslash in a name as two."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (None, RejectLimit(count=None, share=Fraction(1, 100), floor=10)),
+        ("0", RejectLimit(count=0)),
+        ("25", RejectLimit(count=25)),
+        ("1%", RejectLimit(share=Fraction(1, 100), floor=0)),
+        ("0%", RejectLimit(share=Fraction(0, 1), floor=0)),
+        ("100%", RejectLimit(share=Fraction(1, 1), floor=0)),
+        ("0.5%", RejectLimit(share=Fraction(1, 200), floor=0)),
+        (".5%", RejectLimit(share=Fraction(1, 200), floor=0)),
+    ],
+)
+def test_a_limit_is_a_count_or_a_share(text: str | None, limit: RejectLimit) -> None:
+    assert parse_rejected(text) == limit
+
+
+@pytest.mark.parametrize(
+    "text", ["", "%", "-1", "-1%", "101%", "1.5", "many", "1 %x", "1/3%", "1/0%", "nan%", "1e1%", "1_0", " 1", "+1"]
+)
+def test_another_limit_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as found:
+        parse_rejected(text)
+    assert (
+        str(found.value) == f"--max_rejected {text}: give a number of images (25) or a share of them (1%), 0% to 100%."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates", "images"),
+    [
+        (None, 1, 10),
+        (None, 1_000, 10),
+        (None, 1_099, 10),
+        (None, 1_100, 11),
+        (None, 10**8, 10**6),
+        ("1%", 99, 0),
+        ("1%", 100, 1),
+        ("50%", 3, 1),
+        ("100%", 7, 7),
+        ("25", 5, 25),
+    ],
+)
+def test_only_the_default_limit_has_a_floor(text: str | None, candidates: int, images: int) -> None:
+    assert parse_rejected(text).images(candidates) == images
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (None, UnmatchedLimit()),
+        ("3", UnmatchedLimit(count=3)),
+        ("1%", UnmatchedLimit(share=Fraction(1, 100))),
+    ],
+)
+def test_what_does_not_match_has_a_limit_of_the_same_form(text: str | None, limit: UnmatchedLimit) -> None:
+    assert parse_unmatched(text) == limit
+    with pytest.raises(
+        UsageError, match=r"^--max_unmatched many: give a number \(25\) or a share \(1%\), 0% to 100%\.$"
+    ):
+        parse_unmatched("many")

@@ -186,4 +186,4 @@ def test_what_does_not_match_has_a_line() -> None:
 )  # fmt: skip
 def test_duplicates_have_a_line(counts: dict[str, int], line: str) -> None:
     text = replace(BUILT, manifest=replace(BUILT.manifest, duplicates=counts)).to_text()
-    assert f"  duplicates  {line}\n" in text
+    assert f"  duplicates {line}\n" in text

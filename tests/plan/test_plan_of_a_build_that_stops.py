@@ -15,6 +15,7 @@ from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError
 from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
+from shardfeed.pipeline.config.values import parse_rejected
 from shardfeed.pipeline.plan.command import plan_build
 from shardfeed.pipeline.plan.notes import Note, about_machine
 from shardfeed.pipeline.plan.sample import Calibration, Chosen, calibrate
@@ -23,11 +24,11 @@ from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish import composing
-from shardfeed.transforms.publish.verdict import RejectLimit, parse_limit
+from shardfeed.transforms.publish.verdict import RejectLimit
 from tests.kit.commands import photo, write_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
-ALL = parse_limit("100%")
+ALL = parse_rejected("100%")
 DISCARDS = Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
 
 
@@ -282,7 +283,7 @@ def test_only_an_estimate_far_above_the_limit_is_sure(
     photos = write_photos(tmp_path / "photos", cat=200)
     for path in photos.rglob("*.jpg"):
         path.write_bytes(b"x" * 10)
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=parse_limit(limit))
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=parse_rejected(limit))
 
     assert plan_build(config, sample=60).notes == [
         Note("none of the images read for train can be used: the build may publish nothing (exit 3)"),

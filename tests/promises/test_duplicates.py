@@ -143,7 +143,7 @@ def test_a_dataset_without_duplicates_has_an_empty_list(tmp_path: Path) -> None:
         write(tmp_path / "photos", f"cat/{number}.jpg", picture(number))
     summary = builds.built(tmp_path / "photos", tmp_path / "out", "--num_shards", "1", "--duplicates", "fail").out
     assert (tmp_path / "out" / "duplicates.jsonl").read_bytes() == b""
-    assert "duplicates  none" in summary
+    assert "duplicates none" in summary
 
 
 def test_one_picture_in_each_format_is_one_group(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.errors import UsageError
 from shardfeed.transforms.elements import Counts, PartResult, Plan, SplitPlan, SplitTotals, Totals
-from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, parse_limit, sum_counts
+from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, sum_counts
 
 PLAN = Plan("f", ("cat", "dog"), {}, 1_000, {"test": SplitPlan(16, 1, 200), "train": SplitPlan(16, 1, 800)})
 TOTALS = Totals({"test": SplitTotals(200, 0, 0, 22, {}), "train": SplitTotals(800, 0, 0, 88, {})})
@@ -128,53 +127,6 @@ def test_a_lost_image_is_reported_before_too_many_rejects() -> None:
     counts = replace(GOOD, images={"test": 199, "train": 800})
 
     assert judge(counts, TOTALS, PLAN, RejectLimit(count=0)).code == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "limit"),
-    [
-        (None, RejectLimit(count=None, share=Fraction(1, 100), floor=10)),
-        ("0", RejectLimit(count=0)),
-        ("25", RejectLimit(count=25)),
-        ("1%", RejectLimit(share=Fraction(1, 100), floor=0)),
-        ("0%", RejectLimit(share=Fraction(0, 1), floor=0)),
-        ("100%", RejectLimit(share=Fraction(1, 1), floor=0)),
-        ("0.5%", RejectLimit(share=Fraction(1, 200), floor=0)),
-        (".5%", RejectLimit(share=Fraction(1, 200), floor=0)),
-    ],
-)
-def test_a_limit_is_a_count_or_a_share(text: str | None, limit: RejectLimit) -> None:
-    assert parse_limit(text) == limit
-
-
-@pytest.mark.parametrize(
-    "text", ["", "%", "-1", "-1%", "101%", "1.5", "many", "1 %x", "1/3%", "1/0%", "nan%", "1e1%", "1_0", " 1", "+1"]
-)
-def test_another_limit_is_refused(text: str) -> None:
-    with pytest.raises(UsageError) as found:
-        parse_limit(text)
-    assert (
-        str(found.value) == f"--max_rejected {text}: give a number of images (25) or a share of them (1%), 0% to 100%."
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "candidates", "images"),
-    [
-        (None, 1, 10),
-        (None, 1_000, 10),
-        (None, 1_099, 10),
-        (None, 1_100, 11),
-        (None, 10**8, 10**6),
-        ("1%", 99, 0),
-        ("1%", 100, 1),
-        ("50%", 3, 1),
-        ("100%", 7, 7),
-        ("25", 5, 25),
-    ],
-)
-def test_only_the_default_limit_has_a_floor(text: str | None, candidates: int, images: int) -> None:
-    assert parse_limit(text).images(candidates) == images
 
 
 PARTS = [

@@ -31,6 +31,8 @@ def test_copies_of_a_run_are_the_run_itself_and_no_other_run() -> None:
     assert pickle.loads(pickle.dumps(one)) is one
     one.stop.set()
     assert not pickle.loads(pickle.dumps(two)).stop.is_set()
+    Run("three", "/out")  # begins while the threads of the first still end
+    assert one.stop.is_set()
 
 
 def test_in_another_process_all_copies_of_a_run_are_one() -> None:

@@ -1,7 +1,7 @@
-"""From the sidecars of all parts to ``duplicates.jsonl``, and to a group for each record that has one.
+"""From the sidecars of all parts to ``duplicates.jsonl`` and a group for each record in one.
 
 It runs between the verdict and the first shard, in one process: pictures of all parts are compared.
-Their fingerprints are held (44 bytes per image); keys only of those in groups, and of a group at
+Their fingerprints are held (55 bytes per image); keys only of those in groups, and of a group at
 most as many as are written. Nothing depends on the order in which parts were made, so a build that
 was killed here makes the same bytes again.
 """
@@ -24,9 +24,9 @@ from shardfeed.transforms.duplicates.groups import Groups, Numbers
 from shardfeed.transforms.duplicates.near_pairs import CONFIRMED, join_equal, join_near, popcount
 from shardfeed.transforms.elements import Counts, Duplicates, FileResult, Plan
 from shardfeed.transforms.output.claim import refuse_published
-from shardfeed.transforms.output.part_files import Sidecar, put_whole, read_sidecar
+from shardfeed.transforms.output.finished_parts import finished_sidecars, read_sidecars
+from shardfeed.transforms.output.part_files import put_whole
 from shardfeed.transforms.output.part_rows import HASH_KNOWN, MARK_KNOWN, MARKS, unpack_extras
-from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.words import printable_json
 
@@ -34,19 +34,18 @@ EDGES = 100  # lines per group
 MEMBER = np.dtype([("split", "<u2"), ("part", "<u4"), ("row", "<u4"), ("group", "<i4")])
 """A record in a group, as the file for the record tables has it; ``row``: its number in its part."""
 
-Part = tuple[str, int]
-
 
 @dataclass(slots=True)
 class Pictures:
     """What is compared: a row per record, of all parts one behind the other.
 
-    ``parts``: names; ``first``: number of the first record of each part, and at the end the number of
-    all. ``files``: size and crc32c of the source as one number. ``classes``, ``splits``: indexes; if
-    records may have several labels, ``classes`` are the numbers of their ``label_sets``.
+    ``parts``: names; ``first``: number of the first record of each part, and at the end the number
+    of all. ``files``: size and crc32c of the source as one number. ``classes``, ``splits``:
+    indexes; if records may have several labels, ``classes`` are the numbers of their
+    ``label_sets``.
     """
 
-    parts: list[Part]
+    parts: list[tuple[str, int]]
     first: list[int]
     hashes: NDArray[np.uint64]
     marks: NDArray[np.uint64]
@@ -79,8 +78,8 @@ def find_duplicates(store: WritableStore, plan: Plan, counts: Counts, *, fail: b
     """Compares all pictures, writes ``duplicates.jsonl``, and leaves the groups for the tables.
 
     Raises:
-        TooManyRejectsError: there are duplicates, and they shall ``fail`` the build. The file lies below
-            ``_parts/``.
+        TooManyRejectsError: there are duplicates, and they shall ``fail`` the build. The file lies
+            below ``_parts/``.
         AlreadyBuiltError: this dataset was published meanwhile, and its parts are swept.
         IncompleteError: a part is gone.
     """
@@ -127,17 +126,17 @@ def _read(store: WritableStore, plan: Plan, written: int) -> Pictures:
     pictures, at = Pictures.of(written), 0
     for number, split in enumerate(sorted(plan.splits)):
         names = [(split, part) for part in range(plan.splits[split].parts)]
-        for (_, part), sidecar in _sidecars(store, plan, names):
-            if sidecar is None:  # a part without images has none
+        for name, sidecar in zip(names, read_sidecars(store, plan.fingerprint, names), strict=True):
+            if sidecar is None:
                 continue
             rows = sidecar.rows.columns()
             end = at + len(rows)
             if end <= written:
-                pictures.parts.append((split, part))
+                pictures.parts.append(name)
                 pictures.first.append(end)
                 pictures.hashes[at:end] = rows["hash"]
-                for column, name in enumerate(MARKS):
-                    pictures.marks[at:end, column] = rows[name]
+                for column, mark in enumerate(MARKS):
+                    pictures.marks[at:end, column] = rows[mark]
                 pictures.files[at:end] = rows["source_bytes"] << np.uint64(32) | rows["crc32c"]
                 pictures.known[at:end] = rows["known"]
                 pictures.classes[at:end] = rows["class"]
@@ -153,18 +152,10 @@ def _read(store: WritableStore, plan: Plan, written: int) -> Pictures:
     return pictures
 
 
-def _sidecars(store: WritableStore, plan: Plan, names: Sequence[Part]) -> Iterator[tuple[Part, Sidecar | None]]:
-    """Each part with its sidecar; a few are held at a time."""
-    for begin in range(0, len(names), REQUESTS):
-        some = names[begin : begin + REQUESTS]
-        read = side_by_side(store.url, lambda part: read_sidecar(store, plan.fingerprint, *part), some)
-        yield from zip(some, read, strict=True)
-
-
 def _first_keys(
     store: WritableStore, plan: Plan, pictures: Pictures, members: Numbers, names: Numbers
 ) -> dict[int, list[tuple[bytes, int]]]:
-    """Of each group the smallest keys, as many as are written, with the numbers of their pictures."""
+    """Of each group the smallest keys, as many as are written, with their pictures' numbers."""
     heaps: dict[int, list[tuple[bytes, int]]] = {}
     first = np.asarray(pictures.first)
     at = np.searchsorted(first, members, side="right") - 1
@@ -180,11 +171,8 @@ def _first_keys(
 
 def _keys(store: WritableStore, plan: Plan, pictures: Pictures, wanted: dict[int, Numbers]) -> Iterator[list[bytes]]:
     """The keys of the wanted pictures of each part; ``wanted``: numbers by index of the part."""
-    parts = [pictures.parts[index] for index in wanted]
-    for (index, numbers), (_, sidecar) in zip(wanted.items(), _sidecars(store, plan, parts), strict=True):
-        if sidecar is None:
-            refuse_published(store, plan.fingerprint)
-            raise IncompleteError("a part is gone. Rerun the same command.")
+    sidecars = finished_sidecars(store, plan.fingerprint, [pictures.parts[index] for index in wanted])
+    for (index, numbers), sidecar in zip(wanted.items(), sidecars, strict=True):
         ends = np.cumsum(sidecar.rows.columns()["key_bytes"].astype(np.int64))
         rows = (numbers - pictures.first[index]).tolist()
         yield [sidecar.rows.keys[int(ends[row - 1]) if row else 0 : int(ends[row])] for row in rows]

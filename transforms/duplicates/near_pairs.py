@@ -56,8 +56,9 @@ def join_near(hashes: Hashes, numbers: Numbers, same: Same, groups: Groups) -> i
 def join_equal(keys: Hashes, numbers: Numbers, same: Same, groups: Groups) -> tuple[tuple[Hashes, Numbers], int]:
     """Joins pictures of equal keys with the first of them, if ``same`` confirms it.
 
-    Those that are not confirmed are compared with the first of them, and so on. ``keys`` are sorted.
-    Returns keys and numbers of all that came first, sorted by key, and how many were left in the end.
+    Those that are not confirmed are compared with the first of them, and so on. ``keys`` are
+    sorted. Returns keys and numbers of all that came first, sorted by key, and how many were left
+    in the end.
     """
     first_keys, first_numbers = [], []
     for _ in range(_ROUNDS):

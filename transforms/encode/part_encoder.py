@@ -9,6 +9,7 @@ a bucket answers.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -24,10 +25,9 @@ from shardfeed.transforms.encode.slices import Codec, EncoderSettings, Slice, Sl
 from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part
 from shardfeed.transforms.output.part_rows import PartRows
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
-from shardfeed.transforms.run.state import Run
+from shardfeed.transforms.run.state import LOOK_SECONDS, Run
 
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
-LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
 Made = Future[tuple[PartResult, bool]]
 """A part that is being made, and whether an earlier run had finished it."""
@@ -132,9 +132,6 @@ class PartEncoder:
             pieces += done.records
             merged.merge(done)
         records = b"".join(pieces)
-        rejected: dict[str, int] = {}
-        for _, reason, _ in merged.rejects:
-            rejected[reason] = rejected.get(reason, 0) + 1
         result = PartResult(
             split=split,
             part=part,
@@ -142,7 +139,7 @@ class PartEncoder:
             records=len(pieces),
             crc32c=crc32c(records),
             key_sum=merged.key_sum & MASK128,
-            rejected=rejected,
+            rejected=dict(Counter(reason for _, reason, _ in merged.rejects)),
             fixes=merged.fixes,
             class_counts=merged.class_counts,
             stats=merged.stats,

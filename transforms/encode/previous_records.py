@@ -102,7 +102,7 @@ class PreviousRecords:
         )
 
     def image(self, ref: ImageRef) -> EncodedImage | None:
-        """The stored image of an unchanged source; None if there is none, or its record is damaged."""
+        """The stored image of an unchanged source; None if none is there, or it is damaged."""
         wanted = hash((ref.key, ref.stat.size, ref.stat.version))
         at = int(self._sources.searchsorted(wanted))
         if at == len(self._sources) or self._sources[at] != wanted:

@@ -119,9 +119,9 @@ def result_bytes(output: tuple[int, int]) -> int:
 def load_jpeg(data: bytes, header: JpegHeader, factor: int, mode: str) -> tuple[Image.Image, str | None, Pixels | None]:
     """Decodes a JPEG at 1 / ``factor`` of its size: the pixels, and the fix to count or None.
 
-    Also the pixels as uint8[height, width, 4] or [height, width], in the memory of the image; None if
-    Pillow decoded them. If pixels are lost, libjpeg makes them gray and only warns. Pillow hides the
-    warnings; simplejpeg turns them into errors.
+    Also the pixels as uint8[height, width, 4] or [height, width], in the memory of the image; None
+    if Pillow decoded them. If pixels are lost, libjpeg makes them gray and only warns. Pillow hides
+    the warnings; simplejpeg turns them into errors.
 
     Raises:
         RejectError: TRUNCATED (no end marker behind the last scan) or CORRUPT.

@@ -50,9 +50,9 @@ _JXL = (b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n")
 class Header:
     """What a file says before its pixels.
 
-    ``width`` and ``height`` in stored pixels; of JPEG XL and TIFF, whose decoders turn, upright. ``animated``: known here
-    for GIF, TIFF and JPEG XL. ``fixes``: those that the header shows. ``profile``: of colours,
-    if it is known here.
+    ``width`` and ``height`` in stored pixels; of JPEG XL and TIFF, whose decoders turn, upright.
+    ``animated``: known here for GIF, TIFF and JPEG XL. ``fixes``: those that the header shows.
+    ``profile``: of colours, if it is known here.
     """
 
     kind: Kind

@@ -1,8 +1,8 @@
 """Suffixes of file names that make a file a candidate. Imports neither Pillow nor Beam.
 
 Image formats that we do not decode (JPEG 2000, raw files of cameras ...) are candidates too. They
-become rejects with the reason FORMAT, which a user sees; files that are skipped by name nobody looks
-at. The content decides what a candidate is; the name only decides whether it is read.
+become rejects with the reason FORMAT, which a user sees; files that are skipped by name nobody
+looks at. The content decides what a candidate is; the name only decides whether it is read.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.inputs.lookalikes import find_lookalikes
 from shardfeed.transforms.inputs.splits import SPLIT_FOLDERS, parse_splits
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.words import some_of
 
 _SPLITS = SPLIT_FOLDERS.keys() | {
     "training", "testing", "eval", "evaluation", "dev", "devel", "development", "holdout", "hold-out", "hold_out", "heldout",
@@ -38,7 +39,7 @@ def choose_classes(found: Iterable[str], named: Iterable[str], options: BuildOpt
         return tuple(names)
     if unknown := [name for name in names if name not in listed]:
         raise UsageError(
-            f"{where.split()[-1]} that are not in --class_list: {_some(unknown)}. Allowed: {_some(list(class_list))}. "
+            f"{where.split()[-1]} that are not in --class_list: {_some(unknown)}. Allowed: {_some(class_list)}. "
             "Add them to the list, rename them, or leave them out of --input."
         )
     there = set(names)
@@ -58,7 +59,7 @@ def _alike(where: str, one: str, other: str) -> str:
 
 
 def _refuse_splits(names: list[str], options: BuildOptions) -> None:
-    """Refuses top folders that are splits, also among classes. One ``train`` among them may be a railway's."""
+    """Refuses top folders that are splits, even among classes. One ``train`` may be a railway's."""
     if options.label_from != "folders" or options.label_depth != 1 or parse_splits(options.splits).by_folders:
         return
     alike = [name for name in names if name.strip().casefold() in _SPLITS]
@@ -74,6 +75,5 @@ def _refuse_splits(names: list[str], options: BuildOptions) -> None:
     )
 
 
-def _some(names: list[str], most: int = 10) -> str:
-    shown = ", ".join(clip(name, 60) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+def _some(names: Iterable[str]) -> str:
+    return some_of([clip(name, 60) for name in names], 10)

@@ -1,8 +1,8 @@
 """Labels of an image: from its key, or from a table's row.
 
 By default the class is the first folder below the root, as torchvision and Keras take it; with
-``--splits folders`` the split is the first and the class the second. What ``--label_regex`` finds in
-a key is put into the image's row before, so that it is like a label of a table.
+``--splits folders`` the split is the first and the class the second. What ``--label_regex`` finds
+in a key is put into the image's row before, so that it is like a label of a table.
 """
 
 from __future__ import annotations

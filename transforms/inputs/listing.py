@@ -29,13 +29,13 @@ from shardfeed.transforms.inputs.roots import InputRoot, glob_regex
 from shardfeed.transforms.inputs.skipped import SKIPPED, SkippedSample
 from shardfeed.transforms.inputs.splits import SPLIT_FOLDERS
 from shardfeed.transforms.run.concurrent_requests import REQUESTS
+from shardfeed.transforms.run.state import LOOK_SECONDS
 from shardfeed.transforms.sources import suffix_of
 from shardfeed.transforms.sources.base import Listed
 
 BATCH_REFS = 10_000  # about 1 MB packed; per-element cost of the engine is then below 1 % of hashing the keys
 _JOINED = 1 << 16  # bytes of references, those of about 700 images
 
-_LOOK_SECONDS = 0.2  # between two checks whether the run shall stop
 
 _DOCUMENTS = frozenset(
     {b"license", b"licence", b"copying", b"notice", b"readme", b"authors", b"changelog", b"makefile", b"dockerfile"}
@@ -251,7 +251,7 @@ def _list_side_by_side(
         while left:
             check()
             try:
-                item = found.get(timeout=_LOOK_SECONDS)
+                item = found.get(timeout=LOOK_SECONDS)
             except queue.Empty:
                 continue
             if isinstance(item, Future):

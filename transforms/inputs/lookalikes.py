@@ -1,9 +1,9 @@
 """Names that people cannot tell apart: they would be two classes by mistake.
 
-Two names look alike if they differ only in case, spaces, invisible characters, dashes, Unicode form,
-or in letters of another script. The table holds the letters of Greek and Cyrillic that are drawn as
-Latin ones (a part of Unicode's confusables.txt). Letters and digits of one script, such as O and 0,
-are different: datasets of characters have both as classes.
+Two names look alike if they differ only in case, spaces, invisible characters, dashes, Unicode
+form, or in letters of another script. The table holds the letters of Greek and Cyrillic that are
+drawn as Latin ones (a part of Unicode's confusables.txt). Letters and digits of one script, such as
+O and 0, are different: datasets of characters have both as classes.
 """
 
 from __future__ import annotations

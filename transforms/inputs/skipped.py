@@ -39,7 +39,7 @@ SkippedFile = tuple[int, str, int, int]
 
 
 class SkippedSample:
-    """One file of each suffix, of at most ``MOST_FILES``; a sample of samples is that of all files."""
+    """One file of each suffix, at most ``MOST_FILES``; a sample of samples is that of all files."""
 
     def __init__(self) -> None:
         self._best: dict[str, tuple[bool, int, SkippedFile]] = {}

@@ -1,9 +1,9 @@
 """Split of an image: one name for all, ratios on a hash, its first folder, or a table's column.
 
-A ratio hashes the key, or with ``--group_by`` the name of the image's group, in a domain of its own.
-So adding images never moves the others, a group is never divided, and the split is independent of
-the part an image lands in. With ``--stratify`` each class has bounds of its own, which follow from
-its images (``planning/stratify.py``): the shares are exact, and new images may move old ones.
+A ratio hashes the key, or with ``--group_by`` the name of the image's group, in a domain of its
+own. So adding images never moves the others, a group is never divided, and the split is independent
+of the part an image lands in. With ``--stratify`` each class has bounds of its own, which follow
+from its images (``planning/stratify.py``): the shares are exact, and new images may move old ones.
 
 Where folders or a column choose the split, ``--group_by`` chooses nothing: it refuses a group that
 lies in two splits.
@@ -36,10 +36,10 @@ SPLIT_FOLDERS = {
 class SplitRule:
     """How images get their split.
 
-    ``bounds``: (name, upper bound of hash64) in order, for names and ratios. ``column``: name of the
-    table's column that holds the split. Without both the first folder is the split. ``grouped``:
-    the row's group is hashed in place of the key, if there are ratios. ``cuts``: with ``--stratify``,
-    upper bounds of hash128 by class.
+    ``bounds``: (name, upper bound of hash64) in order, for names and ratios. ``column``: name of
+    the table's column that holds the split. Without both the first folder is the split.
+    ``grouped``: the row's group is hashed in place of the key, if there are ratios. ``cuts``: with
+    ``--stratify``, upper bounds of hash128 by class.
     """
 
     bounds: tuple[tuple[str, int], ...] = ()

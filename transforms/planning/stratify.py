@@ -11,12 +11,12 @@ Hashes have 128 bits, so no two images share one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from shardfeed.format.hashing import hash128
-from shardfeed.transforms.elements import Element, RefBatch, unpack_keys
+from shardfeed.transforms.elements import Element, RefBatch, add_into, unpack_keys
 from shardfeed.transforms.inputs.key_regex import add_found
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.splits import split_rule, stratum
@@ -69,17 +69,14 @@ class Tally(Element):
 
 def class_sizes(batch: RefBatch, options: BuildOptions) -> ClassSizes:
     """Images by class in a batch that is not labelled yet; images without a label do not count."""
-    sizes: dict[str, int] = {}
-    for name, _ in _units(batch, options):
-        sizes[name] = sizes.get(name, 0) + 1
-    return ClassSizes(sizes)
+    return ClassSizes(dict(Counter(name for name, _ in _units(batch, options))))
 
 
 def add_sizes(many: Iterable[ClassSizes]) -> ClassSizes:
     """Sum of sizes."""
     total: dict[str, int] = {}
-    for name, count in chain.from_iterable(sizes.images.items() for sizes in many):
-        total[name] = total.get(name, 0) + count
+    for sizes in many:
+        add_into(total, sizes.images)
     return ClassSizes(total)
 
 
@@ -181,7 +178,7 @@ def label_all(batches: Iterable[RefBatch], options: BuildOptions) -> Iterator[Re
 
 
 def _units(batch: RefBatch, options: BuildOptions) -> Iterator[tuple[str, bytes]]:
-    """(class, key) of the images whose label is known; images that have none are a class of their own."""
+    """(class, key) of the images whose label is known; those without one are a class, too."""
     if batch.fault:
         return
     label = labeller(options).labels_or_fault

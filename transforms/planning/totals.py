@@ -127,7 +127,7 @@ def add_totals(many: Iterable[Totals]) -> Totals:
 
 
 def _add_groups(total: dict[str, tuple[str, ...]], groups: Mapping[str, tuple[str, ...]]) -> None:
-    """Adds the splits of groups to ``total``. One group above ``MOST_GROUPS`` says that there are more."""
+    """Adds the splits of groups to ``total``. One above ``MOST_GROUPS``: there are more."""
     for group, splits in groups.items():
         before = total.get(group, ())
         if before or len(total) <= MOST_GROUPS:

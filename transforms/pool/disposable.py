@@ -1,4 +1,4 @@
-"""What the program of ``isolated.py`` runs: each image is made by a fork of it, and costs that only.
+"""What the program of ``isolated.py`` runs: a fork of it makes each image, and may be lost.
 
 The program itself has one thread and never runs a codec. It starts a fork with the image, waits for
 its end, and answers with how it ended.

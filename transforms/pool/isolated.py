@@ -62,7 +62,7 @@ class Isolated:
             raise _rejected(status, self._seconds)
 
     def take_samples(self, data: bytes, options: ImageOptions, samples: Samples, reserve: Reserve) -> None:
-        """Takes the samples of an image that is stored already; raises as ``process_image`` does."""
+        """Takes the samples of an image that is already stored; raises as ``process_image``."""
         self.process_image(data, options, with_stats=False, reserve=reserve, samples=samples)
 
     def close(self) -> None:

@@ -25,12 +25,13 @@ from shardfeed import storage
 from shardfeed.errors import clip
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import Plan
-from shardfeed.transforms.encode.part_encoder import LOOK_SECONDS, Made, PartEncoder, open_encoder
+from shardfeed.transforms.encode.part_encoder import Made, PartEncoder, open_encoder
 from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.pool import worker
 from shardfeed.transforms.pool.isolated import Isolated
 from shardfeed.transforms.pool.program import Child, Fork, Program
 from shardfeed.transforms.pool.watch import Watch, shared_file
+from shardfeed.transforms.run.state import LOOK_SECONDS
 
 # Tests that look into encoding from within set 0: then parts are made in this process.
 MOST_PROCESSES = 16  # about 60 MB each
@@ -59,7 +60,8 @@ class _Traceback(Exception):
 class Pool:
     """Processes that make parts of a plan, from any thread. Close it to end them.
 
-    ``fork``: this is our own program, so only clients of buckets may have threads that are not ours.
+    ``fork``: this is our own program, so only clients of buckets may have threads that are not
+    ours.
     """
 
     def __init__(self, *, fork: bool = False) -> None:

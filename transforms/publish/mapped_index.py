@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
-from shardfeed.format.record_index import DTYPE, ITEM_BYTES, Column, IndexHeader
+from shardfeed.format.record_index import DTYPE, ITEM_BYTES, IndexColumn, IndexHeader, index_files
 from shardfeed.transforms.elements import FileResult, ShardResult
 from shardfeed.transforms.output.part_files import put_whole
 from shardfeed.transforms.publish.concatenation import Piece, crc32c_of_concatenation, publish_concatenation
@@ -28,7 +28,7 @@ def put_pieces(
     store: WritableStore, fingerprint: str, shard: str, offsets: NDArray[Any], classes: NDArray[Any]
 ) -> tuple[int, int]:
     """Writes a shard's pieces, of one number per record; gives the crc32c of each."""
-    columns: tuple[tuple[Column, NDArray[Any]], ...] = (("offsets", offsets), ("classes", classes))
+    columns: tuple[tuple[IndexColumn, NDArray[Any]], ...] = (("offsets", offsets), ("classes", classes))
     crcs = []
     for column, values in columns:
         data = values.astype(DTYPE[column]).tobytes()
@@ -58,9 +58,12 @@ def split_indexes(fingerprint: str, shards: Sequence[ShardResult]) -> list[Split
         by_split.setdefault(shard.split, []).append(shard)
     made = []
     for split, own in by_split.items():
-        offsets, classes = [shard.offsets_crc32c for shard in own], [shard.classes_crc32c for shard in own]
-        made.append(_split_index(fingerprint, "offsets", naming.split_index_name(split), own, offsets))
-        made.append(_split_index(fingerprint, "classes", naming.split_classes_name(split), own, classes))
+        crcs = {
+            "offsets": [shard.offsets_crc32c for shard in own],
+            "classes": [shard.classes_crc32c for shard in own],
+        }
+        files = index_files(split).items()
+        made += [_split_index(fingerprint, column, name, own, crcs[column]) for column, name in files]
     return made
 
 
@@ -83,7 +86,7 @@ def publish_indexes(store: WritableStore, fingerprint: str, indexes: Sequence[Sp
 
 
 def _split_index(
-    fingerprint: str, column: Column, name: str, shards: Sequence[ShardResult], crcs: Sequence[int]
+    fingerprint: str, column: IndexColumn, name: str, shards: Sequence[ShardResult], crcs: Sequence[int]
 ) -> SplitIndex:
     pieces = tuple(
         Piece(naming.index_piece_name(fingerprint, shard.file, column), shard.records * ITEM_BYTES[column], crc)

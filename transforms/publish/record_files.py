@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shardfeed.errors import IncompleteError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.columns import decode_features
 from shardfeed.format.record_table import ROW_GROUP, TableWriter, schema, table_value
 from shardfeed.transforms.duplicates.table_column import group_column
-from shardfeed.transforms.elements import Duplicates, PartFile, Plan, ShardPlan
+from shardfeed.transforms.elements import Duplicates, Plan, ShardPlan
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import refuse_published
-from shardfeed.transforms.output.part_files import Sidecar, read_sidecar
+from shardfeed.transforms.output.finished_parts import finished_sidecars
 from shardfeed.transforms.output.part_rows import (
     CRC_KNOWN,
     FIX_BITS,
@@ -33,7 +31,6 @@ from shardfeed.transforms.output.part_rows import (
     unpack_extras,
 )
 from shardfeed.transforms.publish.mapped_index import put_pieces
-from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
 from shardfeed.transforms.stores.base import WritableStore
 
 if TYPE_CHECKING:
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordFiles:
-    """What the manifest and the commit must know of a shard's record files; as in ``ShardResult``."""
+    """What manifest and commit must know of a shard's record files; as in ``ShardResult``."""
 
     index_bytes: int
     index_crc32c: int
@@ -66,7 +63,8 @@ def write_record_files(
     table, end = TableWriter(options.columns, plan.label_kind), 0
     groups = group_column(store.url, plan, shard, duplicates)
     lines, offsets, classes = [], [], []
-    for rows in _row_groups(_rows_of(store, plan.fingerprint, shard)):
+    parts = [(shard.split, part.part) for part in shard.parts]
+    for rows in _row_groups(sidecar.rows for sidecar in finished_sidecars(store, plan.fingerprint, parts)):
         columns = rows.columns()
         size = columns["bytes"].astype(np.int64)
         offset = end + np.cumsum(size) - size
@@ -84,7 +82,7 @@ def write_record_files(
 
 
 def _publish_table(store: WritableStore, name: str, table: TableWriter, label_kind: str) -> None:
-    """Publishes a table. One that is there with the same rows is as good: pyarrow may be another."""
+    """Publishes a table. One with the same rows is as good: pyarrow may be another."""
     value = table.rows, table.digest
 
     def same(found: bytes) -> bool:
@@ -165,18 +163,3 @@ def _numbers(kind: pa.DataType, values: NDArray[Any], known: NDArray[np.bool_] |
 
     valid = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values.astype(str(kind)))])
-
-
-def _rows_of(store: WritableStore, fingerprint: str, plan: ShardPlan) -> Iterator[PartRows]:
-    """The rows of a shard's parts, in order; a few sidecars are held at a time."""
-
-    def read(part: PartFile) -> Sidecar | None:
-        return read_sidecar(store, fingerprint, plan.split, part.part)
-
-    for start in range(0, len(plan.parts), REQUESTS):
-        parts = plan.parts[start : start + REQUESTS]
-        for part, sidecar in zip(parts, side_by_side(store.url, read, parts), strict=True):
-            if sidecar is None:
-                refuse_published(store, fingerprint)  # a joined build published it and swept its parts meanwhile
-                raise IncompleteError(f"part {part.part} of {plan.split} is gone. Rerun the same command.")
-            yield sidecar.rows

@@ -8,12 +8,11 @@ limit only composes.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from shardfeed.errors import IncompleteError, TooManyRejectsError, UsageError, clip
+from shardfeed.errors import IncompleteError, TooManyRejectsError, clip
 from shardfeed.format.hashing import MASK128
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.images.pixels.stats import Stats, add_stats
@@ -37,21 +36,6 @@ class RejectLimit:
         if self.count is not None:
             return self.count
         return max(self.floor, math.floor(candidates * self.share))
-
-
-def parse_limit(text: str | None) -> RejectLimit:
-    """The limit in ``--max_rejected``: ``25`` or ``1%``; None = 1 %, at least 10 images.
-
-    Raises:
-        UsageError: neither a count nor a percentage from 0 to 100.
-    """
-    if text is None:
-        return RejectLimit()
-    if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
-        return RejectLimit(share=share, floor=0)
-    if re.fullmatch(r"[0-9]{1,18}", text):
-        return RejectLimit(count=int(text))
-    raise UsageError(f"--max_rejected {clip(text)}: give a number of images (25) or a share of them (1%), 0% to 100%.")
 
 
 def counts_of(part: PartResult) -> Counts:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from shardfeed.errors import IncompleteError
 from shardfeed.transforms.elements import Element, PartResult
 
+LOOK_SECONDS = 0.2  # between two checks whether a run shall stop
 STEPS = ("starting", "listing", "encoding", "publishing", "sweeping")
 
 

@@ -15,7 +15,7 @@ from shardfeed.transforms.sources.base import FileSource, Source
 
 
 def open_source(url: str) -> Source:
-    """The input root at ``url``: a folder, ``SCHEME://bucket/prefix`` with gs, s3 or az, or an archive.
+    """The input root at ``url``: a folder, ``SCHEME://bucket/prefix`` (gs, s3, az) or an archive.
 
     Raises:
         UsageError: another scheme, no bucket in the address, or a packed tar.

@@ -18,7 +18,7 @@ class ChecksumError(Exception):
     """The bytes read are not the bytes listed, after retries."""
 
 
-Kind = Literal["file", "symlink", "special", "folder_marker", "missing"]
+EntryKind = Literal["file", "symlink", "special", "folder_marker", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Listed:
 
     key: bytes
     stat: Stat
-    kind: Kind = "file"
+    kind: EntryKind = "file"
 
 
 class Source(abc.ABC):
@@ -79,7 +79,7 @@ class FileSource(Source):
 
     @abc.abstractmethod
     def find(self, key: bytes) -> Listed | None:
-        """One entry as ``list`` gives it, found without a listing; None if there is no such file."""
+        """One entry as ``list`` gives it, found without a listing; None if there is no file."""
 
     @abc.abstractmethod
     def read_range(self, key: bytes, stat: Stat, offset: int, size: int) -> bytes:

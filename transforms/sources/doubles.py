@@ -9,7 +9,8 @@ from collections.abc import Iterable
 class Doubles:
     """Collects the hashes of keys.
 
-    Different keys may have one hash. So the keys of doubled hashes are compared, when they come again.
+    Different keys may have one hash. So the keys of doubled hashes are compared, when they come
+    again.
     """
 
     def __init__(self) -> None:
@@ -20,7 +21,7 @@ class Doubles:
         self._hashes.append(hash(key))
 
     def first(self, again: Iterable[bytes]) -> bytes | None:
-        """The first key that comes twice among ``again``: the same keys once more, read if needed."""
+        """The first key that comes twice in ``again``: the same keys once more, read if needed."""
         if not (suspects := self.hashes()):
             return None
         seen = set[bytes]()

@@ -6,6 +6,7 @@ import io
 
 from shardfeed.errors import clip
 from shardfeed.storage import Stat, UnreadableError, join_url
+from shardfeed.storage.stored_file import RangeFile
 from shardfeed.transforms.sources.base import ChangedError, FileSource
 
 PIECE = 1 << 20  # bytes per request
@@ -34,34 +35,13 @@ class File:
         return self._folder.read_range(self._key, self.stat, offset, size)
 
     def open(self) -> io.BufferedReader:
-        """The file as an object of Python's, which raises UnreadableError if it changes meanwhile."""
-        return io.BufferedReader(_Raw(self), PIECE)
+        """The file as Python's file object; it raises UnreadableError if the file changes."""
+        return io.BufferedReader(RangeFile(self._unchanged, self.stat.size), PIECE)
 
-
-class _Raw(io.RawIOBase):
-    def __init__(self, file: File) -> None:
-        self._file, self._at = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.stat.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def _unchanged(self, offset: int, size: int) -> bytes:
         try:
-            data = self._file.read(self._at, min(len(buffer), self._file.stat.size - self._at))
+            return self.read(offset, size)
         except ChangedError as error:
             raise UnreadableError(
-                f"input {clip(self._file.url)} changed while it was read. Run the same command again when it is complete."
+                f"input {clip(self.url)} changed while it was read. Run the same command again when it is complete."
             ) from error
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)

@@ -17,7 +17,7 @@ from shardfeed.errors import clip
 from shardfeed.format.checksums import crc32c
 from shardfeed.storage import Stat
 from shardfeed.transforms.sources.archive import ArchiveSource
-from shardfeed.transforms.sources.base import ChangedError, Kind, Listed
+from shardfeed.transforms.sources.base import ChangedError, EntryKind, Listed
 from shardfeed.transforms.sources.doubles import Doubles
 
 _BLOCK = 512
@@ -69,7 +69,7 @@ class TarSource(ArchiveSource):
         return crc32c(b"%d %d" % (self.file().stat.size, self.file().stat.version)) >> (32 - _VERSION_BITS)
 
 
-def _kind(member: tarfile.TarInfo) -> Kind:
+def _kind(member: tarfile.TarInfo) -> EntryKind:
     if member.issym() or member.islnk():
         return "symlink"
     return "file" if member.isreg() and not member.issparse() else "special"

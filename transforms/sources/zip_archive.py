@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from shardfeed.errors import clip
 from shardfeed.storage import Stat
 from shardfeed.transforms.sources.archive import ArchiveSource
-from shardfeed.transforms.sources.base import ChangedError, ChecksumError, FileSource, Kind, Listed
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, EntryKind, FileSource, Listed
 from shardfeed.transforms.sources.doubles import Doubles
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _zip64(extra: bytes, count: int) -> tuple[int, ...]:
     return ()
 
 
-def _kind(mode: int) -> Kind:
+def _kind(mode: int) -> EntryKind:
     kind = stat_module.S_IFMT(mode)
     return "file" if kind in (0, stat_module.S_IFREG) else "symlink" if kind == stat_module.S_IFLNK else "special"
 

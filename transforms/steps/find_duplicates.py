@@ -15,7 +15,7 @@ from shardfeed.transforms.run.state import Run
 
 @dataclass(eq=False, kw_only=True)
 class FindDuplicates(beam.PTransform[Any, Any]):
-    """Compares the pictures of all parts, in one worker; without ``look`` it says nothing of them."""
+    """Compares the pictures of all parts, in one worker; without ``look`` it does nothing."""
 
     plan: PCollection[Plan]
     look: bool

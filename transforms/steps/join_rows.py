@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -11,10 +10,8 @@ from apache_beam.pvalue import PCollection
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.tables.join import match_bucket, refs_by_bucket, rows_by_bucket, without_refs
-from shardfeed.transforms.tables.table import Table, read_rows
-
-_ROWS = 10_000  # of the table at a time
+from shardfeed.transforms.tables.join import match_bucket, refs_by_bucket, table_in_buckets, without_refs
+from shardfeed.transforms.tables.table import Table
 
 
 @dataclass(eq=False, kw_only=True)
@@ -45,10 +42,8 @@ class JoinRows(beam.PTransform[Any, Any]):
 
 def _read(_url: str, table: Table, run: Run) -> Iterator[tuple[int, bytes]]:
     with reported(run):
-        rows = read_rows(table)
-        while some := list(islice(rows, _ROWS)):
-            run.check()
-            yield from rows_by_bucket(some).items()
+        for rows in table_in_buckets(table, run.check):
+            yield from rows.items()
 
 
 def _hash(batch: RefBatch) -> Iterable[tuple[int, bytes]]:

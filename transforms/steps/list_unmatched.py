@@ -1,4 +1,4 @@
-"""ListUnmatched: batches of a joined listing -> the bytes of ``unmatched.jsonl``, if there are any."""
+"""ListUnmatched: batches of a joined listing -> the bytes of ``unmatched.jsonl``, if any."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from shardfeed.transforms.stores.base import WritableStore
 
 
 def open_output(url: str) -> WritableStore:
-    """The output folder at ``url``: a local folder (made on the first write) or ``gs://bucket/prefix``.
+    """The output at ``url``: a local folder (made on the first write) or ``gs://bucket/prefix``.
 
     Callers use it through this module, so that a test can put another store in its place.
 

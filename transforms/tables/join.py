@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from shardfeed.errors import clip
 from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_keys, with_row
-from shardfeed.transforms.tables.table import TableRow, row_name
+from shardfeed.transforms.tables.table import Table, TableRow, read_rows, row_name
 
 BUCKETS = 1_024  # at 100 M images some 100,000 references of each, about 20 MB with their rows
 _BATCH = 10_000  # references, as in the listing
+_ROWS = 10_000  # of the table at a time
 _HEAD = struct.Struct("<QII")  # number of the row, bytes of key, bytes of row
 
 DOUBLED, NO_ROW, NO_IMAGE = "doubled_row", "no_row", "no_image"
@@ -81,6 +83,17 @@ def rows_by_bucket(rows: Iterable[TableRow]) -> dict[int, bytes]:
     for number, key, row in rows:
         pieces.setdefault(_bucket(key), []).append(_HEAD.pack(number, len(key), len(row)) + key + row)
     return {bucket: b"".join(packed) for bucket, packed in pieces.items()}
+
+
+def table_in_buckets(table: Table, check: Callable[[], None]) -> Iterator[dict[int, bytes]]:
+    """The packed rows of a table by bucket, some thousand rows at a time.
+
+    ``check`` is called now and then; it raises to end the reading.
+    """
+    rows = read_rows(table)
+    while some := list(islice(rows, _ROWS)):
+        check()
+        yield rows_by_bucket(some)
 
 
 def match_bucket(refs: Iterable[bytes], rows: Iterable[bytes]) -> Iterator[RefBatch]:

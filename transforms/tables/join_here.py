@@ -8,7 +8,6 @@ inputs never reach the disk.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import tempfile
 from array import array
@@ -17,16 +16,9 @@ from typing import IO
 
 from shardfeed import storage
 from shardfeed.transforms.elements import RefBatch
-from shardfeed.transforms.tables.join import (
-    BUCKETS,
-    match_bucket,
-    refs_by_bucket,
-    rows_by_bucket,
-    without_refs,
-)
-from shardfeed.transforms.tables.table import Table, read_rows
+from shardfeed.transforms.tables.join import BUCKETS, match_bucket, refs_by_bucket, table_in_buckets, without_refs
+from shardfeed.transforms.tables.table import Table
 
-_ROWS = 10_000  # of the table at a time
 _RUN = 32 << 20  # bytes of a side that wait in memory: some 32 kB per bucket, so that reading seeks rarely
 
 
@@ -45,10 +37,8 @@ def join_here(
         yield from batches
         return
     with contextlib.closing(_Buckets(output)) as rows, contextlib.closing(_Buckets(output)) as refs:
-        lines = read_rows(table)
-        while some := list(itertools.islice(lines, _ROWS)):
-            check()
-            rows.add(rows_by_bucket(some))
+        for some in table_in_buckets(table, check):
+            rows.add(some)
         for batch in batches:
             refs.add(refs_by_bucket(batch))
             yield without_refs(batch)
@@ -60,8 +50,9 @@ def join_here(
 class _Buckets:
     """Bytes by bucket, in memory as long as they are few, then in runs of a file.
 
-    A run holds what has come since the run before, bucket by bucket. All buckets are written at once:
-    buffers that grow and are emptied one by one leave holes in memory (60 MB at a million rows).
+    A run holds what has come since the run before, bucket by bucket. All buckets are written at
+    once: buffers that grow and are emptied one by one leave holes in memory (60 MB at a million
+    rows).
     """
 
     def __init__(self, output: str) -> None:
@@ -89,7 +80,7 @@ class _Buckets:
         self._waiting, self._bytes = [], 0
 
     def of(self, bucket: int) -> Iterator[bytes]:
-        """The pieces of a bucket, which are whole references or rows; those in memory are given up."""
+        """The pieces of a bucket, whole references or rows; those in memory are given up."""
         for starts in self._runs:
             assert self._file is not None
             self._file.seek(starts[bucket])

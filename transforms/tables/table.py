@@ -26,8 +26,8 @@ class Table:
 
     ``key_format``: what an image's key is, with ``{}`` for the value of ``key``. ``many_labels``:
     the label column holds lists. ``roots``: addresses of the inputs. ``folder``: what keys are
-    below, "" or a path with a slash behind it. ``more``: further tables, of which the same is taken;
-    each has its own ``key`` and ``folder``.
+    below, "" or a path with a slash behind it. ``more``: further tables, of which the same is
+    taken; each has its own ``key`` and ``folder``.
     """
 
     url: str

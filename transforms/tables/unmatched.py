@@ -1,4 +1,4 @@
-"""``unmatched.jsonl``: images without a row and rows without an image, which ``--max_unmatched`` allows.
+"""``unmatched.jsonl``: images without a row, rows without an image (``--max_unmatched``).
 
 The smallest keys of each kind are listed; the manifest counts all of them. So the file is the same
 from every driver, and a table of the wrong dataset cannot fill memory.

@@ -1,9 +1,9 @@
 """Colours that a file says by code numbers (ITU-T H.273, "nclx") in place of a colour profile.
 
-HEIC, AVIF and JPEG XL do so. Decoders give the pixels as they are, so pictures of a wide gamut would look
-pale. ``profile_of`` gives a colour profile for such numbers, and the usual path applies it. HDR
-transfer curves (PQ, HLG) are not mapped to SDR: there is no one right way, and no phone writes
-still pictures so (they write SDR pictures with a gain map).
+HEIC, AVIF and JPEG XL do so. Decoders give the pixels as they are, so pictures of a wide gamut
+would look pale. ``profile_of`` gives a colour profile for such numbers, and the usual path applies
+it. HDR transfer curves (PQ, HLG) are not mapped to SDR: there is no one right way, and no phone
+writes still pictures so (they write SDR pictures with a gain map).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def profile_with(gamut: Gamut, gamma: float | None = None) -> bytes:
 
 
 def _colorants(gamut: Gamut) -> NDArray[np.float64]:
-    """XYZ of red, green and blue as columns, adapted to D50 with Bradford's matrix (ICC.1, annex E)."""
+    """XYZ of red, green, blue as columns, adapted to D50 by Bradford's matrix (ICC.1, annex E)."""
     white, *primaries = (np.array((x / y, 1.0, (1 - x - y) / y)) for x, y in gamut)
     columns = np.stack(primaries, axis=1)
     columns = columns * np.linalg.solve(columns, white)

@@ -1,8 +1,8 @@
 """HEIC by pi-heif: libheif and libde265, which only decode, under the LGPL.
 
-The wheel with an encoder (pillow-heif) holds x265, which is under the GPL. pi-heif's extension module
-is called in place of its Python classes: these also read what lies beside the picture, and one wrong
-byte in the name of a metadata item ends the process there (1.4.0).
+The wheel with an encoder (pillow-heif) holds x265, which is under the GPL. pi-heif's extension
+module is called in place of its Python classes: these also read what lies beside the picture, and
+one wrong byte in the name of a metadata item ends the process there (1.4.0).
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def coded_pieces(data: bytes, kind: bytes) -> Iterator[tuple[int, int]]:
     """(start, end) of the coded data of each item of a kind, such as ``hvc1``.
 
     Raises:
-        NoPictureError, struct.error, IndexError: as ``read_picture``, or a piece lies behind the end.
+        NoPictureError, struct.error, IndexError: as ``read_picture``, or a piece lies behind the
+        end.
     """
     meta = _only(data, 0, len(data), b"meta")
     boxes = dict(_boxes(data, meta[0] + 4, meta[1]))

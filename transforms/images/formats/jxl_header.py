@@ -42,8 +42,8 @@ _GRAY, _XYB = 1, 2
 class JxlHeader:
     """Size in pixels after turning; ``gamut``, ``gamma``: of colours that are coded by numbers.
 
-    ``gamut`` is None if the file's profile is that of the pixels, is gray, or has sRGB's colours; ``gamma`` None is
-    sRGB's curve, or one that screens show as such.
+    ``gamut`` is None if the file's profile is that of the pixels, is gray, or has sRGB's colours;
+    ``gamma`` None is sRGB's curve, or one that screens show as such.
     """
 
     width: int

@@ -49,8 +49,8 @@ class CutError(ValueError):
 class Page:
     """The first page.
 
-    ``width``, ``height``: pixels as stored. ``piece``: (width, height) of a tile or strip. ``bits``:
-    per sample. ``orientation``: 1-8 as in EXIF. ``more``: other pages follow.
+    ``width``, ``height``: pixels as stored. ``piece``: (width, height) of a tile or strip.
+    ``bits``: per sample. ``orientation``: 1-8 as in EXIF. ``more``: other pages follow.
     """
 
     width: int
