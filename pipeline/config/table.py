@@ -184,15 +184,16 @@ def _parse_columns(text: str) -> list[tuple[str, re.Match[str]]]:
         match = _COLUMN.fullmatch(item)
         if match is None or match["type"] not in (None, *TYPES) or match["length"] == "0":
             raise UsageError(f"--columns {clip(text)}: {clip(item)!r} is no column. {_HOW}.")
-        if match["name"] in RESERVED:
+        if (ours := match["name"].casefold()) in RESERVED:
             raise UsageError(
-                f"--columns {clip(text)}: records and their table have a field {match['name']} of their own. Rename the column "
-                "in the table, or leave it out."
+                f"--columns {clip(text)}: records and their table have a field {ours} of their own. Rename the column in the "
+                "table, or leave it out."
             )
         parsed.append((match["name"], match))
-    names = [name for name, _ in parsed]
-    if len(set(names)) < len(names):
-        raise UsageError(f"--columns {clip(text)}: a column is named twice. Name each once.")
+    if len({name.casefold() for name, _ in parsed}) < len(parsed):
+        raise UsageError(
+            f"--columns {clip(text)}: a column is named twice (case does not count). Name each once, or rename one in the table."
+        )
     return parsed
 
 

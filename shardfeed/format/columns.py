@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TYPES = ("bytes", "string", "int64", "float", "bool")
-# Names of ours: of the records' features, of what readers give beside them, and of the record table.
+# Names of ours: of the records' features, of what readers and conditions of ``find`` give beside them, and
+# of the record table. SQL does not tell ``Width`` from ``width``, so case does not count.
 RESERVED = frozenset({
-    "image", "class", "classes", "label", "labels", "size", "key", "weight", "split", "offset", "bytes", "height", "width",
-    "format", "root", "source_bytes", "version", "crc32c", "fixes", "hash", "duplicate_group",
+    "bytes", "class", "classes", "crc32c", "duplicate_group", "file", "fixes", "format", "hash", "height", "image", "key",
+    "label", "labels", "number", "offset", "root", "size", "source_bytes", "split", "version", "weight", "width",
 })  # fmt: skip
 _KINDS: Mapping[str, type] = {"bytes": bytes, "string": bytes, "int64": int, "float": float, "bool": int}
 _PYTHON: Mapping[str, type] = {"bytes": bytes, "string": str, "int64": int, "float": float, "bool": bool}
@@ -42,7 +43,7 @@ class Column:
 
     def __post_init__(self) -> None:
         """Raises ValueError for a column that cannot be."""
-        if not isinstance(self.name, str) or not self.name or self.name in RESERVED:
+        if not isinstance(self.name, str) or not self.name or self.name.casefold() in RESERVED:
             raise ValueError(f"{self.name!r} is no name of a column")
         if self.type not in TYPES:
             raise ValueError(f"type {self.type!r}, allowed are {', '.join(TYPES)}")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.format.columns import RESERVED, TYPES, Column, column_of_arrow, decode_features
-from shardfeed.format.record_table import schema
+from shardfeed.inspection.condition import column_types
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(max_size=9),
@@ -71,12 +71,21 @@ def test_a_column_comes_back_from_json_and_from_its_type_in_arrow(column: Column
 
 
 @pytest.mark.parametrize(
-    "wrong", [("image", "int64"), ("a", "date"), ("a", "int64", (0,)), ("", "int64"), ("a", "int64", (1, 2))]
+    "wrong",
+    [
+        ("image", "int64"),
+        ("Width", "int64"),
+        ("a", "date"),
+        ("a", "int64", (0,)),
+        ("", "int64"),
+        ("a", "int64", (1, 2)),
+    ],
 )
 def test_a_column_that_cannot_be_is_an_error(wrong: Any) -> None:
     with pytest.raises(ValueError):
         Column(*wrong)
 
 
-def test_no_column_has_the_name_of_one_of_the_record_table() -> None:
-    assert set(schema().names) <= RESERVED
+@pytest.mark.parametrize("label_kind", ["single", "multi"])
+def test_no_column_has_the_name_of_one_that_a_condition_knows(label_kind: str) -> None:
+    assert column_types(label_kind).keys() <= RESERVED

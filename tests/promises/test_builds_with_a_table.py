@@ -152,16 +152,17 @@ def test_what_does_not_match_ends_the_build_before_any_work(
         assert disk.files(tmp_path / "out") == [] or ended.code == 0
         return ended.code, ended.err
 
+    without_rows = "images without a row in --metadata: 2 (0.jpg, 0/3.jpg)"
     assert end(rows) == (
         2,
-        "shardfeed: 2 rows of --metadata have no image in --input: none/1.jpg, none/2.jpg. A row names its image by the path "
-        "below the input. Name another --key_column, add what is missing with --key_format 'train/{}.jpg', or ignore the rows "
-        "with --max_unmatched 2, which lists them in unmatched.jsonl.\n",
+        f"shardfeed: rows of --metadata without an image in --input: 2 (none/1.jpg, none/2.jpg); {without_rows}. A row names its "
+        "image by the path below the input. Name another --key_column, add what is missing with --key_format 'train/{}.jpg', or "
+        "go on without them: --max_unmatched 2 lists them in unmatched.jsonl.\n",
     )
     assert end(rows[2:]) == (
         2,
-        "shardfeed: 2 images have no row in --metadata: 0.jpg, 0/3.jpg. Add rows, leave the images out of --input, or skip them "
-        "with --max_unmatched 2, which lists them in unmatched.jsonl.\n",
+        f"shardfeed: {without_rows}. Add rows, leave the images out of --input, or go on without them: --max_unmatched 2 lists "
+        "them in unmatched.jsonl.\n",
     )
     assert end([*rows, {**rows[4], "species": "bee"}]) == (
         2,

@@ -309,7 +309,15 @@ FLAG_ERRORS = {
         {"columns": "size"},
         "--columns size: records and their table have a field size",
     ),
-    "a column twice": ({"columns": "a,a"}, "--columns a,a: a column is named twice."),
+    "a column of a name of ours but for case": (
+        {"columns": "Width"},
+        "--columns Width: records and their table have a field width of their own.",
+    ),
+    "a column twice": ({"columns": "a,a"}, "--columns a,a: a column is named twice"),
+    "two columns that SQL takes for one": (
+        {"columns": "a,A"},
+        "--columns a,A: a column is named twice (case does not count)",
+    ),
     "no such type": ({"columns": "a:date"}, "--columns a:date: 'a:date' is no column. Give NAME, NAME:TYPE or"),
     "a default of another type": ({"columns": "a:int64=x"}, "--columns a:int64=x: the default is no int64."),
     "a default that JSON does not know": (

@@ -42,9 +42,7 @@ def make_plan(
             images; classes that cannot be; more shards than images.
     """
     _refuse_faults(totals, FAULTS, options)
-    most = unmatched.most(totals.candidates + totals.skipped.get(NO_ROW, 0))
-    too_many = {what: text for what, text in UNMATCHED.items() if totals.faults.get(what, (0,))[0] > most}
-    _refuse_faults(totals, too_many, options)
+    _refuse_unmatched(totals, unmatched)
     if not totals.candidates and totals.skipped.get(DROPPED):
         raise UsageError(
             f"--class_map drops the class of every image ({totals.skipped[DROPPED]:,}). Take the classes to keep out of the "
@@ -121,6 +119,21 @@ def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOp
             shown = {"label_depth": options.label_depth, "label_regex": clip(options.label_regex or "")}
             depth = labeller(options).class_depth
             raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys), depth=depth, **shown))
+
+
+def _refuse_unmatched(totals: Totals, limit: UnmatchedLimit) -> None:
+    """Names both sides if both are there: how the paths of rows and images differ is then plain to see."""
+    most = limit.most(totals.candidates + totals.skipped.get(NO_ROW, 0))
+    found = {what: totals.faults[what] for what in UNMATCHED if what in totals.faults}
+    if too_many := [what for what, (count, _) in found.items() if count > most]:
+        said = "; ".join(
+            UNMATCHED[what][0].format(count=f"{count:,}", examples=", ".join(keys))
+            for what, (count, keys) in found.items()
+        )
+        largest = max(count for count, _ in found.values())
+        raise UsageError(
+            f"{said}. {UNMATCHED[too_many[0]][1]} or go on without them: --max_unmatched {largest} lists them in unmatched.jsonl."
+        )
 
 
 def _refuse_divided_groups(totals: Totals, options: BuildOptions) -> None:

@@ -36,16 +36,17 @@ TABLE_FAULTS = {
     ),
 }
 UNMATCHED = {
-    NO_ROW: (
-        "{count} images have no row in --metadata: {examples}. Add rows, leave the images out of --input, or skip them with "
-        "--max_unmatched {count}, which lists them in unmatched.jsonl."
-    ),
     NO_IMAGE: (
-        "{count} rows of --metadata have no image in --input: {examples}. A row names its image by the path below the "
-        "input. Name another --key_column, add what is missing with --key_format 'train/{{}}.jpg', or ignore the rows with "
-        "--max_unmatched {count}, which lists them in unmatched.jsonl."
+        "rows of --metadata without an image in --input: {count} ({examples})",
+        "A row names its image by the path below the input. Name another --key_column, add what is missing with --key_format "
+        "'train/{}.jpg',",
+    ),
+    NO_ROW: (
+        "images without a row in --metadata: {count} ({examples})",
+        "Add rows, leave the images out of --input,",
     ),
 }
+"""What was found, and the remedy beside ``--max_unmatched``."""
 
 
 @dataclass(frozen=True, slots=True)
