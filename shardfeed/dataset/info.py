@@ -36,8 +36,8 @@ class SplitInfo:
         num_records: Number of its records.
         bytes: Size of all its shards; of a part, of the blocks that hold its records.
         class_counts: Class name to number of records; classes without a record have 0. Those of a
-            part are read from the dataset's index of classes; without one, asking for them is a
-            UsageError.
+            part are read from the dataset's index of classes; without one, and if records have several
+            labels, asking for them is a UsageError.
         shards: The shards that hold its records, in the order of their numbers.
         part: The records of the whole split that these are, in the stored order.
         fingerprint: That of the dataset; of a part with "[start:stop]" behind it.
@@ -192,9 +192,12 @@ class DatasetInfo:
             UsageError: records have several labels, or none; no such split.
         """
         if self.label_kind != "single":
+            labels, remedy = "no labels", "Leave it out."
+            if self.classes:
+                labels, remedy = "several labels", "Weigh in the loss, with info.splits[split].class_counts."
             raise UsageError(
-                f"class_weight: the records of {clip(self.url)} have {'several labels' if self.classes else 'no labels'}, and "
-                "Keras weighs a record by its one class. Weigh in the loss, with info.splits[split].class_counts."
+                f"class_weight: the records of {clip(self.url)} have {labels}, and Keras weighs a record by its one class. "
+                f"{remedy}"
             )
         found = self.splits[split]
         counts = [found.class_counts[name] for name in self.classes]

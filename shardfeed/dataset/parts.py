@@ -71,7 +71,8 @@ class ClassCounts(Mapping[str, int]):
     """Records by class name of the range ``part`` of a split, counted when they are asked for.
 
     Raises:
-        UsageError: on first use, if the dataset has no index of classes.
+        UsageError: on first use, if records have several labels, or the dataset has no index of
+            classes.
         DatasetError: on first use, if that index is not this dataset's.
     """
 
@@ -88,6 +89,13 @@ class ClassCounts(Mapping[str, int]):
         import numpy as np
 
         manifest, name = self._manifest, naming.split_classes_name(whole_name(self._split))
+        if manifest.label_kind == "none":
+            return {}
+        if manifest.label_kind == "multi":
+            raise UsageError(
+                f"class counts of {clip(self._split)} are not known: records have several labels, which only the tables "
+                f"(*.parquet) list. Count them there, or use those of {clip(whole_name(self._split))}."
+            )
         if name not in {file.file for file in manifest.files}:
             raise UsageError(
                 f"class counts of {clip(self._split)} are not known: the dataset at {clip(self._url)} has no {clip(name)}. "

@@ -43,8 +43,14 @@ _NO_COLUMN = re.compile("no such column: (.*)")
 
 
 def column_types(label_kind: str = "single", columns: Sequence[Column] = ()) -> dict[str, str]:
-    """SQLite's type of each column that a condition can name; arguments as in the manifest."""
+    """SQLite's type of each column that a condition can name; arguments as in the manifest.
+
+    Only with one label per record these are ``label`` and ``class``: else both are null, and
+    ``label = 'hat'`` would find nothing and say nothing.
+    """
     kinds = {field.name: _KINDS.get(str(field.type), "TEXT") for field in schema(columns, label_kind)}
+    if label_kind != "single":
+        del kinds["label"], kinds["class"]
     return {"split": "TEXT", "file": "TEXT", "number": "INTEGER PRIMARY KEY", **kinds}
 
 

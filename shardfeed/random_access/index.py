@@ -13,6 +13,7 @@ to a record.
 from __future__ import annotations
 
 import mmap
+import os
 import threading
 from array import array
 from bisect import bisect_right
@@ -27,7 +28,15 @@ from shardfeed import storage
 from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexColumn, index_files, parse_header
+from shardfeed.format.record_index import (
+    DTYPE,
+    HEADER_BYTES,
+    ITEM_BYTES,
+    IndexColumn,
+    IndexHeader,
+    index_files,
+    parse_header,
+)
 from shardfeed.storage.base import NotFoundError, Store
 from shardfeed.storage.local import LocalStore
 
@@ -62,19 +71,10 @@ class IndexFile:
     ) -> None:
         name = index_files(split)[column]
         self._store, self._name, self._column, self._records = store, name, column, records
-        self._size = HEADER_BYTES + records * ITEM_BYTES[column]
+        self._size, self._expected = HEADER_BYTES + records * ITEM_BYTES[column], (fingerprint, records, shards)
         found = store.stat(name)
-        if found is None or found.size != self._size:
-            raise self._damaged(f"{self._size:,} bytes", "no such file" if found is None else f"{found.size:,} bytes")
-        try:
-            header = parse_header(store.read_range(name, 0, HEADER_BYTES), column)
-        except ValueError as error:
-            raise self._damaged(f"the header of an index of {column}", str(error)) from None
-        expected, said = (fingerprint, records, shards), (header.fingerprint, header.records, header.shards)
-        if said != expected:
-            texts = ["fingerprint {}, {:,} records in {} shards".format(*each) for each in (expected, said)]
-            raise self._damaged(*texts)
-        self._crc = header.crc32c
+        self._check_size(None if found is None else found.size)
+        self._crc = self._checked_header(store.read_range(name, 0, HEADER_BYTES)).crc32c
 
     def numbers(self) -> Numbers:
         """The column, to be asked for single records. It is mapped, or fetched by the page."""
@@ -94,6 +94,21 @@ class IndexFile:
         """Compares a local file with its crc. Raises DatasetError: it is damaged."""
         self._check(self._mapped().data.cast("B"))
 
+    def _check_size(self, size: int | None) -> None:
+        if size != self._size:
+            raise self._damaged(f"{self._size:,} bytes", "no such file" if size is None else f"{size:,} bytes")
+
+    def _checked_header(self, data: bytes) -> IndexHeader:
+        try:
+            header = parse_header(data, self._column)
+        except ValueError as error:
+            raise self._damaged(f"the header of an index of {self._column}", str(error)) from None
+        expected, said = self._expected, (header.fingerprint, header.records, header.shards)
+        if said != expected:
+            texts = ["fingerprint {}, {:,} records in {} shards".format(*each) for each in (expected, said)]
+            raise self._damaged(*texts)
+        return header
+
     def _check(self, data: bytes | memoryview) -> None:
         if (found := crc32c(data)) != self._crc:
             raise self._damaged(f"crc32c {to_hex(self._crc)}", to_hex(found))
@@ -101,7 +116,9 @@ class IndexFile:
     def _mapped(self) -> Values:
         assert isinstance(self._store, LocalStore)
         with self._store.reading(self._name), open(self._store.path(self._name), "rb") as file:
+            self._check_size(os.fstat(file.fileno()).st_size)  # it may be another file by now
             whole = mmap.mmap(file.fileno(), self._size, access=mmap.ACCESS_READ)
+        self._checked_header(whole[:HEADER_BYTES])
         return np.frombuffer(whole, DTYPE[self._column], offset=HEADER_BYTES)
 
     def _damaged(self, expected: str, found: str) -> DatasetError:

@@ -108,6 +108,29 @@ def test_an_unknown_column_is_named_with_all_and_the_nearest(where: str, said: s
     )
 
 
+@pytest.mark.parametrize("where", ["label = 'a'", "records.label = 'a'"])
+@pytest.mark.parametrize(("kind", "near"), [("multi", "; did you mean labels?"), ("none", ".")])
+def test_without_one_label_per_record_none_can_be_asked_for(where: str, kind: str, near: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Condition(where, kind)
+    assert str(refused.value).startswith(
+        f"--where {where}: no column {where.partition(' ')[0]}{near} The columns are split, file, number, key, offset, "
+    )
+
+
+def test_one_of_several_labels() -> None:
+    labels: list[dict[str, object]] = [{"classes": [], "labels": []}, {"classes": [0, 2], "labels": ["hat", "blue"]}]
+    missing = {"label": None, "class": None, "offset": 0, "bytes": 9, "height": 8, "format": "jpeg", "root": 0}
+    rows = [row | missing | {"source_bytes": 9, "version": 1} | more for row, more in zip(ROWS, labels, strict=False)]
+    batch = pa.RecordBatch.from_pylist(rows, schema(label_kind="multi"))
+    for where in (
+        "exists (select 1 from json_each(labels) where value = 'hat')",
+        "exists (select 1 from json_each(classes) where value = 2)",
+        """labels like '%"hat"%'""",
+    ):
+        assert Condition(where, "multi").matches("train", FILE, 0, batch) == [1]
+
+
 @pytest.mark.parametrize(
     ("where", "expected"),
     [

@@ -163,7 +163,8 @@ def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_fact
     (other / "manifest.json").write_text((other / "manifest.json").read_text().replace(manifest.fingerprint, "f" * 32))
     for file in other.iterdir():
         shutil.copy(file, path)
-    rewritten_header(path, fingerprint="f" * 32)
+    for column in ("offsets", "classes"):
+        rewritten_header(path, column=column, fingerprint="f" * 32)
     expected = (
         f"the dataset at {path} is another one since it was opened: expected fingerprint "
         f"{manifest.fingerprint}, found {'f' * 32}. Open it again."
@@ -171,6 +172,9 @@ def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_fact
 
     assert refusal(lambda: [ds[number] for number in range(len(ds))]) == expected
     assert refusal(lambda: elsewhere[0]) == expected
+    assert refusal(lambda: ds.labels) == expected
+    (path / "train.classes").write_bytes(b"")  # as if of fewer records
+    assert refusal(lambda: ds.labels) == expected
     assert refusal(lambda: shardfeed.records(stale, "train")).startswith(
         f"{path}/train-00000-of-00003.tfrecord is damaged"
     )
@@ -244,10 +248,11 @@ def test_the_two_index_files_in_each_others_place(path: Path) -> None:
 
 
 def rewritten_header(path: Path, **changes: Any) -> None:
-    data = (path / "train.index").read_bytes()
+    file = path / ("train.classes" if changes.get("column") == "classes" else "train.index")
+    data = file.read_bytes()
     values: dict[str, Any] = {"column": "offsets", "fingerprint": "0123456789abcdef" * 2, "records": 37, "shards": 3}
     header = IndexHeader(**{**values, "crc32c": crc32c(data[HEADER_BYTES:]), **changes})
-    (path / "train.index").write_bytes(header.to_bytes() + data[HEADER_BYTES:])
+    file.write_bytes(header.to_bytes() + data[HEADER_BYTES:])
 
 
 @pytest.mark.parametrize(

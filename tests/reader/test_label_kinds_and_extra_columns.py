@@ -185,8 +185,19 @@ def test_labels_without_images_are_for_one_label_per_record(found: shardfeed.Dat
     what = "any number" if found.label_kind == "multi" else "none"
     with pytest.raises(UsageError, match=f"has not one label but {what}"):
         _ = ds.labels
-    with pytest.raises(UsageError, match=r"class_weight: the records of .* have (several|no) labels"):
+    wrong = {"multi": r"several labels, and .* Weigh in the loss", "none": r"no labels, and .* Leave it out"}
+    with pytest.raises(UsageError, match=f"class_weight: the records of .* have {wrong[found.label_kind]}"):
         found.class_weight("train")
+    part = found.splits["train[:10]"]
+    if found.label_kind == "none":
+        assert dict(part.class_counts) == {}
+        return
+    with pytest.raises(UsageError) as unknown:
+        dict(part.class_counts)
+    assert str(unknown.value) == (
+        "class counts of train[:10] are not known: records have several labels, which only the tables (*.parquet) list. Count "
+        "them there, or use those of train."
+    )
 
 
 def test_info_says_what_a_record_holds(found: shardfeed.DatasetInfo) -> None:
