@@ -42,7 +42,7 @@ _QUOTED = re.compile(
 _NO_COLUMN = re.compile("no such column: (.*)")
 
 
-def column_types(label_kind: str = "single", columns: Sequence[Column] = ()) -> dict[str, str]:
+def column_types(label_kind: str, columns: Sequence[Column]) -> dict[str, str]:
     """SQLite's type of each column that a condition can name; arguments as in the manifest."""
     kinds = {field.name: _KINDS.get(str(field.type), "TEXT") for field in schema(columns, label_kind)}
     return {"split": "TEXT", "file": "TEXT", "number": "INTEGER PRIMARY KEY", **kinds}
