@@ -33,7 +33,7 @@ _NO_LONGER = "no longer waiting; the job goes on unless it was cancelled. To wai
 _QUESTION = "\nThe job goes on without this program. Cancel it? [y/N] "
 
 
-def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None = None) -> Submitted | None:
+def run_and_wait(pipeline: Any, engine: Engine, run: Run, stream: TextIO | None) -> Submitted | None:
     """Runs a graph to its end. If nobody shall wait, only hands it over and returns the job.
 
     Warns on ``stream`` if no worker begins.

@@ -42,7 +42,7 @@ _QUOTED = re.compile(
 _NO_COLUMN = re.compile("no such column: (.*)")
 
 
-def column_types(label_kind: str = "single", columns: Sequence[Column] = ()) -> dict[str, str]:
+def column_types(label_kind: str, columns: Sequence[Column]) -> dict[str, str]:
     """SQLite's type of each column that a condition can name; arguments as in the manifest.
 
     Only with one label per record these are ``label`` and ``class``: else both are null, and

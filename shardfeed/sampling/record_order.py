@@ -60,7 +60,7 @@ def training_windows(
             yield ReadWindow(tuple(_each(blocks, window.runs)), permuted.tolist(), rows)
 
 
-def evaluation_windows(blocks: Blocks, *, host: int, hosts: int, start: int = 0) -> Iterator[ReadWindow]:
+def evaluation_windows(blocks: Blocks, *, host: int, hosts: int, start: int) -> Iterator[ReadWindow]:
     """This host's share once, in the order of the shards, one block per window.
 
     ``start``: records of the share that are left out.

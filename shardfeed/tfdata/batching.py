@@ -49,9 +49,7 @@ def batches(
     return decoded if chunk == batch_size else decoded.rebatch(batch_size, drop_remainder=drop_remainder)
 
 
-def finished(
-    batches: tf.data.Dataset, steps: int, watch: Repeats | None = None, *, requests: int = 0
-) -> tf.data.Dataset:
+def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None, *, requests: int) -> tf.data.Dataset:
     """``steps`` of ``batches``, two ahead of the caller; ``watch`` notices each reading."""
     ahead = batches.apply(tf.data.experimental.assert_cardinality(steps)).prefetch(2)
     return with_options(ahead if watch is None else _watched(ahead, steps, watch), requests)

@@ -98,6 +98,7 @@ def _commit(
         "rejects": None,
         "options": options,
         "record": RUN,
+        "unmatched": b"",
         **changes,
     }
     if arguments["shards"] is None:

@@ -21,6 +21,7 @@ from shardfeed.transforms.planning.totals import add_totals, count_batch, label_
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import Listed
 from shardfeed.transforms.stores import open_output
+from shardfeed.transforms.tables.join import UnmatchedLimit
 
 KEYS = [b"cat/1.jpg", b"cat/2.jpg", b"dog/3.jpg", b"dog/deep/4.jpg"]
 
@@ -128,7 +129,7 @@ def plan(text: str, root: str | None = None) -> None:
     batches = (
         piece for batch in list_all(parse_inputs([text], list_root=root)) for piece in label_batch(batch, options)
     )
-    make_plan(add_totals(count_batch(piece, options) for piece in batches), options, {})
+    make_plan(add_totals(count_batch(piece, options) for piece in batches), options, {}, UnmatchedLimit())
 
 
 def test_files_that_are_not_there_are_counted_and_named_before_any_work(photos: Path) -> None:

@@ -17,6 +17,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import LAYOUT
 from shardfeed.transforms.planning.plan import fingerprint, make_plan, shards_for_bytes
+from shardfeed.transforms.tables.join import UnmatchedLimit
 
 VERSIONS = {"pillow": "12.1"}
 
@@ -31,7 +32,7 @@ def _totals(**splits: int | tuple[int, int]) -> Totals:
 
 def _plan(totals: Totals, **options: object) -> Plan:
     splits = ",".join(f"{name}=1/{len(totals.splits)}" for name in totals.splits) or "train"
-    return make_plan(totals, replace(BuildOptions(splits=splits), **options), VERSIONS)  # type: ignore[arg-type]
+    return make_plan(totals, replace(BuildOptions(splits=splits), **options), VERSIONS, UnmatchedLimit())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

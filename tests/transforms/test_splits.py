@@ -21,6 +21,7 @@ from shardfeed.transforms.planning import totals as totals_module
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
+from shardfeed.transforms.tables.join import UnmatchedLimit
 from shardfeed.transforms.tables.row import Row, pack_table_row
 
 HALVES = BuildOptions(splits="train=0.5,test=0.5")
@@ -107,7 +108,9 @@ def test_a_group_that_folders_or_a_column_divide_is_an_error(chosen: str, pieces
         rows = [pack_table_row(Row(split=key.split(b"/")[0].decode())) for key in keys]
         batches = [batch(keys[i::pieces], rows[i::pieces]) for i in range(pieces)]
         labelled = itertools.chain(*(label_batch(one, options) for one in batches))
-        make_plan(add_totals(add_totals([count_batch(one, options)]) for one in labelled), options, {})
+        make_plan(
+            add_totals(add_totals([count_batch(one, options)]) for one in labelled), options, {}, UnmatchedLimit()
+        )
 
     plan(PATIENTS[:3])
     for keys in (PATIENTS, PATIENTS[::-1]):
@@ -124,9 +127,9 @@ def test_more_groups_than_can_be_compared_are_an_error(monkeypatch: pytest.Monke
     options = BuildOptions(splits="folders", group_by="/(?P<group>p[0-9]+)_")
     labelled = [label_batch(batch([key]), options)[0] for key in PATIENTS[:3]]
 
-    make_plan(add_totals(count_batch(one, options) for one in labelled[:2]), options, {})
+    make_plan(add_totals(count_batch(one, options) for one in labelled[:2]), options, {}, UnmatchedLimit())
     with pytest.raises(UsageError, match=r"finds more than 2 groups.* Leave --group_by out\."):
-        make_plan(add_totals(count_batch(one, options) for one in labelled), options, {})
+        make_plan(add_totals(count_batch(one, options) for one in labelled), options, {}, UnmatchedLimit())
 
 
 @pytest.mark.parametrize("group_by", ["/(?P<group>p[0-9]+)_", "/p(?P<group>[0-9]*)_", "column:patient"])
@@ -248,7 +251,7 @@ def test_a_column_of_too_many_values_is_no_split() -> None:
     with pytest.raises(
         UsageError, match=r"^--splits column:id makes 101 splits, such as id_0; at most 100 are possible"
     ):
-        make_plan(totals, options, {})
+        make_plan(totals, options, {}, UnmatchedLimit())
 
 
 @pytest.mark.parametrize("regex", ["p[0-9]", "(", "", "(?P<label>a)", r"(?P<group>a)\1"])

@@ -150,7 +150,7 @@ class PartEncoder:
 
 
 @contextlib.contextmanager
-def open_encoder(plan: Plan, settings: EncoderSettings, codec: Codec | None = None) -> Iterator[PartEncoder]:
+def open_encoder(plan: Plan, settings: EncoderSettings, codec: Codec | None) -> Iterator[PartEncoder]:
     """An encoder with threads of its own, which end with the block."""
     with (
         contextlib.closing(SliceEncoder(plan, settings, codec)) as slices,

@@ -29,12 +29,7 @@ MOST_SPLITS = 100
 PARTS_A_SHARD = 16  # at least; packing 16 parts leaves max/mean of the shards within 1-2 %
 
 
-def make_plan(
-    totals: Totals,
-    options: BuildOptions,
-    versions: Mapping[str, str],
-    unmatched: UnmatchedLimit = UnmatchedLimit(),  # noqa: B008 (frozen)
-) -> Plan:
+def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str], unmatched: UnmatchedLimit) -> Plan:
     """The plan of a listing. ``unmatched``: the limit on images without a row, and the other way.
 
     Raises:

@@ -67,7 +67,7 @@ def commit(
     duplicates: Duplicates,
     options: BuildOptions,
     record: RunRecord,
-    unmatched: bytes = b"",
+    unmatched: bytes,
 ) -> Manifest:
     """Publishes what is left and at last the manifest, if the output is still this build's.
 
