@@ -14,6 +14,7 @@ from shardfeed.format.example import decode_example
 from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs import listing
+from shardfeed.transforms.inputs.labels import DROPPED
 from shardfeed.transforms.sources.base import Kind
 from shardfeed.transforms.tables.join import NO_ROW
 from tests.docs.pages import ROOT
@@ -99,7 +100,7 @@ def test_every_reason_fix_and_word_for_what_is_skipped_is_on_the_page_of_rejects
 
     assert rows(REJECTS, "## Rejects") == {reason.value for reason in Reason}
     assert rows(REJECTS, "## Fixes") == set(FIXES)
-    assert rows(REJECTS, "## Skipped files") == words | {NO_ROW} | set(re.findall(r'return "(\w+)"', source))
+    assert rows(REJECTS, "## Skipped files") == words | {NO_ROW, DROPPED} | set(re.findall(r'return "(\w+)"', source))
 
 
 def test_the_table_of_formats_is_the_codes_own() -> None:
