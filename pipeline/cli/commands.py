@@ -60,7 +60,7 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
         "Looks only at its files, wherever the build runs, and changes nothing."
     )
     parser.epilog = (
-        "exit codes: 0 a complete dataset, 2 bad arguments, 3 too many images could not be used, 4 not complete or "
+        "exit codes: 0 a complete dataset, 2 bad arguments, 3 rejects or near-duplicates stopped it, 4 not complete or "
         "nothing there, 5 being discarded, or files that are not a build's."
     )
     parser.set_defaults(run=_status)

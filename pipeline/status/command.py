@@ -53,6 +53,7 @@ class _Files:
     sidecars: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))  # by build
     outcomes: list[tuple[float, str]] = field(default_factory=list)
     rejects: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)  # of builds that --duplicates fail stopped
 
 
 def status_of(directory: str, *, now: float | None = None) -> Status:
@@ -116,6 +117,8 @@ def _list(store: WritableStore) -> _Files:
             files.outcomes.append((when, name))
         elif naming.is_rejects(name.rpartition("/")[2]):
             files.rejects.append(name)
+        elif name.endswith(f"/{naming.DUPLICATES}"):
+            files.duplicates.append(name)
     return files
 
 
@@ -163,8 +166,9 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
     folder = naming.work_folder(claim.fingerprint)
     rejects = sorted(f"{store.url}/{name}" for name in files.rejects if name.startswith(folder))
     state: State = "publishing" if shards[0] or encoded else "encoding"
-    if rejects and not files.published:  # a rerun that may go on publishes its rejects first
-        state = "rejected"
+    duplicates = f"{folder}/{naming.DUPLICATES}" in files.duplicates
+    if not files.published:  # a rerun that may go on publishes these two first
+        state = "rejected" if rejects else "duplicates" if duplicates else state
     return Status(
         state,
         store.url,
@@ -182,6 +186,7 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
         shards=shards,
         work_files=files.work,
         rejects=rejects,
+        duplicates=f"{store.url}/{folder}/{naming.DUPLICATES}" if state == "duplicates" else "",
         last_failure=_last_failure(store, files.outcomes),
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
 from shardfeed.words import by_count, duration, human_bytes, plural, printable_json
 
-State = Literal["complete", "encoding", "publishing", "rejected", "discarding", "foreign", "empty"]
+State = Literal["complete", "encoding", "publishing", "rejected", "duplicates", "discarding", "foreign", "empty"]
 
 
 class _Meaning(NamedTuple):
@@ -35,6 +35,12 @@ _MEANINGS: Mapping[State, _Meaning] = {
         "look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it takes (a higher "
         "--max_rejected, or mended images and --discard_incomplete)",
     ),
+    "duplicates": _Meaning(
+        TooManyRejectsError.code,
+        "near-duplicates stopped it, because of --duplicates fail; nothing was published",
+        "look at the list, then rerun the same `shardfeed build` with --duplicates report: it keeps finished work; or remove "
+        "images, and rerun with --discard_incomplete",
+    ),
     "discarding": _Meaning(
         ConflictError.code,
         "an unfinished build is being discarded, {files:,} files to go",
@@ -57,7 +63,8 @@ class Status:
     ``exact`` is False if a sample of these was scaled up. ``rate``: images per second. ``idle``:
     seconds since a file was written. ``silent``: whether that is longer than usual for a build that
     runs (both None: the store gives no times). ``shards``: (published, all). ``work_files``: files
-    of ours below ``_parts/``. ``foreign``: some files that are not ours.
+    of ours below ``_parts/``. ``rejects``, ``duplicates``: files that say why it was stopped.
+    ``foreign``: some files that are not ours.
     """
 
     state: State
@@ -76,12 +83,13 @@ class Status:
     shards: tuple[int, int] = (0, 0)
     work_files: int = 0
     rejects: Sequence[str] = ()
+    duplicates: str = ""
     last_failure: str = ""
     foreign: Sequence[str] = ()
 
     @property
     def code(self) -> int:
-        """0 complete, 3 too many rejects, 4 incomplete or nothing, 5 conflict or discarding."""
+        """0 complete, 3 too many rejects or near-duplicates, 4 incomplete or nothing, 5 conflict or discarding."""
         return _MEANINGS[self.state].code
 
     @property
@@ -119,6 +127,7 @@ class Status:
             "seconds_left": _rounded(self.seconds_left),
             "files_in_parts": self.work_files,
             "rejects": self.rejects,
+            "duplicates": self.duplicates or None,
             "last_failure": self.last_failure or None,
             "foreign_files": [clip(name) for name in self.foreign],
             "next": self.next,
@@ -135,7 +144,7 @@ class Status:
                 lines.append(
                     f"  leftovers  {self.work_files:,} files under _parts/; the same build command sweeps them"
                 )
-        elif self.state in ("encoding", "publishing", "rejected"):
+        elif self.state in ("encoding", "publishing", "rejected", "duplicates"):
             lines += self._progress()
         if self.foreign:
             lines.append(f"  files      {', '.join(clip(name, 80) for name in self.foreign)}")
@@ -166,6 +175,7 @@ class Status:
             left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} of encoding left"
             lines.append(f"  rate       {self.rate:,.0f} img/s over the latest parts{left}")
         lines += [f"  rejects    {clip(name, 1_000)}" for name in self.rejects[:3]]
+        lines += [f"  duplicates  {clip(self.duplicates, 1_000)}"] * bool(self.duplicates)
         options = [
             f"{clip(name, 40)} {clip(value, 40)}"
             for name, value in sorted(self.config.items())

@@ -222,7 +222,10 @@ def _report(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     _refuse_inside("--output", args.dir, args.output)
     for source in args.source:
         if not storage.is_remote(source) and not os.path.isdir(source):
-            raise UsageError(f"--source {clip(source)} is no folder. Give the folder or address that the build read.")
+            raise UsageError(
+                f"--source {clip(source)} is no folder. Give the folder or address that the build read; of a list its root, of "
+                "an archive the folder that it was unpacked to."
+            )
     page = report(args.dir, args.source).encode()
     _write("--output", page, args.output)
     return 0, f"report: {args.output} ({human_bytes(len(page))})"

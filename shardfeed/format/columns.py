@@ -99,7 +99,7 @@ class Column:
         if self.type == "string":
             return bytes(item.encode())
         if self.type == "float" and math.isfinite(item) and abs(item) > _FLOAT_MOST:
-            raise ValueError(f"{item!r} is no 32-bit float")
+            raise ValueError(f"{item!r}, more than a 32-bit float can hold")
         return int(item) if self.type == "bool" else item
 
     def value(self, feature: list[Any]) -> Any:

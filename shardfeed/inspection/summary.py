@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import clip
+from shardfeed.format.columns import as_flag
 from shardfeed.format.manifest import Manifest
 from shardfeed.words import by_count, human_bytes
 
@@ -48,6 +49,8 @@ def _head(dataset: DatasetInfo) -> list[str]:
     ]
     if manifest.fixes:
         lines += _wrapped("fixes", _reasons(manifest.fixes))
+    if manifest.columns:
+        lines += _wrapped("columns", ", ".join(clip(as_flag(column)) for column in manifest.columns))
     return [*lines, f"  fingerprint  {clip(manifest.fingerprint)}"]
 
 
@@ -84,7 +87,7 @@ def _tail(manifest: Manifest) -> list[str]:
     config = ", ".join(
         f"{name} {clip(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)}"
         for name, value in sorted(manifest.config.items())
-        if value is not None
+        if value is not None and name != "columns"
     )
     versions = ", ".join(f"{clip(name)} {clip(version)}" for name, version in sorted(manifest.versions.items()))
     return [*_wrapped("config", config), *_wrapped("versions", versions)]

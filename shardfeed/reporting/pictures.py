@@ -31,7 +31,7 @@ _MOST_PIXELS = 64 << 20  # what a build decodes too
 _GAP = 256 << 10  # bytes between two records that one request reads
 _RUN = 8 << 20  # bytes that one request reads at most, unless a record is larger
 _AT_ONCE = 128  # records whose thumbnails are made before the budget is asked again
-_SOURCES = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # JPEG is MPO, too
+_SOURCES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF")  # JPEG is MPO, too
 
 
 @dataclass(frozen=True, slots=True)

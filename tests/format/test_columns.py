@@ -88,4 +88,4 @@ def test_a_column_that_cannot_be_is_an_error(wrong: Any) -> None:
 
 @pytest.mark.parametrize("label_kind", ["single", "multi"])
 def test_no_column_has_the_name_of_one_that_a_condition_knows(label_kind: str) -> None:
-    assert column_types(label_kind).keys() <= RESERVED
+    assert column_types(label_kind, ()).keys() <= RESERVED

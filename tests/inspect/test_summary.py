@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardfeed.errors import DatasetError
+from shardfeed.format.columns import Column
 from shardfeed.format.manifest import ImageInfo, Manifest, Shard, Split
 from shardfeed.inspection.summary import dataset_summary
 from tests.kit.datasets import write_dataset
@@ -81,6 +82,14 @@ def test_the_summary_is_complete_and_aligned(show: Callable[[Manifest], str]) ->
   config       channels rgb, image_size [224, 224], seed 0
   versions     encoder 1, pillow 12.1.1"""
     )
+
+
+def test_columns_of_a_table_are_shown_as_their_flag_has_them(show: Callable[[Manifest], str]) -> None:
+    columns = (Column("age", "int64", (), -1).to_raw(), Column("box", "float", (4,)).to_raw())
+    made = manifest({"train": split("train", {"daisy": 2}, 1)}, ("daisy",))
+    text = show(dataclasses.replace(made, columns=columns, config={**made.config, "columns": columns}))
+    assert "  columns      age:int64=-1, box:float[4]\n" in text
+    assert "  config       channels rgb, image_size [224, 224], seed 0\n" in text
 
 
 def test_a_dataset_of_ten_classes_fits_a_screen(show: Callable[[Manifest], str]) -> None:

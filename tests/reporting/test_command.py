@@ -57,7 +57,8 @@ def test_it_writes_report_html_again_over_an_older_one_and_says_how_large(
         ),
         (
             ("--source", "photos"),
-            "--source photos is no folder. Give the folder or address that the build read.",
+            "--source photos is no folder. Give the folder or address that the build read; of a list its root, of an archive the "
+            "folder that it was unpacked to.",
         ),
     ],
     ids=["no page", "in the dataset", "below it", "through a link", "no folder", "no source"],

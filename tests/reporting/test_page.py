@@ -117,24 +117,30 @@ def test_rejects_are_counted_by_reason_and_the_first_are_drawn_from_their_source
     contents = {"cut.jpg": whole[: len(whole) // 2], "text.jpg": b"<html>", "spins.jpg": whole}
     for name, data in contents.items():
         (source / "a" / name).write_bytes(data)
-    Image.new("RGB", (3000, 20)).save(source / "a" / "wide.png")
+    for name in ("wide.png", "wide.avif"):
+        Image.new("RGB", (3000, 20)).save(source / "a" / name)
     (tmp_path / "secret.jpg").write_bytes(whole)
     many = [(f"b/{number}.jpg", "EMPTY", "has zero bytes") for number in range(20)]
     one = [
         ("a/cut.jpg", "TRUNCATED", "ends early"),
         ("a/text.jpg", "FORMAT", "is a text"),
         ("a/wide.png", "ASPECT", "150 : 1"),
+        ("a/wide.avif", "ASPECT", "150 : 1"),
     ]
     add_rejects(out, [*many, *one, ("a/spins.jpg", "TIMEOUT", "60 s"), ("../secret.jpg", "PIXELS", "too many")])
 
     found = section(report(str(out), [str(tmp_path / "out"), str(source)]), "rejects")
     reasons = [words(each) for each in re.findall(r"<summary>(.*?)</summary>", found)]
 
-    assert reasons == ["EMPTY 20", "ASPECT 1", "FORMAT 1", "PIXELS 1", "TIMEOUT 1", "TRUNCATED 1"]
-    assert images(found) == ["a/wide.png", "a/cut.jpg"]  # not what hung a codec, nor a file outside of the source
+    assert reasons == ["EMPTY 20", "ASPECT 2", "FORMAT 1", "PIXELS 1", "TIMEOUT 1", "TRUNCATED 1"]
+    assert images(found) == [
+        "a/wide.png",
+        "a/wide.avif",
+        "a/cut.jpg",
+    ]  # not what hung a codec, nor a file outside of the source
     assert re.findall(r'aria-label="([^"]*)"', found) == [
         *(f"b/{number}.jpg: no picture" for number in range(SHOWN)),
-        "a/text.jpg: does not decode", "../secret.jpg: no picture", "a/spins.jpg: no picture",
+        "a/text.jpg: cannot be drawn", "../secret.jpg: no picture", "a/spins.jpg: no picture",
     ]  # fmt: skip
     assert "<img" not in section(report(str(out)), "rejects")
 
@@ -272,7 +278,7 @@ def test_a_damaged_record_is_a_cell_that_says_so(tmp_path: Path) -> None:
     shard.write_bytes(data)
     made = report(str(out))
 
-    assert "train-00000-of-00001.tfrecord at byte 0, damaged: does not decode" in made
+    assert "train-00000-of-00001.tfrecord at byte 0, damaged: cannot be drawn" in made
     assert len(images(made)) == 8
 
 

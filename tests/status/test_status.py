@@ -229,6 +229,7 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
         "seconds_left": 30.0,
         "files_in_parts": 6,
         "rejects": [],
+        "duplicates": None,
         "last_failure": None,
         "foreign_files": [],
         "next": _next(out),

@@ -46,6 +46,27 @@ def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
     assert status_of(str(out)).state == "complete"
 
 
+def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_path: Path) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=3), tmp_path / "out"
+    (photos / "cat" / "again.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, fail_on_duplicates=True)
+    with pytest.raises(TooManyRejectsError, match="1 pair of near-duplicates"):
+        run_build(config)
+
+    status = status_of(str(out))
+    (listed,) = out.rglob("duplicates.jsonl")
+    assert (status.state, status.code, status.duplicates) == ("duplicates", 3, str(listed))
+    lines = status.to_text().splitlines()
+    assert lines[0] == f"{out}: near-duplicates stopped it, because of --duplicates fail; nothing was published"
+    assert f"  duplicates  {listed}" in lines
+    assert lines[-1].startswith(
+        "Next: look at the list, then rerun the same `shardfeed build` with --duplicates report"
+    )
+
+    run_build(replace(config, fail_on_duplicates=False))
+    assert status_of(str(out)).state == "complete"
+
+
 @pytest.mark.parametrize("limit", [1, 2], ids=["too low", "high enough"])
 def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int

@@ -196,7 +196,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
     "a float that is too large": (
         csv("file_name,a\n1,1e300\n"),
         {"columns": "a"},
-        r"row 2: column a holds 1e\+300 is no 32-bit float",
+        r"row 2: column a holds 1e\+300, more than a 32-bit float can hold\. Correct it, or declare another type",
     ),
     "lists in CSV": (csv("file_name,a\n1,2\n"), {"columns": "a:int64[]"}, "holds no lists"),
     "no JSON": (jsonl('{"file_name": "1"}\n{oops\n'), {"columns": "a"}, "line 2 is not JSON"),
@@ -282,6 +282,11 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
         parquet(file_name=pa.array(["1"]), a=pa.array([[1, 2]])),
         {"columns": "a:int64[3]"},
         "row 1: column a holds 2 values where a list of 3 values is expected",
+    ),
+    "bytes that are no text": (
+        parquet(file_name=pa.array(["1"]), a=pa.array([b"\xff"])),
+        {"columns": "a:string"},
+        "column a is of type binary, and string is wanted: .* declare another type: --columns a:bytes$",
     ),
     "an integer of more than 64 bits": (
         parquet(file_name=pa.array(["1"]), a=pa.array([1 << 63], pa.uint64())),

@@ -234,9 +234,10 @@ def _members(pictures: Pictures, members: Numbers, names: Numbers, order: list[i
 
 
 def _failure(found: dict[str, int], file: str) -> str:
+    pairs = found["pairs"]
     return (
-        f"{found['pairs']:,} pairs of near-duplicates ({found['exact']:,} of equal files, {found['labels']:,} with two labels, "
-        f"{found['splits']:,} across splits), and --duplicates fail allows none. Nothing was published. They are listed in "
-        f"{file}\nRerun with --duplicates report to go on with them: the finished work is kept. Or remove images, then rerun "
+        f"{pairs:,} pair{'s' * (pairs != 1)} of near-duplicates ({found['exact']:,} of equal files, {found['labels']:,} with two "
+        f"labels, {found['splits']:,} across splits), and --duplicates fail allows none. Nothing was published. They are listed "
+        f"in {file}\nRerun with --duplicates report to go on with them: the finished work is kept. Or remove images, then rerun "
         "with --discard_incomplete."
     )
