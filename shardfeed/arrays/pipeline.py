@@ -9,6 +9,7 @@ blocks have been read, so the caller never does that work.
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -216,7 +217,11 @@ def _moved(rows: range, by: int) -> range:
 
 
 @contextmanager
-def _pool(threads: int, name: str) -> Iterator[Executor]:
+def _pool(threads: int, name: str, ending: Callable[[], bool] = sys.is_finalizing) -> Iterator[Executor]:
+    """Threads that end with the stream; those of a stream that is left open end with the program.
+
+    ``ending`` is no name of this module, because modules lose their names at the program's end.
+    """
     pool = ThreadPoolExecutor(threads, name)
     wait = True
     try:
@@ -226,4 +231,5 @@ def _pool(threads: int, name: str) -> Iterator[Executor]:
         wait = False
         raise
     finally:  # also when the caller leaves the stream in the middle
-        pool.shutdown(wait=wait, cancel_futures=True)
+        if not ending():
+            pool.shutdown(wait=wait, cancel_futures=True)

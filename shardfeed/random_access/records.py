@@ -147,6 +147,11 @@ class Records:
             raise IndexError(
                 f"record {clip(index, 40)} of {n:,} of {self._reader.split}: allowed are {allowed}"
             ) from None
+        except TypeError:
+            raise TypeError(
+                f"record {clip(repr(index), 40)}: expected an integer or a slice. Several records are __getitems__([…]), the "
+                "labels of all are .labels, the keys .keys."
+            ) from None
 
     def _item(self, number: int, framed: bytes, listed: int | None) -> Item:
         """The item of a record that is ``listed`` with a class; None = it is not listed."""

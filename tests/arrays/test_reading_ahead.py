@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -129,6 +131,20 @@ def test_nothing_is_kept_when_the_stream_is_left(written: Written, store: Counti
     gc.collect()
 
     assert store.held == 0
+
+
+LEAVE = """
+import __main__, codecs, sys, shardfeed
+stream = iter(shardfeed.array_batches(sys.argv[1], "train", 8))
+next(stream)
+codecs.register(lambda name: stream)  # so it lives until modules lose their names, as it does with JAX
+"""
+
+
+def test_a_program_may_end_without_having_read_all(written: Written) -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVE, str(written.path)], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_interrupt_does_not_wait_for_a_read_that_gets_no_answer(

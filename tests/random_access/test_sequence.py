@@ -77,10 +77,15 @@ def test_an_empty_view_has_no_records(ds: shardfeed.Records) -> None:
         empty[0]
 
 
-@pytest.mark.parametrize("number", ["1", 1.0, None, (1, 2)], ids=repr)
+@pytest.mark.parametrize("number", ["label", 1.0, None, [1, 2]], ids=repr)
 def test_what_is_no_number_is_a_type_error(ds: shardfeed.Records, number: Any) -> None:
-    with pytest.raises(TypeError, match="indices must be integers or slices"):
-        ds[number]
+    for read in (ds.__getitem__, lambda each: ds.__getitems__([each]), ds.keys.__getitem__):
+        with pytest.raises(TypeError) as found:
+            read(number)
+        assert str(found.value) == (
+            f"record {number!r}: expected an integer or a slice. Several records are __getitems__([…]), the labels of all are "
+            ".labels, the keys .keys."
+        )
 
 
 SLICES = [
