@@ -68,7 +68,7 @@ def train(dataset: str, state: str) -> None:
     )  # fmt: skip
     digest = hashlib.sha256(repr(sorted(history.history.items())).encode())
     for variable in [*model.variables, *model.optimizer.variables]:
-        digest.update(np.asarray(variable.value).tobytes())
+        digest.update(np.asarray(variable).tobytes())
     print("end", digest.hexdigest())
 
 

@@ -35,8 +35,8 @@ def compile_args(
     """``steps_per_execution`` for ``model.compile``.
 
     It is the value from 32 to 64 that leaves the fewest steps of an epoch over, and less for short
-    epochs and, on JAX, for large batches. It is 1 if ``MirroredStrategy`` has several replicas,
-    because Keras 3 fails on more (keras#19246).
+    epochs and, on JAX, for large batches. It is 1 on PyTorch, where Keras takes no other, and if
+    ``MirroredStrategy`` has several replicas, because Keras 3 fails on more (keras#19246).
 
     Args:
         train: The training stream that ``load`` or ``distribute`` gave. If it was transformed
@@ -127,7 +127,8 @@ def _most(info: DatasetInfo, batch_size: int, accelerator: Accelerator) -> int:
     if accelerator.backend == "jax":
         height, width, channels = info.image_shape
         return max(1, min(_STEPS, _AHEAD_BYTES // (batch_size * (height or 224) * (width or 224) * channels)))
-    return 1 if accelerator.kind != "tpu" and accelerator.replicas > 1 else _STEPS
+    one = accelerator.backend == "torch" or (accelerator.kind != "tpu" and accelerator.replicas > 1)
+    return 1 if one else _STEPS
 
 
 def _execution(steps: int, most: int) -> int:

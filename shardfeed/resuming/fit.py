@@ -56,7 +56,7 @@ def fit(
 
     The state is everything that the next step depends on: weights, moving statistics, the seeds of
     dropout, the optimizer with its learning rate, the scale of the loss, metrics, Keras' own seed
-    generator, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
+    generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
     step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
     end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
     on. On several hosts (JAX), number 0 saves and all read the same address.
@@ -83,8 +83,8 @@ def fit(
     Raises:
         UsageError: a stream that is not known; another dataset, model, arguments of ``load`` or
             ``compile``, or callbacks than those that were saved; another run has this address;
-            hosts that read different states; Keras on PyTorch, on JAX before 3.11, or under a
-            strategy of TensorFlow over several processes.
+            hosts that read different states; Keras on JAX before 3.11, or in several processes of
+            TensorFlow or PyTorch.
         DatasetError: the saved state is damaged.
     """
     _check_keras()
@@ -118,7 +118,7 @@ def fit(
         listed.keeper = keeper
         keeper.others = children[:-1]
         model.fit(
-            train if saved is None else reopen(keeper.epoch * steps + keeper.step),
+            train if saved is None else _continued(reopen(keeper.epoch * steps + keeper.step), keeper.step),
             epochs=epochs,
             initial_epoch=epochs if keeper.stopped and not keeper.step else min(keeper.epoch, epochs),
             steps_per_epoch=steps,
@@ -137,10 +137,9 @@ def fit(
 def _check_keras() -> None:
     """Raises UsageError if this Keras cannot go on in the middle of an epoch."""
     backend, version = keras.config.backend(), tuple(map(int, keras.__version__.split(".")[:2]))
-    if backend not in ("tensorflow", "jax"):
+    if backend not in ("tensorflow", "jax", "torch"):
         raise UsageError(
-            f"fit: Keras runs on {clip(backend)}: expected tensorflow or jax. Set KERAS_BACKEND before Keras is imported. With "
-            "PyTorch, write a loop over torch_batches, which has state_dict()."
+            f"fit: Keras runs on {clip(backend)}: expected tensorflow, jax or torch. Set KERAS_BACKEND before Keras is imported."
         )
     if backend == "jax" and version < _KERAS_ON_JAX:
         needed = ".".join(map(str, _KERAS_ON_JAX))
@@ -148,10 +147,10 @@ def _check_keras() -> None:
             f"fit: Keras {clip(keras.__version__)} on JAX draws the batches of the steps that are skipped: expected Keras "
             f"{needed} or newer. Run pip install 'keras>={needed}'."
         )
-    if backend == "tensorflow" and running_host().count > 1:
+    if backend != "jax" and running_host().count > 1:
         raise UsageError(
-            "fit: this is one of several processes of a TensorFlow strategy, under which Keras' own fit fails. Set "
-            "KERAS_BACKEND=jax, or write a loop over shardfeed.distribute(…, start_step=…)."
+            "fit: this is one of several processes, which Keras trains together on JAX only. Set KERAS_BACKEND=jax, or write "
+            "a loop over shardfeed.distribute(…, start_step=…) or torch_batches."
         )
 
 
@@ -165,6 +164,20 @@ def _source(train: Any) -> tuple[StreamSource, Callable[[int], Any]]:
     if source.epochs is not None:
         raise UsageError(f"fit(model, train): the stream ends (epochs={source.epochs}). Leave epochs out of load.")
     return source, source.reopen
+
+
+def _continued(rest: Any, skipped: int) -> Any:
+    """``rest``, behind what Keras draws for the steps that are skipped.
+
+    That is nothing on TensorFlow and JAX. On PyTorch, Keras draws the batch before it calls
+    ``train_function``: there, batches without a row.
+    """
+    if keras.config.backend() != "torch":
+        return rest
+    import tensorflow as tf
+
+    empty = tf.nest.map_structure(lambda spec: tf.zeros((0, *spec.shape[1:]), spec.dtype), rest.element_spec)
+    return tf.data.Dataset.from_tensors(empty).repeat(skipped).concatenate(rest)
 
 
 def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
@@ -269,6 +282,10 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             self._before = signal.signal(signal.SIGTERM, lambda *_: self._asked.set())
         self._execution = int(self.model.steps_per_execution)
         self._restore()
+        self.model.stop_training = self.stopped
+        # From here on no older run writes. Not later: a callback may change the learning rate when an
+        # epoch begins, and would do so again.
+        self._save()
 
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         self.epoch = epoch
@@ -279,9 +296,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             # Again: a callback may change the learning rate when an epoch begins, as it did before
             # the state was saved; and Keras has reset the metrics.
             self._restore()
-            self._skip_steps()
-            self.model.stop_training = self.stopped
-        self._save()  # from here on no older run writes
+        self._skip_steps()
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
         self.step += self._execution
@@ -346,16 +361,19 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             keras_state.restore_callbacks(self.others, facts, self._saved.arrays, self._file.url)
 
     def _skip_steps(self) -> None:
-        """Makes the steps before the saved one cost nothing.
+        """Makes the steps before the saved one cost nothing, and the first one draw what it would have drawn.
 
-        Keras runs ``steps_per_epoch`` steps in each epoch, and cannot begin in the middle of one.
+        Keras runs ``steps_per_epoch`` steps in each epoch, and cannot begin in the middle of one. On
+        PyTorch, it draws a random number when it opens the stream, which is done after this.
         """
         self.skip, model = self.step // self._execution, self.model
-        run, logs = model.train_function, model.get_metrics_result()
+        run, logs, generators = model.train_function, model.get_metrics_result(), keras_state.generators()
 
         def train_function(*arguments: Any) -> Any:
-            if not self.skip:
+            keras_state.restore_generators(generators)
+            if self.skip <= 1:  # the last one that is skipped, or the first
                 model.train_function = run
+            if not self.skip:
                 return run(*arguments)
             return (logs, arguments[0]) if len(arguments) == 2 else logs  # JAX passes its state through
 

@@ -65,7 +65,8 @@ def variables_of(model: Any) -> list[Any]:
 def arrays_of(model: Any, callbacks: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Values of ``variables_of`` and of what callbacks keep as arrays, by name."""
     # Not convert_to_numpy, which makes TensorFlow's variables warn of NumPy 2.
-    found = {f"variable {i}": np.asarray(one.value) for i, one in enumerate(variables_of(model))}
+    found = {f"variable {i}": np.asarray(one) for i, one in enumerate(variables_of(model))}
+    found |= {f"generator {i}": state for i, state in enumerate(generators())}
     for at, name, value in _kept(callbacks):
         if _is_arrays(value):
             found |= {f"callback {at} {name} {i}": np.asarray(array) for i, array in enumerate(value)}
@@ -101,6 +102,26 @@ def restore_variables(model: Any, arrays: Arrays, where: str) -> None:
         )
     for variable, array in zip(variables, kept, strict=True):
         variable.assign(array)
+    restore_generators([array for name, array in arrays.items() if name.startswith("generator ")])
+
+
+def generators() -> list[NDArray[Any]]:
+    """States of PyTorch's own generators, the CPU's and each GPU's; dropout without a seed draws from them there."""
+    if keras.config.backend() != "torch":
+        return []
+    import torch
+
+    return [state.numpy() for state in (torch.get_rng_state(), *torch.cuda.get_rng_state_all())]
+
+
+def restore_generators(states: Sequence[NDArray[Any]]) -> None:
+    """Gives PyTorch's generators the states that ``generators`` found."""
+    if states:
+        import torch
+
+        cpu, *gpus = (torch.tensor(state) for state in states)
+        torch.set_rng_state(cpu)
+        torch.cuda.set_rng_state_all(gpus)
 
 
 def restore_callbacks(callbacks: Sequence[Any], facts: Sequence[Mapping[str, Any]], arrays: Arrays, where: str) -> None:

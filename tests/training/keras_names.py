@@ -24,7 +24,8 @@ from shardfeed.resuming.keras_state import _KEPT
 VERSION = tuple(map(int, keras.__version__.split(".")[:2]))
 
 # The calls in Keras' ``fit`` that ``_Keeper`` and ``_Callbacks`` count on, in their order: metrics
-# are reset before an epoch begins, ``train_function`` draws the batches itself, and so on.
+# are reset before an epoch begins, ``train_function`` draws the batches itself (on PyTorch it is given
+# them), and so on.
 CALLS = [
     r"isinstance\(callbacks, callbacks_module\.CallbackList\)",
     r"self\.make_train_function\(\)",
@@ -33,7 +34,7 @@ CALLS = [
     r"self\.reset_metrics\(\)",
     r"callbacks\.on_epoch_begin\(epoch\)",
     r"callbacks\.on_train_batch_begin\(",
-    r"self\.train_function\((state, )?iterator\)",
+    r"self\.train_function\((data|(state, )?iterator)\)",
     r"callbacks\.on_train_batch_end\(",
     r"self\.evaluate\(.*callbacks=callbacks",
     r"callbacks\.on_epoch_end\(epoch, ",
@@ -94,6 +95,7 @@ def wrong() -> Iterator[str]:
         yield "fit: LossScaleOptimizer.inner_optimizer"
 
     yield from wrong_in_fit("tensorflow")
+    yield from wrong_in_fit("torch")
     if VERSION >= _KERAS_ON_JAX:
         yield from wrong_in_fit("jax")
         library = importlib.import_module("keras.src.distribution.distribution_lib")

@@ -21,6 +21,7 @@ CPU = Accelerator("cpu", 1, "tensorflow", "", None)
 TPU = Accelerator("tpu", 8, "tensorflow", "", None)
 MIRRORED = Accelerator("gpu", 8, "tensorflow", "", None)
 JAX = Accelerator("tpu", 8, "jax", "", None)
+TORCH = Accelerator("cpu", 1, "torch", "", None)
 EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 devices in all. The nearest that does:"
 
 
@@ -166,8 +167,9 @@ def test_an_epoch_is_always_whole_executions(dataset: Path) -> None:
         assert steps - epoch == steps % execution == min(steps % other for other in allowed)
 
 
-def test_one_step_at_a_time_where_mirrored_strategy_has_several_replicas(dataset: Path) -> None:
-    assert arguments(altered(dataset, records=8_000), 8, MIRRORED) == (1, 1000)
+@pytest.mark.parametrize("accelerator", [MIRRORED, TORCH], ids=["mirrored strategy, several replicas", "torch"])
+def test_one_step_at_a_time_where_keras_takes_no_more(dataset: Path, accelerator: Accelerator) -> None:
+    assert arguments(altered(dataset, records=8_000), 8, accelerator) == (1, 1000)
 
 
 @pytest.mark.parametrize(
