@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from shardfeed.pipeline.report import progress
 from shardfeed.transforms.pool import pool
+from tests.kit.builds import share_builders
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
 
 # Properties are not timed: a busy machine must not fail a test. CI tries the same examples each
@@ -26,6 +27,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 pool.MOST_PROCESSES = 0  # builds in this process encode in it too, where tests can replace what they call
 progress._LOG_SECONDS = 3600  # what a build in this process says must not depend on how busy this machine is
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the workers of xdist find what the first process made
+        share_builders()
 
 
 @pytest.fixture(scope="session")

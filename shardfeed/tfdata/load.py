@@ -141,8 +141,11 @@ def load(
     stream = SplitStream(
         found, chosen, here, share=share, options=options, as_dict=flag("as_dict", as_dict), cache=cache_place(cache)
     )
+    # No step of a stream branches on a tensor. Converting their code anyway would cost a process's
+    # first call of ``load`` a second.
+    unconverted = tf.autograph.experimental.do_not_convert
     if training:
-        batches = stream.train(epochs, seed, window_bytes, start_step)
+        batches = unconverted(stream.train)(epochs, seed, window_bytes, start_step)
         order_of = {
             "seed": seed, "shuffle_buffer": window_bytes, "start_step": start_step, "image_size": options.size, "crop": crop,
             "label": label, "hosts": "any" if is_elastic(len(stream.blocks), here.count) else here.count,
@@ -158,4 +161,4 @@ def load(
 
         remember(batches, StreamSource(found, split, batch_size, epochs, order_of, reopen))
         return batches
-    return stream.evaluate(pad=pad, epochs=epochs, start_step=start_step)
+    return unconverted(stream.evaluate)(pad=pad, epochs=epochs, start_step=start_step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import os
 import shutil
@@ -23,34 +24,52 @@ DRIVERS = {"local": (), "DirectRunner": DIRECT}
 # Libraries of Beam's start threads when they are loaded; a process that forks must have none.
 _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
+_FOLDER = "SHARDFEED_TEST_BUILDERS"  # environment variable: where the builders of a test run are
+_ALIVE = "alive"  # a pipe there, which the builders read to its end
+_STARTED: list[subprocess.Popen[bytes]] = []  # which nobody waits for
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
+def share_builders() -> None:
+    """The builders of this process and its children are the same, and end with this process."""
+    os.environ[_FOLDER] = folder = tempfile.mkdtemp(prefix="builders-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.mkfifo(os.path.join(folder, _ALIVE))
+    os.open(os.path.join(folder, _ALIVE), os.O_RDWR)  # open until this process ends, however it does
+
+
 @functools.cache
 def start_builder() -> None:
-    """Starts this test run's builder; it ends with the run."""
+    """Starts this test run's builder, if no other process of the run has."""
     os.environ[ADDRESS] = _started("preload_build")
 
 
 @functools.cache
 def _started(preload: str, **variables: str) -> str:
     """The address of a builder that has called ``preload``."""
-    folder = tempfile.mkdtemp(prefix="builder-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    address = os.path.join(folder, "socket")
-    env = {**os.environ, **_NO_THREADS, "PYTHONPATH": str(ROOT), ADDRESS: address, **variables}
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"from tests.kit import builder; builder.main(builder.{preload}, {address!r})"],
-        cwd=ROOT,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    atexit.register(process.communicate)  # closes its standard input, which ends it
+    folder = os.environ[_FOLDER]
+    address = os.path.join(folder, "-".join([preload, *variables.values()]))
+    with open(f"{address}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
+        if not os.path.exists(address):
+            _start(preload, folder, address, variables)
+    return address
+
+
+def _start(preload: str, folder: str, address: str, variables: Mapping[str, str]) -> None:
+    # JAX compiles a function once for all programs, for instance those that go on with a training.
+    compiled = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    env = {**os.environ, **_NO_THREADS, **compiled, "PYTHONPATH": str(ROOT), ADDRESS: address, **variables}
+    with open(os.path.join(folder, _ALIVE)) as alive:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from tests.kit import builder; builder.main(builder.{preload}, {address!r})"],
+            cwd=ROOT, env=env, stdin=alive, stdout=subprocess.PIPE,
+        )  # fmt: skip
+    _STARTED.append(process)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n", "the builder did not start; its traceback is above"
-    return address
 
 
 def run_program(program: Path, *arguments: object, backend: str, folder: Path = ROOT, **variables: str) -> Ended:

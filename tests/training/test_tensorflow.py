@@ -1,5 +1,5 @@
 """Exact evaluation and adapters under Keras on TensorFlow: one device, and MirroredStrategy with
-eight.
+four.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.training.programs import run
 
 @pytest.fixture(scope="module")
 def mirrored(dataset: Path) -> Any:
-    """What a process with eight devices saw."""
+    """What a process with four devices saw."""
     return run("tf_mirrored.py", dataset)
 
 
@@ -31,18 +31,18 @@ def test_evaluation_is_exact_for_any_number_of_hosts(written: Written, hosts: in
     assert found == pytest.approx(truth(model, np.stack(pixels), np.array(labels)), rel=1e-6)
 
 
-def test_evaluation_under_eight_replicas_is_exact(mirrored: Any) -> None:
+def test_evaluation_under_four_replicas_is_exact(mirrored: Any) -> None:
     assert list(mirrored["evaluations"]) == ["load", "distribute"]
     for found in mirrored["evaluations"].values():
         assert found == pytest.approx(mirrored["truth"], rel=1e-6)
 
 
 def test_the_strategy_in_scope_is_the_accelerator(mirrored: Any) -> None:
-    assert mirrored["accelerator"] == [8, "CPU, 8 replicas of MirroredStrategy, which is in scope."]
+    assert mirrored["accelerator"] == [4, "CPU, 4 replicas of MirroredStrategy, which is in scope."]
 
 
 def test_distribute_gives_each_replica_its_share_of_the_records_of_a_step(mirrored: Any) -> None:
-    assert mirrored["steps"] == [[[[3, 8, 8, 3]] * 8, True]] * 20
+    assert mirrored["steps"] == [[[[6, 8, 8, 3]] * 4, True]] * 20
 
 
 def test_a_distributed_stream_that_is_read_twice_is_warned_of(mirrored: Any) -> None:

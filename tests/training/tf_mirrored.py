@@ -1,4 +1,4 @@
-"""Test program: TensorFlow with eight logical CPUs.
+"""Test program: TensorFlow with four logical CPUs.
 
 ``python tf_mirrored.py DATASET`` prints what it saw as JSON.
 """
@@ -19,11 +19,11 @@ from tests.training.exactness import BATCH, evaluate, load_quietly, tiny_model, 
 
 
 def main(dataset: str) -> dict[str, Any]:
-    # With a thread per core, iterators of eight devices wait for each other when they are freed.
+    # With a thread per core, iterators of several devices wait for each other when they are freed.
     tf.config.threading.set_inter_op_parallelism_threads(32)
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
-    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(8)])
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
+    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(4)])
     with strategy.scope():
         accelerator = shardfeed.detect_accelerator()
     info = shardfeed.info(dataset)
