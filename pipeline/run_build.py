@@ -113,7 +113,8 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
     if submitted is not None:
         return submitted
     manifest = _published(config)
-    seconds, kept = time.monotonic() - began, images_kept(manifest, run)
+    seconds = time.monotonic() - began
+    kept = None if config.retry_rejects else images_kept(manifest, run)  # nobody counts the records that were taken
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest, config))
 
 

@@ -100,12 +100,13 @@ def test_records_of_an_earlier_build_are_taken_and_only_repaired_images_are_made
     os.utime(photos / changed, (5, 5))
     now = (*flags, *table(tmp_path, photos, ages=7), *builds.DRIVERS[driver])  # cells of all images change
     builds.built(photos, tmp_path / "anew", *now, hooks=[no_sample])
-    builds.built(
+    ended = builds.built(
         photos, tmp_path / "new", *now, "--retry_rejects", str(tmp_path / "old"),
         hooks=[no_sample, partial(hooks.count_images, log)],
     )  # fmt: skip
 
     assert len(log.read_bytes()) == 3
+    assert "img/s" not in ended.out  # it did not encode all of them
     assert disk.digests(tmp_path / "new") == disk.digests(tmp_path / "anew")
     found = disk.manifest(tmp_path / "new")
     assert (found["rejected"]["total"], found["duplicates"]["labels"], found["classes"][0]) == (0, 1, "bird")
