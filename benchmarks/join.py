@@ -50,7 +50,7 @@ def join(path: Path, rows: int) -> None:
     from shardfeed.pipeline.config.table import TableFlags, open_table
     from shardfeed.storage import Stat
     from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref
-    from shardfeed.transforms.tables.join_here import join_here
+    from shardfeed.transforms.metadata.join_here import join_here
 
     def listing() -> Iterator[RefBatch]:
         for start in range(0, rows, 10_000):

@@ -21,12 +21,12 @@ from shardfeed.transforms.elements import RefBatch, Totals
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import check_root
+from shardfeed.transforms.metadata.join_here import join_here
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, listing_of
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.transforms.tables.join_here import join_here
 
 _ROWS = 20  # differing classes shown
 

@@ -24,6 +24,8 @@ from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
+from shardfeed.transforms.metadata.join_here import join_here
+from shardfeed.transforms.metadata.unmatched import UnmatchedKeys
 from shardfeed.transforms.output.claim import claim_output, require_unpublished
 from shardfeed.transforms.planning.assign import split_by_part
 from shardfeed.transforms.planning.plan import make_plan
@@ -37,8 +39,6 @@ from shardfeed.transforms.publish.rejects_files import plan_rejects, write_rejec
 from shardfeed.transforms.publish.verdict import counts_of, judge, require_good, sum_counts
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.tables.join_here import join_here
-from shardfeed.transforms.tables.unmatched import UnmatchedKeys
 
 IMAGES_PER_PROCESS = 100  # for fewer, a further process would start longer than it works
 _PIECE = 1 << 20  # bytes of references that are kept as one object

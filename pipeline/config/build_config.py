@@ -21,10 +21,10 @@ from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
 from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS, Limits
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.roots import InputRoot, parse_inputs
+from shardfeed.transforms.metadata.join import UnmatchedLimit
+from shardfeed.transforms.metadata.table import Table
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.verdict import RejectLimit
-from shardfeed.transforms.tables.join import UnmatchedLimit
-from shardfeed.transforms.tables.table import Table
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import RESERVED, TYPES, Column
-from shardfeed.transforms.tables.formats import format_of, found_types, is_mixed
-from shardfeed.transforms.tables.table import Table, is_text
+from shardfeed.transforms.metadata.formats import format_of, found_types, is_mixed
+from shardfeed.transforms.metadata.table import Table, is_text
 from shardfeed.words import some_of
 
 if TYPE_CHECKING:

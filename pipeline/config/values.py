@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
+from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.publish.verdict import RejectLimit
-from shardfeed.transforms.tables.join import UnmatchedLimit
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 MAX_TIMEOUT = 86_400  # seconds

@@ -19,9 +19,9 @@ from shardfeed.format.manifest import Manifest
 from shardfeed.format.record_table import read_batches
 from shardfeed.transforms.elements import RefBatch, unpack_keys
 from shardfeed.transforms.inputs.labels import labeller
+from shardfeed.transforms.metadata.row import Row, pack_table_row, unpack_table_row
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.transforms.tables.row import Row, pack_table_row, unpack_table_row
 
 _EXAMPLES = 3
 

@@ -33,13 +33,13 @@ from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.inputs.skipped import note_of_skipped
 from shardfeed.transforms.inputs.splits import parse_splits
+from shardfeed.transforms.metadata.join_here import join_here
 from shardfeed.transforms.output.claim import read_claim, refuse_foreign
 from shardfeed.transforms.planning.plan import make_plan, shards_for_bytes
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.transforms.tables.join_here import join_here
 
 LOCAL_START_SECONDS = 0.5  # imports, and the processes of the pool
 BEAM_START_SECONDS = 3.0  # importing Beam and making the graph (docs/decisions.md)

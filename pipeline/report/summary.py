@@ -11,7 +11,7 @@ from shardfeed.errors import clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.transforms.elements import add_counts
-from shardfeed.transforms.tables.join import NO_ROW
+from shardfeed.transforms.metadata.join import NO_ROW
 from shardfeed.words import by_count, duration, human_bytes, plural, printable_json, some_of
 
 _CLASSES = 12  # shown

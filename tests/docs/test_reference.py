@@ -15,8 +15,8 @@ from shardfeed.transforms.images.fixes import FIXES
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs import listing
 from shardfeed.transforms.inputs.labels import DROPPED
+from shardfeed.transforms.metadata.join import NO_ROW
 from shardfeed.transforms.sources.base import EntryKind
-from shardfeed.transforms.tables.join import NO_ROW
 from tests.docs.pages import ROOT
 from tests.kit import disk
 from tests.kit.commands import shardfeed as run_shardfeed

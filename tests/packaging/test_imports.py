@@ -26,7 +26,7 @@ LEVELS = (
     {"__main__", "transforms.images"},
     {"transforms.sources", "transforms.stores"},
     {"transforms.options", "transforms.elements"},
-    {"transforms.run", "transforms.tables"},
+    {"transforms.run", "transforms.metadata"},
     {"transforms.inputs", "transforms.output"},
     {"transforms.planning"},
     {"transforms.encode"},

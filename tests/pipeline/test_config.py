@@ -26,10 +26,10 @@ from shardfeed.pipeline.config.values import (
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.roots import InputRoot
+from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.manifest_commit import class_line
 from shardfeed.transforms.publish.verdict import RejectLimit
-from shardfeed.transforms.tables.join import UnmatchedLimit
 
 
 def _config(**changes: Any) -> BuildConfig:

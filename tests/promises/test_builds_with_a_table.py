@@ -257,7 +257,7 @@ def test_a_table_gives_columns_to_images_whose_class_is_their_folder(tmp_path: P
 
 
 def _kill_in_bucket(bucket: int) -> None:
-    from shardfeed.transforms.tables import join_here
+    from shardfeed.transforms.metadata import join_here
 
     count, match = iter(range(1 << 30)), vars(join_here)["match_bucket"]
 

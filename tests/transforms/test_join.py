@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_refs
-from shardfeed.transforms.tables import join_here, unmatched
-from shardfeed.transforms.tables.join import match_bucket, refs_by_bucket, rows_by_bucket, without_refs
-from shardfeed.transforms.tables.table import Table, TableRow
+from shardfeed.transforms.metadata import join_here, unmatched
+from shardfeed.transforms.metadata.join import match_bucket, refs_by_bucket, rows_by_bucket, without_refs
+from shardfeed.transforms.metadata.table import Table, TableRow
 from tests.kit.metadata import write_table
 
 KEYS = [b"a", b"b", b"c", "größe".encode(), b"a/b"]

@@ -11,8 +11,8 @@ from shardfeed.errors import UsageError
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.key_regex import add_found, check_regex
+from shardfeed.transforms.metadata.row import Row, labels_of_row, pack_table_row, unpack_table_row
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.tables.row import Row, labels_of_row, pack_table_row, unpack_table_row
 
 
 def options(regex: str) -> BuildOptions:

@@ -14,8 +14,8 @@ from shardfeed.format.hashing import hash64
 from shardfeed.transforms.inputs.classes import choose_classes
 from shardfeed.transforms.inputs.labels import Labeller
 from shardfeed.transforms.inputs.splits import parse_splits
+from shardfeed.transforms.metadata.row import Row, pack_table_row
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.tables.row import Row, pack_table_row
 
 TRAIN = parse_splits("train")
 BY_FOLDERS = parse_splits("folders")

@@ -15,13 +15,13 @@ from shardfeed.transforms.inputs import lists
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import parse_inputs
+from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import Listed
 from shardfeed.transforms.stores import open_output
-from shardfeed.transforms.tables.join import UnmatchedLimit
 
 KEYS = [b"cat/1.jpg", b"cat/2.jpg", b"dog/3.jpg", b"dog/deep/4.jpg"]
 

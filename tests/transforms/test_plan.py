@@ -14,10 +14,10 @@ from shardfeed.format.columns import Column
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
+from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import LAYOUT
 from shardfeed.transforms.planning.plan import fingerprint, make_plan, shards_for_bytes
-from shardfeed.transforms.tables.join import UnmatchedLimit
 
 VERSIONS = {"pillow": "12.1"}
 

@@ -14,6 +14,8 @@ from shardfeed.pipeline.config.labels import check_labels
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.splits import split_of_text, split_rule
+from shardfeed.transforms.metadata.join import UnmatchedLimit
+from shardfeed.transforms.metadata.row import Row, pack_table_row
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning import plan as plan_module
 from shardfeed.transforms.planning import stratify
@@ -21,8 +23,6 @@ from shardfeed.transforms.planning import totals as totals_module
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
-from shardfeed.transforms.tables.join import UnmatchedLimit
-from shardfeed.transforms.tables.row import Row, pack_table_row
 
 HALVES = BuildOptions(splits="train=0.5,test=0.5")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardfeed.transforms.tables.row import Row, labels_of_row, pack_table_row, unpack_table_row
+from shardfeed.transforms.metadata.row import Row, labels_of_row, pack_table_row, unpack_table_row
 
 TEXTS = st.text(max_size=9)
 ROWS = st.builds(

@@ -15,8 +15,8 @@ import pytest
 from shardfeed.errors import UsageError
 from shardfeed.format.columns import decode_features
 from shardfeed.pipeline.config.table import TableFlags, open_table
-from shardfeed.transforms.tables.row import unpack_table_row
-from shardfeed.transforms.tables.table import key_of, read_rows
+from shardfeed.transforms.metadata.row import unpack_table_row
+from shardfeed.transforms.metadata.table import key_of, read_rows
 from tests.kit.metadata import Rows, write_table
 
 ROWS: Rows = [

@@ -34,12 +34,12 @@ from shardfeed.transforms.images.pixels.stats import Stats, add_stats
 from shardfeed.transforms.images.process import EncodedImage, Reserve, process_image, take_samples
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.inputs.labels import labeller
+from shardfeed.transforms.metadata.row import unpack_table_row
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import FIX_BITS, pack_extras, pack_row
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
-from shardfeed.transforms.tables.row import unpack_table_row
 
 if TYPE_CHECKING:
     from shardfeed.transforms.encode.previous_records import PreviousRecords

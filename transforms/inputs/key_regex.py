@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.elements import pack_ref, unpack_refs
+from shardfeed.transforms.metadata.row import Row, pack_table_row, unpack_table_row
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.tables.row import Row, pack_table_row, unpack_table_row
 
 _EXAMPLES = {
     "label": r"Example: --label_regex '/(?P<label>[a-z]+)_\d+\.'",

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shardfeed.transforms.inputs.splits import SPLIT_FAULTS, SplitRule, split_of_folder, split_rule
+from shardfeed.transforms.metadata.join import TABLE_FAULTS
+from shardfeed.transforms.metadata.row import labels_of_row
 from shardfeed.transforms.options import BuildOptions, LabelFrom
-from shardfeed.transforms.tables.join import TABLE_FAULTS
-from shardfeed.transforms.tables.row import labels_of_row
 
 DROPPED = "class_map"
 """``Labelled.fault`` of an image whose class ``--class_map`` drops; it counts as skipped."""

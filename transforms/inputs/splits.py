@@ -20,8 +20,8 @@ from fractions import Fraction
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.hashing import hash64, hash128
+from shardfeed.transforms.metadata.row import unpack_table_row
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.tables.row import unpack_table_row
 
 SPLIT_FOLDERS = {
     "train": "train",

@@ -17,11 +17,11 @@ from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTota
 from shardfeed.transforms.inputs.classes import choose_classes
 from shardfeed.transforms.inputs.labels import DROPPED, FAULTS, FOLDER_FAULTS, labeller
 from shardfeed.transforms.inputs.splits import parse_splits
+from shardfeed.transforms.metadata.join import NO_ROW, UNMATCHED, UnmatchedLimit
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.output.part_rows import LAYOUT
 from shardfeed.transforms.planning.totals import MOST_GROUPS
-from shardfeed.transforms.tables.join import NO_ROW, UNMATCHED, UnmatchedLimit
 
 PART_BYTES = 6_000_000  # encoded bytes per part: small enough to lose, large enough to write
 PART_WORK = 1_000_000_000  # at most, as ``estimate_work``: 15 to 50 s of a core

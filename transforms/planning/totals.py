@@ -18,9 +18,9 @@ from shardfeed.transforms.inputs.key_regex import add_found
 from shardfeed.transforms.inputs.labels import DROPPED, labeller
 from shardfeed.transforms.inputs.skipped import SKIPPED, SkippedSample
 from shardfeed.transforms.inputs.splits import group_of_row
+from shardfeed.transforms.metadata.join import NO_IMAGE
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
-from shardfeed.transforms.tables.join import NO_IMAGE
 
 MOST_GROUPS = 1_000_000  # whose splits are compared: some 100 MB
 _EXAMPLES = 5  # keys shown per fault

@@ -9,12 +9,12 @@ from apache_beam.pvalue import PCollection
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, Totals
 from shardfeed.transforms.images.versions import codec_versions
+from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.tables.join import UnmatchedLimit
 
 
 @dataclass(eq=False, kw_only=True)

@@ -8,10 +8,10 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from shardfeed.transforms.elements import RefBatch
+from shardfeed.transforms.metadata.join import match_bucket, refs_by_bucket, table_in_buckets, without_refs
+from shardfeed.transforms.metadata.table import Table
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.tables.join import match_bucket, refs_by_bucket, table_in_buckets, without_refs
-from shardfeed.transforms.tables.table import Table
 
 
 @dataclass(eq=False, kw_only=True)

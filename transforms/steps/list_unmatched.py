@@ -8,8 +8,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from shardfeed.transforms.elements import RefBatch
-from shardfeed.transforms.tables.join import UNMATCHED
-from shardfeed.transforms.tables.unmatched import UnmatchedKeys
+from shardfeed.transforms.metadata.join import UNMATCHED
+from shardfeed.transforms.metadata.unmatched import UnmatchedKeys
 
 
 @dataclass(eq=False, kw_only=True)

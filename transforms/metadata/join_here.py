@@ -16,8 +16,8 @@ from typing import IO
 
 from shardfeed import storage
 from shardfeed.transforms.elements import RefBatch
-from shardfeed.transforms.tables.join import BUCKETS, match_bucket, refs_by_bucket, table_in_buckets, without_refs
-from shardfeed.transforms.tables.table import Table
+from shardfeed.transforms.metadata.join import BUCKETS, match_bucket, refs_by_bucket, table_in_buckets, without_refs
+from shardfeed.transforms.metadata.table import Table
 
 _RUN = 32 << 20  # bytes of a side that wait in memory: some 32 kB per bucket, so that reading seeks rarely
 

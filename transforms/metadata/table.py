@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import Column
-from shardfeed.transforms.tables.formats import format_of, read_batches
-from shardfeed.transforms.tables.row import Row, pack_table_row
+from shardfeed.transforms.metadata.formats import format_of, read_batches
+from shardfeed.transforms.metadata.row import Row, pack_table_row
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from shardfeed.transforms.elements import RefBatch, unpack_keys
-from shardfeed.transforms.tables.join import UNMATCHED
+from shardfeed.transforms.metadata.join import UNMATCHED
 from shardfeed.words import printable_json
 
 LINES = 100_000  # of each kind; up to twice as many keys are held, some 20 MB

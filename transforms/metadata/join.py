@@ -21,7 +21,7 @@ from shardfeed.errors import clip
 from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_keys, with_row
-from shardfeed.transforms.tables.table import Table, TableRow, read_rows, row_name
+from shardfeed.transforms.metadata.table import Table, TableRow, read_rows, row_name
 
 BUCKETS = 1_024  # at 100 M images some 100,000 references of each, about 20 MB with their rows
 _BATCH = 10_000  # references, as in the listing
