@@ -16,7 +16,7 @@ import shardfeed
 from shardfeed.accelerator.detect import Accelerator
 from shardfeed.arguments import byte_count, choice, integer
 from tests.kit.datasets import write_dataset
-from tests.reader.streams import READERS
+from tests.reader.streams import READERS, by_reader
 
 FEWER = "Give a start_step below 4, or more epochs."
 BYTES = "expected bytes as a positive int, or a text such as '64MB', '64MiB' or '1.5GB'."
@@ -94,8 +94,7 @@ def test_every_integer_of_a_public_function_is_checked_by_name(folder: Path, nam
 SEEDS = [2**64 - 1, 2**64, -(10**19), np.uint64(2**63), np.int64(-5)]
 
 
-@READERS
-@pytest.mark.parametrize("seed", SEEDS, ids=repr)
+@by_reader("seed", SEEDS, load=[2, 3])
 def test_a_seed_may_be_any_integer_and_counts_by_its_low_64_bits(folder: Path, reader: Any, seed: Any) -> None:
     (one, _), (same, _) = (next(iter(reader(folder, "train", 8, seed=each))) for each in (seed, int(seed) % 2**64))
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.autograph.impl import api
 
 import shardfeed
 from shardfeed.sampling import order
@@ -31,6 +32,26 @@ N = 37
 @pytest.fixture(scope="module")
 def many_blocks(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return elastic(tmp_path_factory.mktemp("dataset"))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"image_size": 8, "crop": "random_resized", "epochs": 2}], ids=["plain", "cut"]
+)
+def test_tensorflow_rewrites_no_function_of_ours(
+    written: Written, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewritten: list[object] = []
+    rewrite = api._convert_actual
+
+    def note(function: object, context: object) -> object:
+        rewritten.append(function)
+        return rewrite(function, context)
+
+    monkeypatch.setattr(api, "_convert_actual", note)
+    for split, more in {"train": options, "validation": {}}.items():
+        next(iter(shardfeed.load(written.path, split, 8, **more)))
+
+    assert rewritten == []
 
 
 @by_reader(
