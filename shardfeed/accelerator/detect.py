@@ -206,6 +206,6 @@ def hide_gpus_from_tensorflow() -> None:
         pass
     except RuntimeError:
         warn(
-            "Keras runs on JAX, but TensorFlow has started and holds the memory of the GPUs: call load() or detect_accelerator() "
-            "before any operation of TensorFlow."
+            "Keras does not run on TensorFlow, which has started and holds the memory of the GPUs: call load() or "
+            "detect_accelerator() before any operation of TensorFlow."
         )

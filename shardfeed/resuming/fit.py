@@ -28,7 +28,7 @@ import numpy as np
 from shardfeed._version import __version__
 from shardfeed.accelerator.hosts import running_host
 from shardfeed.accelerator.keras_args import fit_args
-from shardfeed.arguments import positive
+from shardfeed.arguments import positive, unexpected
 from shardfeed.dataset.training_streams import StreamSource, source_of
 from shardfeed.errors import UsageError, clip
 from shardfeed.resuming import keras_state
@@ -48,7 +48,7 @@ def fit(
     save_steps: int | None = None,
     save_seconds: float = 600,
     sigterm: bool = True,
-    callbacks: Sequence[keras.callbacks.Callback] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] | keras.callbacks.Callback | None = None,
     verbose: str | int = "auto",
     **options: Any,
 ) -> keras.callbacks.History:
@@ -92,15 +92,21 @@ def fit(
     for name in _OURS:
         if name in options:
             raise UsageError(f"fit(…, {name}=…): the stream says it. Leave {name} out.")
+    positive("epochs", epochs)
     if save_steps is not None:
         positive("save_steps", save_steps)
+    if not isinstance(save_seconds, (int, float)) or not save_seconds > 0:
+        raise unexpected("save_seconds", save_seconds, "a number of seconds above 0")
+    if not model.compiled:
+        raise UsageError("fit(model, …): the model is not compiled. Call model.compile(optimizer, loss) before.")
+    given = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
     steps = fit_args(train)["steps_per_epoch"]
     if steps % model.steps_per_execution:
         raise UsageError(
             f"steps_per_execution={model.steps_per_execution}: an epoch of {steps} steps is no multiple of it. Compile the model "
             "with **shardfeed.compile_args(train)."
         )
-    file = open_state_file(resume, writes=running_host().index == 0)
+    file = open_state_file(resume, source.info.url, writes=running_host().index == 0)
     keeper: _Keeper | None = None
     try:
         saved, facts = file.read(), _facts(model, source, steps)
@@ -110,8 +116,8 @@ def fit(
         keras_state.build(model, train.element_spec)
         keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
         keeper.evaluates = options.get("validation_data") is not None
-        children = [*(callbacks or ()), keras.callbacks.History(), keeper]
-        keras_state.warn_of_forgetful(callbacks or ())
+        children = [*given, keras.callbacks.History(), keeper]
+        keras_state.warn_of_forgetful(given)
         listed = _Callbacks(
             children, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=steps
         )

@@ -78,26 +78,35 @@ def _dtype(name: str) -> np.dtype[Any]:
         return bfloat16
 
 
-def open_state_file(address: str | os.PathLike[str], *, writes: bool = True) -> LocalStateFile | GcsStateFile:
+def open_state_file(
+    address: str | os.PathLike[str], dataset: str = "", *, writes: bool = True
+) -> LocalStateFile | GcsStateFile:
     """The state of the training at ``address``: a folder, or ``gs://bucket/folder``.
 
     One host of a run ``writes``. The others read, and do not ask for the lock that it holds.
+    ``dataset``: address of the dataset, which must be another one.
 
     Raises:
-        UsageError: no address, or another run holds it.
+        UsageError: no address, the dataset's, or another run holds it.
     """
     url = os.fspath(address) if isinstance(address, (str, os.PathLike)) else None
-    if not url:
+    if not url or _normal(url) == _normal(dataset):
         raise UsageError(f"resume={clip(repr(address))}: expected a folder, or gs://bucket/folder, for this run alone.")
     storage.check_address(url, "resume")
-    return GcsStateFile(storage.normal_url(url)) if storage.is_remote(url) else LocalStateFile(url, writes=writes)
+    return GcsStateFile(_normal(url)) if storage.is_remote(url) else LocalStateFile(url, writes=writes)
+
+
+def _normal(address: str) -> str:
+    if storage.is_remote(address):
+        return storage.normal_url(address)
+    return os.path.abspath(os.path.expanduser(address))
 
 
 class LocalStateFile:
     """A file in a folder of its own, locked until ``close`` if it ``writes``."""
 
     def __init__(self, folder: str, *, writes: bool = True) -> None:
-        self.url = os.path.abspath(os.path.expanduser(folder))
+        self.url = _normal(folder)
         self._path = os.path.join(self.url, _NAME)
         self._lock: IO[bytes] | None = None
         if writes:

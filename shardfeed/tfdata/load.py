@@ -118,7 +118,7 @@ def load(
             process of several, without ``host`` and without a framework that says which.
         StorageError: the store kept failing, or the folder of ``cache`` cannot be written.
     """
-    if keras_backend() == "jax":  # TensorFlow only reads
+    if keras_backend() in ("jax", "torch"):  # TensorFlow only reads
         hide_gpus_from_tensorflow()
     found = opened(dataset)
     chosen = found.splits[split]

@@ -372,8 +372,8 @@ def test_gpus_that_tensorflow_holds_already_are_warned_about(written: Written, m
         shardfeed.load(written.path, "train", 4, host=(0, 1))
 
     assert [str(warning.message) for warning in warned] == [
-        "Keras runs on JAX, but TensorFlow has started and holds the memory of the GPUs: call load() or detect_accelerator() "
-        "before any operation of TensorFlow."
+        "Keras does not run on TensorFlow, which has started and holds the memory of the GPUs: call load() or "
+        "detect_accelerator() before any operation of TensorFlow."
     ]
 
 

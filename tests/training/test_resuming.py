@@ -318,6 +318,32 @@ def test_what_the_stream_says_is_no_argument(dataset: Path, tmp_path: Path) -> N
         shardfeed.fit(tiny_model(), shardfeed.load(dataset, "train", 24), resume=tmp_path, batch_size=24)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epochs": 0}, "epochs=0: expected an integer of at least 1."),
+        ({"save_steps": 0}, "save_steps=0: expected an integer of at least 1."),
+        ({"save_seconds": "10"}, "save_seconds='10': expected a number of seconds above 0."),
+        ({"save_seconds": -1}, "save_seconds=-1: expected a number of seconds above 0."),
+    ],
+)
+def test_wrong_numbers_are_refused(dataset: Path, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(shardfeed.UsageError, match=re.escape(message)):
+        shardfeed.fit(tiny_model(), shardfeed.load(dataset, "train", 24), resume=tmp_path, **arguments)
+
+
+def test_a_model_that_is_not_compiled_is_refused(dataset: Path, tmp_path: Path) -> None:
+    model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(1)])
+    with pytest.raises(shardfeed.UsageError, match=r"the model is not compiled\. Call model\.compile"):
+        shardfeed.fit(model, shardfeed.load(dataset, "train", 24), resume=tmp_path)
+
+
+def test_the_dataset_is_no_address_for_a_run(dataset: Path) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^resume=.*: expected a folder, .* for this run alone\.$"):
+        train(dataset, dataset)
+    assert not (dataset / "lock").exists()
+
+
 def test_executions_that_do_not_fill_an_epoch_are_refused(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(
         shardfeed.UsageError, match=r"^steps_per_execution=3: an epoch of 8 steps is no multiple of it\."
