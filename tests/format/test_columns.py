@@ -50,7 +50,7 @@ def test_a_value_comes_back_from_its_feature_which_is_tensorflows(column: Column
         (Column("a", "int64"), 1.5, "1.5 where int64 is expected"),
         (Column("a", "int64"), True, "True where int64 is expected"),
         (Column("a", "string"), None, "None where string is expected"),
-        (Column("a", "float"), 1e300, "1e+300 is no 32-bit float"),
+        (Column("a", "float"), 1e300, "1e+300, more than a 32-bit float can hold"),
         (Column("a", "int64", (2,)), [1], "1 values where a list of 2 values is expected"),
         (Column("a", "int64", (None,)), 1, "1 where a list of values is expected"),
         (Column("a", "int64", (None,)), [None], "None where int64 is expected"),

@@ -59,7 +59,7 @@ def _annotations(node: ast.AST) -> list[ast.AST]:
 def test_both_drivers_call_the_same_decisions() -> None:
     folder = builds.ROOT / "transforms"
     steps = set().union(*(calls_of(folder / "steps" / f"{name}.py") for name in _STEPS.split()))
-    here = calls_of(builds.ROOT / "pipeline" / "local.py") | calls_of(folder / "tables" / "join_here.py")
+    here = calls_of(builds.ROOT / "pipeline" / "local.py") | calls_of(folder / "metadata" / "join_here.py")
     assert len(here - _TRANSPORT) > 20
     assert here - _TRANSPORT == steps - _TRANSPORT
 
