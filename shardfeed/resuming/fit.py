@@ -13,27 +13,23 @@ stream at the right step, and is told of each step after all callbacks have been
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
-from shardfeed._version import __version__
 from shardfeed.accelerator.hosts import running_host
 from shardfeed.accelerator.keras_args import fit_args
 from shardfeed.arguments import positive, unexpected
 from shardfeed.dataset.training_streams import StreamSource, source_of
 from shardfeed.errors import UsageError, clip
 from shardfeed.resuming import keras_state
+from shardfeed.resuming.same_training import require_agreement, require_same, training_facts
 from shardfeed.resuming.state_file import GcsStateFile, LocalStateFile, State, open_state_file
-from shardfeed.warning import warn
 
 _KERAS_ON_JAX = (3, 11)  # as [jax] asks for; before 3.8 each step's batch was drawn outside of ``train_function``
 _OURS = ("x", "y", "batch_size", "initial_epoch", "steps_per_epoch", "shuffle", "sample_weight", "validation_split")
@@ -109,10 +105,10 @@ def fit(
     file = open_state_file(resume, source.info.url, writes=running_host().index == 0)
     keeper: _Keeper | None = None
     try:
-        saved, facts = file.read(), _facts(model, source, steps)
-        _agree(saved, file.url)
+        saved, facts = file.read(), training_facts(model, source, steps, options.get("class_weight"))
+        require_agreement(saved, file.url)
         if saved is not None:
-            _compare(saved.facts["training"], facts, file.url)
+            require_same(saved.facts["training"], facts, file.url)
         keras_state.build(model, train.element_spec)
         keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
         keeper.evaluates = options.get("validation_data") is not None
@@ -184,75 +180,6 @@ def _continued(rest: Any, skipped: int) -> Any:
 
     empty = tf.nest.map_structure(lambda spec: tf.zeros((0, *spec.shape[1:]), spec.dtype), rest.element_spec)
     return tf.data.Dataset.from_tensors(empty).repeat(skipped).concatenate(rest)
-
-
-def _facts(model: Any, source: StreamSource, steps: int) -> dict[str, Any]:
-    """What must be the same when a training goes on, and the versions, which should."""
-    backend = keras.config.backend()
-    facts = {
-        "dataset": source.info.fingerprint,
-        "split": source.split,
-        "batch_size": source.batch_size,
-        "steps_per_execution": int(model.steps_per_execution),
-        "steps_per_epoch": steps,
-        **source.order,
-        **_compiled(model),
-        "backend": backend,
-        "processes": running_host().count,
-        "versions": {"shardfeed": __version__, "keras": keras.__version__, backend: sys.modules[backend].__version__},
-    }
-    return dict(json.loads(json.dumps(facts, default=str)))  # as they come back from the file
-
-
-def _compiled(model: Any) -> dict[str, Any]:
-    """The arguments of ``compile`` that change the weights and that no variable shows.
-
-    A learning rate that is a number is a variable: callbacks change it, and the state restores it.
-    """
-    optimizer, loss = model.optimizer, model.loss
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    config = {name: value for name, value in optimizer.get_config().items() if name != "name"}
-    if not isinstance(config.get("learning_rate"), dict):  # a schedule is one
-        config["learning_rate"] = "a number"
-    return {
-        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
-        "optimizer": type(optimizer).__name__,
-        **{f"optimizer's {name}": value for name, value in config.items()},
-    }
-
-
-def _compare(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
-    for name, value in now.items():
-        if name in ("versions", "processes"):
-            if saved.get(name) != value:
-                warn(
-                    f"resume={clip(where)}: {name} are {value}, before {saved.get(name)}: weights may differ in the last bits."
-                )
-        elif name in saved and saved[name] != value:  # else a version before this one has saved
-            raise UsageError(
-                f"resume={clip(where)}: {name} is {clip(value)}, the saved training had {clip(saved[name])}. Restore it, or "
-                "give another address."
-            )
-
-
-def _agree(saved: State | None, where: str) -> None:
-    """All hosts have read the same state; none of them writes before all have read."""
-    host = running_host()
-    if host.count == 1:
-        return
-    from jax.experimental import multihost_utils
-
-    place = (-1, -1) if saved is None else (saved.facts["epoch"], saved.facts["step"])
-    first, *_ = places = [tuple(map(int, one)) for one in multihost_utils.process_allgather(np.array(place))]
-    if places[host.index] != first:
-        raise UsageError(
-            f"resume={clip(where)}: host {host.index} read {_shown(place)} there, host 0 {_shown(first)}. Give an address "
-            "that all hosts share: a bucket, or a folder on a disk that all of them see."
-        )
-
-
-def _shown(place: tuple[int, ...]) -> str:
-    return "no state" if place[0] < 0 else f"the state of epoch {place[0]}, step {place[1]}"
 
 
 class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]

@@ -16,7 +16,7 @@ import pytest
 
 import shardfeed
 from shardfeed.accelerator.hosts import Host
-from shardfeed.resuming.fit import _agree
+from shardfeed.resuming.same_training import require_agreement
 from shardfeed.resuming.state_file import LocalStateFile, State, open_state_file
 from tests.kit.sources import ROOT
 from tests.training import programs
@@ -210,6 +210,7 @@ SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=9, decay
         ({"image_size": (8, 9)}, r"image_size is \[8, 9\], the saved training had \[8, 8\]."),
         ({"label": "onehot"}, "label is onehot, the saved training had int."),
         ({"start_step": 8}, "start_step is 8, the saved training had 0."),
+        ({"class_weight": {0: 2}}, r"class_weight is \{'0': 2\.0\}, the saved training had None."),
         ({"split": "train[:99%]"}, r"split is train\[:99%\], the saved training had train."),
         (
             {"callbacks": [keras.callbacks.TerminateOnNaN()]},
@@ -284,7 +285,7 @@ def test_another_number_of_elastic_hosts_goes_on(dataset: Path, tmp_path: Path) 
 
 def test_other_versions_are_warned_of(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(dataset, tmp_path)
-    monkeypatch.setattr("shardfeed.resuming.fit.__version__", "9.9")
+    monkeypatch.setattr("shardfeed.resuming.same_training.__version__", "9.9")
 
     with pytest.warns(UserWarning, match=r"versions are .*9\.9.*: weights may differ in the last bits"):
         train(dataset, tmp_path)
@@ -390,13 +391,13 @@ def test_several_processes_of_another_backend_than_jax_are_refused(
 def test_hosts_that_read_different_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from jax.experimental import multihost_utils
 
-    monkeypatch.setattr("shardfeed.resuming.fit.running_host", lambda: Host(1, 2, 2))
+    monkeypatch.setattr("shardfeed.resuming.same_training.running_host", lambda: Host(1, 2, 2))
     monkeypatch.setattr(multihost_utils, "process_allgather", lambda place: np.array([[3, 7], place]))
     message = r"^resume=/there: host 1 read no state there, host 0 the state of epoch 3, step 7\. Give an address that"
 
     with pytest.raises(shardfeed.UsageError, match=message):
-        _agree(None, "/there")
-    _agree(State({"epoch": 3, "step": 7}, {}), "/there")
+        require_agreement(None, "/there")
+    require_agreement(State({"epoch": 3, "step": 7}, {}), "/there")
 
 
 @pytest.mark.parametrize("address", ["", 7, "ftp://there/run"])
