@@ -71,5 +71,6 @@ def test_nothing_is_waited_for_after_success(prism_program: Path, photos: Path, 
     )
     program = [sys.executable, "-c", TELLING_SLEEP, *args]
     ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0
+    assert "Beam waits" not in ended.stderr  # a slow machine also shows a line of progress there
     assert ended.stdout.startswith("Built: ")
