@@ -204,18 +204,22 @@ def _lines(
     def both(column: NDArray[Any], names: Sequence[Any], pair: tuple[int, int]) -> list[Any]:
         return [names[column[number]] if column[number] >= 0 else None for number in pair]
 
+    edges = [(shown[name][0][1], other) for name in order for _, other in shown[name][1:]]
+    ones, others = np.array(edges, np.int64).reshape(-1, 2).T
+    distances = popcount(pictures.hashes[ones] ^ pictures.hashes[others]).tolist()
+    found = zip(edges, distances, pictures.equal(ones, others).tolist(), strict=True)
     for number, name in enumerate(order):
-        (smallest, first), *others = shown[name]
-        for key, other in others:
-            pair = first, other
+        (smallest, _), *rest = shown[name]
+        for key, _ in rest:
+            pair, distance, exact = next(found)
             line = {
                 "group": number,
                 "images": int(sizes[name]),
                 "keys": [smallest.decode(), key.decode()],
                 "labels": both(pictures.classes, labels, pair),
                 "splits": both(pictures.splits, splits, pair),
-                "distance": int(popcount(pictures.hashes[[first]] ^ pictures.hashes[[other]])[0]),
-                "exact": bool(pictures.equal(np.array([first]), np.array([other]))[0]),
+                "distance": distance,
+                "exact": exact,
             }
             yield printable_json(line) + "\n"
 
