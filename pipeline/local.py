@@ -185,8 +185,8 @@ def _encoded(
     pool.open(plan, settings)
     try:
         for result, kept in _made(parts, PartsInFlight(pool, run)):
-            run.add(result, kept=kept)
-            if look and not kept:
+            run.add(result, kept)
+            if look and kept < result.images:
                 require_unpublished(store, plan.fingerprint)
             files.setdefault(result.split, []).append(part_file(result))
             yield counts_of(result)
@@ -195,7 +195,7 @@ def _encoded(
         raise
 
 
-def _made(parts: Iterator[Part], flying: PartsInFlight) -> Iterator[tuple[PartResult, bool]]:
+def _made(parts: Iterator[Part], flying: PartsInFlight) -> Iterator[tuple[PartResult, int]]:
     for part in parts:
         yield from flying.submit(*part)
     yield from flying.flush()

@@ -114,7 +114,7 @@ def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, bega
         return submitted
     manifest = _published(config)
     seconds = time.monotonic() - began
-    kept = None if config.retry_rejects else images_kept(manifest, run)  # nobody counts the records that were taken
+    kept = images_kept(manifest, run)
     return Summary(manifest, config.output, seconds, already_built=False, kept=kept, notes=_notes(manifest, config))
 
 

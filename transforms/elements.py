@@ -244,6 +244,11 @@ class PartResult(Element):
     class_counts: Mapping[str, int]
     stats: Stats | None
 
+    @property
+    def images(self) -> int:
+        """Written and rejected ones."""
+        return self.records + sum(self.rejected.values())
+
 
 @dataclass(frozen=True)
 class Counts(Element):

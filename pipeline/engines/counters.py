@@ -32,7 +32,7 @@ def note_counted(result: Any, run: Run) -> None:
 
 
 def images_kept(manifest: Manifest, run: Run) -> int | None:
-    """Images in parts that an earlier run had finished.
+    """Images that an earlier run had finished.
 
     None if neither this process nor the engine has seen all parts.
     """

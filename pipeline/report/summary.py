@@ -21,7 +21,7 @@ _CLASSES = 12  # shown
 class Summary:
     """A published dataset and the run that found or made it.
 
-    ``kept``: images whose parts an earlier run had finished. If nobody knows how many images this
+    ``kept``: images that an earlier run had finished. If nobody knows how many images this
     run has encoded, it is None and no rate is shown.
     """
 

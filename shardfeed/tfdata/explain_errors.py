@@ -75,7 +75,13 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
         until = clock() + _SECONDS
         damage = _damage(found, shards, error, until)
         if damage is not None:
-            raise damage from error
+            try:
+                raise damage.with_traceback(None) from error
+            finally:
+                # The traceback holds this frame, and the frame of the failed stream. If this frame held
+                # the error too, only the garbage collector could end the stream. Run by one of the
+                # stream's own threads, it would wait for that thread.
+                del damage
         if clock() > until:
             text = (
                 f"and no damage was found in the first {_SECONDS:.0f} s of looking through {names} at {url}. "

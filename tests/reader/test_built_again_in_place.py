@@ -61,8 +61,8 @@ def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setattr(retry, "sleep", lambda seconds: None)
         yield server
-        # A stream that ended with an error lies in the error's traceback. It goes here, where its
-        # bucket still answers: one of its own threads would wait for itself.
+        # pytest keeps the error, whose traceback holds the stream. It goes here, where its bucket
+        # still answers: one of its own threads would wait for itself.
         gc.collect()
 
 

@@ -4,10 +4,12 @@ record, key and remedy.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.arrays.blocks import BlockReader
+from shardfeed.errors import DatasetError
 from shardfeed.tfdata import explain_errors
 from tests.kit.datasets import write_dataset
 from tests.reader.damage import (
@@ -331,3 +334,23 @@ def test_the_threads_of_array_batches_end_where_the_stream_is_left(tmp_path: Pat
     stream.close()  # type: ignore[attr-defined]
 
     assert not ours()
+
+
+def test_a_stream_that_failed_ends_with_its_error_and_needs_no_garbage_collector(tmp_path: Path) -> None:
+    def failed() -> weakref.ref[Any]:
+        rows = iter(stream)
+        try:
+            with shardfeed.explain_errors(tmp_path):
+                list(rows)
+        except DatasetError:
+            return weakref.ref(rows)
+        raise AssertionError("no damage was met")
+
+    write_dataset(tmp_path)
+    flipped_bit(tmp_path)
+    stream = shardfeed.load(tmp_path, "train", 37, epochs=1)
+    gc.disable()
+    try:
+        assert failed()() is None
+    finally:
+        gc.enable()

@@ -20,10 +20,10 @@ def result(part: int, records: int) -> PartResult:
 
 def test_a_part_that_comes_again_counts_once_and_as_made() -> None:
     run = Run("run", "/out")
-    run.add(result(0, 5), kept=False)
-    run.add(result(0, 5), kept=True)  # the bundle is repeated and finds what it made
-    run.add(result(1, 3), kept=True)
-    assert (run.done, run.kept, run.rejected, run.out_bytes) == (10, 4, 2, 80)
+    run.add(result(0, 5), 2)
+    run.add(result(0, 5), 5)  # the bundle is repeated and finds what it made
+    run.add(result(1, 3), 3)
+    assert (run.done, run.kept, run.rejected, run.out_bytes) == (10, 5, 2, 80)
 
 
 def test_copies_of_a_run_are_the_run_itself_and_no_other_run() -> None:

@@ -29,8 +29,8 @@ from shardfeed.transforms.run.state import LOOK_SECONDS, Run
 
 REMOTE_PARTS = 7  # further parts in flight: each waits for three answers of a bucket in turn
 
-Made = Future[tuple[PartResult, bool]]
-"""A part that is being made, and whether an earlier run had finished it."""
+Made = Future[tuple[PartResult, int]]
+"""A part that is being made, and how many of its images an earlier run had finished."""
 
 
 class PartMaker(Protocol):
@@ -52,19 +52,19 @@ class PartsInFlight:
         self._maker, self._run = maker, run
         self._in_flight: list[Made] = []
 
-    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, bool]]:
+    def submit(self, split: str, part: int, packed: Sequence[bytes]) -> Iterator[tuple[PartResult, int]]:
         """Begins a part; yields those that are finished. Waits if too many are in flight."""
         self._in_flight.append(self._maker.begin(split, part, packed))
         yield from self._finished(0.0)
         while len(self._in_flight) > self._maker.ahead:
             yield from self._finished(LOOK_SECONDS)
 
-    def flush(self) -> Iterator[tuple[PartResult, bool]]:
+    def flush(self) -> Iterator[tuple[PartResult, int]]:
         """Waits for the parts in flight and yields them."""
         while self._in_flight:
             yield from self._finished(LOOK_SECONDS)
 
-    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, bool]]:
+    def _finished(self, seconds: float) -> Iterator[tuple[PartResult, int]]:
         """The parts that are finished within ``seconds`` from now."""
         self._run.check()
         done, _ = wait(self._in_flight, seconds, FIRST_COMPLETED)
@@ -100,12 +100,12 @@ class PartEncoder:
         """
         return self._parts.submit(self._make_part, split, part, packed)
 
-    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, bool]:
+    def _make_part(self, split: str, part: int, packed: Sequence[bytes]) -> tuple[PartResult, int]:
         found = find_part(self._store, self._plan.fingerprint, split, part)
         if found is not None:
-            return found.result, True
+            return found.result, found.result.images
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        return self._finish(split, part, self._slices.encode(ordered)), False
+        return self._finish(split, part, self._slices.encode(ordered))
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """The references in the order of their records in the part."""
@@ -124,7 +124,7 @@ class PartEncoder:
                 )
         return [item[3] for item in hashed]
 
-    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> PartResult:
+    def _finish(self, split: str, part: int, slices: Iterable[Slice]) -> tuple[PartResult, int]:
         """Writes and commits a part."""
         merged, pieces = Slice(), list[bytes]()
         for done in slices:
@@ -146,7 +146,7 @@ class PartEncoder:
         )
         rows = PartRows(bytes(merged.rows), bytes(merged.keys), bytes(merged.extras))
         sidecar = Sidecar(result, rows, tuple(merged.rejects), self._plan.versions)
-        return commit_part(self._store, self._plan.fingerprint, sidecar, records)
+        return commit_part(self._store, self._plan.fingerprint, sidecar, records), merged.reused
 
 
 @contextlib.contextmanager

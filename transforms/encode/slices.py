@@ -69,7 +69,7 @@ class Slice:
 
     ``rows``, ``keys`` and ``extras``: of the records, as ``PartRows`` has them.
     ``key_sum`` grows with each record or reject that is added, not with what was asked for: it
-    proves that nothing is lost.
+    proves that nothing is lost. ``reused``: records whose image an earlier dataset held.
     """
 
     records: list[bytes] = field(default_factory=list)
@@ -81,6 +81,7 @@ class Slice:
     class_counts: dict[str, int] = field(default_factory=dict)
     stats: Stats | None = None
     key_sum: int = 0
+    reused: int = 0
 
     def merge(self, other: Slice) -> None:
         """Adds the rows, rejects and sums of ``other``, but not its records."""
@@ -92,6 +93,7 @@ class Slice:
         add_into(self.class_counts, other.class_counts)
         self.stats = add_stats(self.stats, other.stats)
         self.key_sum += other.key_sum
+        self.reused += other.reused
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,7 @@ class SliceEncoder:
         if prints is not None:
             prints.add(data.source if isinstance(data, Reused) else data)
         out.stats = add_stats(out.stats, image.stats)
+        out.reused += isinstance(data, Reused)
 
     def _process(self, ref: ImageRef, data: bytes, prints: SliceFingerprints | None) -> EncodedImage:
         make = process_image if self._codec is None else self._codec.process_image

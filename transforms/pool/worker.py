@@ -42,7 +42,7 @@ class Answer:
 
     split: str
     part: int
-    made: tuple[PartResult, bool] | None
+    made: tuple[PartResult, int] | None
     error: bytes
     traceback: str
     retries: int

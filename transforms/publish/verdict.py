@@ -42,7 +42,7 @@ def counts_of(part: PartResult) -> Counts:
     """Counts of one part."""
     rejected = sum(part.rejected.values())
     return Counts(
-        images={part.split: part.records + rejected},
+        images={part.split: part.images},
         key_sums={part.split: part.key_sum},
         rejected=part.rejected,
         fixes=part.fixes,

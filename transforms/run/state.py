@@ -35,7 +35,7 @@ class Outcome(Element):
 class Run:
     """How far one run is, and how it ended. Its name ``run_id`` is in no fingerprint.
 
-    ``total``, ``done``, ``rejected``: images. ``kept``: images of parts that an earlier run had
+    ``total``, ``done``, ``rejected``: images. ``kept``: images that an earlier run had
     finished. ``outcome``: the first failure that a user can act on, before an engine
     rewrote it. ``counted``: our counters by name, from the workers of an engine elsewhere, which
     the launcher asks after the job's end. ``stop``: is set when all work for the run shall end.
@@ -57,17 +57,15 @@ class Run:
     def __reduce__(self) -> tuple[object, tuple[str, str]]:
         return _run_of, (self.run_id, self.output)
 
-    def add(self, result: PartResult, *, kept: bool) -> None:
-        """Counts a finished part, once, from any thread; ``kept``: an earlier run finished it."""
-        rejected = sum(result.rejected.values())
-        images = result.records + rejected
+    def add(self, result: PartResult, kept: int) -> None:
+        """Counts a finished part, once, from any thread; ``kept``: of its images, as above."""
         with self._lock:
             if (result.split, result.part) in self._parts:
                 return
             self._parts.add((result.split, result.part))
-            self.kept += images * kept
-            self.done += images
-            self.rejected += rejected
+            self.kept += kept
+            self.done += result.images
+            self.rejected += sum(result.rejected.values())
             self.out_bytes += result.bytes
 
     def at_end(self, close: Callable[[], object]) -> None:

@@ -94,8 +94,8 @@ class _Encode(beam.DoFn):
                 pool.open(plan, self._settings)
         return PartsInFlight(pool, self._run)
 
-    def _count(self, result: PartResult, kept: bool) -> PartResult:
-        self._run.add(result, kept=kept)
+    def _count(self, result: PartResult, kept: int) -> PartResult:
+        self._run.add(result, kept)
         _show(result, kept)
         return result
 
@@ -107,18 +107,19 @@ def _close(key: tuple[str, ...]) -> None:
             pool.close()
 
 
-def _show(part: PartResult, kept: bool) -> None:
+def _show(part: PartResult, kept: int) -> None:
     """Counts a part and logs its line."""
-    rejected = sum(part.rejected.values())
-    parts = {"parts_kept": 1, "images_kept": part.records + rejected} if kept else {"parts_made": 1}
+    rejected, is_made = part.images - part.records, kept < part.images
+    parts = {"parts_made": 1} if is_made else {"parts_kept": 1}
     metrics.count(
         images_written=part.records,
+        images_kept=kept,
         images_rejected=rejected,
         bytes_out=part.bytes,
         **parts,
         **{f"rejected_{reason.lower()}": number for reason, number in part.rejected.items()},
         **{f"fix_{name}": number for name, number in part.fixes.items()},
     )
-    by = "an earlier run" if kept else "this run"
+    by = "this run" if is_made else "an earlier run"
     name = f"{part.split}/{part.part:05}"
     _LOG.info("part %s: %d written, %d rejected, %d bytes, by %s", name, part.records, rejected, part.bytes, by)
