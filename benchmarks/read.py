@@ -132,9 +132,9 @@ def _decode_only(info: Any) -> Iterator[Any]:
     import tensorflow as tf
 
     from shardfeed.tfdata import batching
-    from shardfeed.tfdata.decode import ImageOptions, chunk_decoder
+    from shardfeed.tfdata.decode import DecodeOptions, chunk_decoder
 
-    decode = chunk_decoder(info.manifest.image, ImageOptions(None))
+    decode = chunk_decoder(info.manifest.image, DecodeOptions(None))
     chunks = (
         tf.data.Dataset.from_tensor_slices(_records(info))
         .repeat()

@@ -29,7 +29,7 @@ import shardfeed
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import SideFile, parse_manifest
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, IndexHeader, index_files
+from shardfeed.format.record_index import DTYPE, INDEX_HEADER_BYTES, ITEM_BYTES, IndexHeader, index_files
 
 _BATCH = 128
 _MOST_OPEN_SECONDS, _MOST_PRIVATE_MB, _LEAST_RATE = 1.0, 50, 4000
@@ -51,11 +51,11 @@ def make_up(small: Path, large: Path, count: int) -> None:
     before = np.repeat(firsts, [shard.records for shard in split.shards])
     files = []
     for column, name in index_files("train").items():
-        values = np.frombuffer((small / name).read_bytes()[HEADER_BYTES:], DTYPE[column])
+        values = np.frombuffer((small / name).read_bytes()[INDEX_HEADER_BYTES:], DTYPE[column])
         data = (values + before if column == "offsets" else values).astype(DTYPE[column]).tobytes()
         crc = 0
         with open(large / name, "wb") as file:
-            file.seek(HEADER_BYTES)
+            file.seek(INDEX_HEADER_BYTES)
             for _ in shards:
                 file.write(data)
                 crc = crc32c(data, crc)
@@ -64,7 +64,7 @@ def make_up(small: Path, large: Path, count: int) -> None:
             file.write(IndexHeader(column, manifest.fingerprint, count * split.records, count, crc).to_bytes())
             file.flush()
             os.fsync(file.fileno())  # pages that are yet to be written would count as private and dirty
-        assert size == HEADER_BYTES + count * split.records * ITEM_BYTES[column]
+        assert size == INDEX_HEADER_BYTES + count * split.records * ITEM_BYTES[column]
         files.append(SideFile(name, size, f"{crc:08x}"))
     counts = {name: count * found for name, found in split.class_counts.items()}
     whole = replace(split, records=count * split.records, bytes=count * split.bytes, class_counts=counts, shards=shards)

@@ -21,7 +21,7 @@ from common import ROOT, command, where  # this repository is found from here on
 
 import shardfeed
 from shardfeed.format import naming
-from shardfeed.format.manifest import Shard, Split, Table
+from shardfeed.format.manifest import RecordTable, Shard, Split
 from shardfeed.format.record_table import ROW_GROUP, TableWriter, schema
 from tests.reporting.findings import add_duplicates, add_rejects, edge
 
@@ -68,7 +68,7 @@ def make(small: Path, out: Path, records: int, classes: int) -> None:
             counts += np.bincount(chosen, minlength=classes)
             keys += batch.column("key")[:400].to_pylist()
         (out / naming.table_name(name)).write_bytes(table.finish())
-        tables.append(Table(naming.table_name(name), rows, "0" * 32))
+        tables.append(RecordTable(naming.table_name(name), rows, "0" * 32))
         shards.append(Shard(name, rows, first.bytes, first.crc32c, ((rows, first.bytes),)))
     total = _SHARDS * (records // _SHARDS)
     split = Split(total, _SHARDS * first.bytes, dict(zip(names, map(int, counts), strict=True)), tuple(shards))

@@ -34,7 +34,7 @@ import shardfeed.pipeline.graph as graph
 from shardfeed.format import naming
 from shardfeed.format.checksums import to_hex
 from shardfeed.format.hashing import MASK128, hash64, key_hash
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table
+from shardfeed.format.manifest import ImageInfo, Manifest, RecordTable, Shard, SideFile, Split
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.storage import Stat
 from shardfeed.transforms import stores
@@ -290,7 +290,7 @@ def _manifest(plans: list[ShardPlan]) -> Manifest:
     for made in map(_shard, plans):
         shards.append(Shard(made.file, made.records, made.bytes, to_hex(made.crc32c), made.blocks))
         files.append(SideFile(naming.index_name(made.file), made.index_bytes, to_hex(made.index_crc32c)))
-        tables.append(Table(naming.table_name(made.file), made.records, made.table_digest))
+        tables.append(RecordTable(naming.table_name(made.file), made.records, made.table_digest))
     records = sum(shard.records for shard in shards)
     classes = tuple(f"n{number:08}" for number in range(CLASSES))
     counts = {name: records // CLASSES for name in classes}

@@ -32,7 +32,7 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.example import Value, encode_feature, encode_list, join_features
 from shardfeed.format.hashing import key_hash
-from shardfeed.format.manifest import LABEL_KINDS, ImageInfo, Manifest, Shard, SideFile, Split, Table
+from shardfeed.format.manifest import LABEL_KINDS, ImageInfo, Manifest, RecordTable, Shard, SideFile, Split
 from shardfeed.format.record_index import DTYPE, IndexColumn, IndexHeader, index_files
 from shardfeed.format.record_table import TableWriter, read_batches, schema
 from shardfeed.format.tfrecord import frame
@@ -188,7 +188,7 @@ def write_dataset(
     """
     path.mkdir(parents=True, exist_ok=True)
     files = [_write(path, naming.CLASSES, "".join(f"{name}\n" for name in classes).encode())]
-    tables: list[Table] = []
+    tables: list[RecordTable] = []
     written = {}
     for split, examples in splits.items():
         count = min(shards, len(examples))
@@ -273,7 +273,7 @@ def write_table(
     sizes: Sequence[int],
     image_format: str,
     label_kind: str = "single",
-) -> Table:
+) -> RecordTable:
     """Write the record table of the file ``shard``, as a build does.
 
     ``examples``: its records; ``sizes``: their bytes with their frames.
@@ -311,7 +311,7 @@ def write_table(
     table.add(pa.RecordBatch.from_pylist(rows, schema(label_kind=label_kind)))
     name = naming.table_name(shard)
     (path / name).write_bytes(table.finish())
-    return Table(name, table.rows, f"{table.digest:032x}")
+    return RecordTable(name, table.rows, f"{table.digest:032x}")
 
 
 def write_split_index(path: Path, split: str, fingerprint: str, label_kind: str = "single") -> list[SideFile]:
@@ -349,7 +349,7 @@ def _write_shard(
     block_records: int,
     label_kind: str,
     files: list[SideFile],
-    tables: list[Table],
+    tables: list[RecordTable],
 ) -> Shard:
     """Write a shard, its index, which goes into ``files``, and its table, for ``tables``."""
     framed = [frame(_encoded(example)) for example in examples]

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import settings
 
 from shardfeed.pipeline.report import progress
+from shardfeed.storage import retry
 from shardfeed.transforms.pool import pool
 from tests.kit.builds import share_builders
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
+from tests.kit.servers.strict_gcs import StrictGCS
 
 # Properties are not timed: a busy machine must not fail a test. CI tries the same examples each
 # time.
@@ -54,3 +56,15 @@ def gcs_bucket(fake_gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"bucket-{uuid.uuid4().hex}"
     google_client().create_bucket(name)
     return f"gs://{name}"
+
+
+@pytest.fixture
+def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
+    """Our own server with the empty bucket ``bucket``; this process takes it for Google's, and does
+    not wait between attempts.
+    """
+    with StrictGCS() as server:
+        server.objects.buckets["bucket"] = {}
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
+        yield server

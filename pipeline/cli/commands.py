@@ -85,7 +85,7 @@ def _plan(args: argparse.Namespace, rest: list[str]) -> tuple[int, str]:
 
 
 def _status(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
-    from shardfeed.pipeline.status.command import status_of
+    from shardfeed.pipeline.status.command import build_status
 
-    status = status_of(args.dir)
+    status = build_status(args.dir)
     return status.code, status.to_json() if args.json else status.to_text()

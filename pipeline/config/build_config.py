@@ -22,7 +22,7 @@ from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS, Limits
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.roots import InputRoot, parse_inputs
 from shardfeed.transforms.metadata.join import UnmatchedLimit
-from shardfeed.transforms.metadata.table import Table
+from shardfeed.transforms.metadata.table import MetadataTable
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.publish.verdict import RejectLimit
 
@@ -41,7 +41,7 @@ class BuildConfig:
     options: BuildOptions = field(default_factory=BuildOptions)
     max_rejected: RejectLimit = field(default_factory=RejectLimit)
     fail_on_duplicates: bool = False
-    table: Table | None = None
+    table: MetadataTable | None = None
     max_unmatched: UnmatchedLimit = field(default_factory=UnmatchedLimit)
     threads: int | None = None  # None leaves it to the machine that encodes
     image_timeout: int = IMAGE_TIMEOUT  # seconds of a codec's work

@@ -14,7 +14,7 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import RESERVED, TYPES, Column
 from shardfeed.transforms.metadata.formats import format_of, found_types, is_mixed
-from shardfeed.transforms.metadata.table import Table, is_text
+from shardfeed.transforms.metadata.table import MetadataTable, is_text
 from shardfeed.words import some_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TableFlags:
     group: str | None = None
 
 
-def open_table(flags: TableFlags, *, label_from: str) -> Table | None:
+def open_table(flags: TableFlags, *, label_from: str) -> MetadataTable | None:
     """The table of the flags, after a look at its head; None without ``--metadata``.
 
     Raises:
@@ -66,7 +66,7 @@ def open_table(flags: TableFlags, *, label_from: str) -> Table | None:
     return replace(first, more=tuple(others))
 
 
-def below_roots(table: Table, roots: Sequence[str]) -> Table:
+def below_roots(table: MetadataTable, roots: Sequence[str]) -> MetadataTable:
     """The table and what is behind it, for inputs at these addresses.
 
     Of several tables each names images by their paths below its own folder.
@@ -93,13 +93,13 @@ def _folder_of(url: str, roots: Sequence[str]) -> str:
     )
 
 
-def _taken(table: Table) -> str:
+def _taken(table: MetadataTable) -> str:
     taken = [f"{column.name}:{column.type}" + "[]" * bool(column.shape) for column in table.columns]
     labels = f"{table.label}{' with lists' * table.many_labels}"
     return ", ".join([labels, *taken] if table.label else taken)
 
 
-def _open_one(metadata: str, flags: TableFlags) -> Table:
+def _open_one(metadata: str, flags: TableFlags) -> MetadataTable:
     remote = storage.is_remote(metadata)
     url = metadata if remote else os.path.abspath(os.path.expanduser(metadata))
     if remote:
@@ -134,7 +134,7 @@ def _open_one(metadata: str, flags: TableFlags) -> Table:
     for flag, name in asked.items():
         if name is not None and not (flag == _LABEL and many):
             _require_text(url, flag, name, types[name])
-    return Table(
+    return MetadataTable(
         url=url,
         key=key,
         key_format=flags.key_format or "{}",

@@ -23,7 +23,7 @@ from shardfeed.storage.retry import call_with_retries
 T = TypeVar("T")
 
 _DESCRIBE = "storage.buckets.get"  # in no role of objects; Beam asks for the bucket before it stages a file there
-READ = ("storage.objects.list", "storage.objects.get")
+READ_PERMISSIONS = ("storage.objects.list", "storage.objects.get")
 WRITE = ("storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 STAGE = (_DESCRIBE, *WRITE)
 CREATE = (_DESCRIBE, "storage.objects.create", "storage.objects.get")
@@ -42,7 +42,7 @@ _PAIRS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketPlace:
     """An address that a flag names, and what the job does there."""
 
     flag: str
@@ -58,7 +58,7 @@ class Place:
         return f"--{self.flag} {clip(self.url)}"
 
 
-def check(places: Sequence[Place], *, region: str | None, put_by: str) -> None:
+def check(places: Sequence[BucketPlace], *, region: str | None, put_by: str) -> None:
     """Looks at the bucket of each place once per set of permissions.
 
     ``region`` is the workers', None if any will do. ``put_by`` is the flag and value that put them
@@ -67,7 +67,7 @@ def check(places: Sequence[Place], *, region: str | None, put_by: str) -> None:
     Raises:
         UsageError: a bucket is absent, in another region, or may not be used.
     """
-    first: dict[tuple[str, tuple[str, ...]], Place] = {}
+    first: dict[tuple[str, tuple[str, ...]], BucketPlace] = {}
     for place in places:
         first.setdefault((place.bucket, place.permissions), place)
     for place in first.values():
@@ -87,7 +87,7 @@ def covers(location: str, parts: Iterable[str], region: str) -> bool:
     return region in (location.lower(), *_PAIRS.get(location.upper(), ()))
 
 
-def _check(place: Place, region: str | None, put_by: str) -> None:
+def _check(place: BucketPlace, region: str | None, put_by: str) -> None:
     handle = google_client().bucket(place.bucket)
     try:
         _asked(place, lambda: handle.reload(retry=None))
@@ -115,17 +115,17 @@ def _check(place: Place, region: str | None, put_by: str) -> None:
         )
 
 
-def _grants(place: Place, missing: Sequence[str]) -> str:
+def _grants(place: BucketPlace, missing: Sequence[str]) -> str:
     """Commands that grant what is ``missing``; to see a bucket takes a role of its own."""
     grant = f"gcloud storage buckets add-iam-policy-binding gs://{place.bucket} --member=user:YOU --role=roles/storage."
     commands = [f"{grant}legacyBucketReader"] if _DESCRIBE in missing else []
     if set(missing) - {_DESCRIBE}:
-        role = "objectViewer" if place.permissions == READ else "objectUser"
+        role = "objectViewer" if place.permissions == READ_PERMISSIONS else "objectUser"
         commands.append(f"{grant}{role} (and the same for the workers' service account)")
     return ", and: ".join(commands)
 
 
-def _far(place: Place, location: str, parts: Sequence[str], region: str, put_by: str) -> str:
+def _far(place: BucketPlace, location: str, parts: Sequence[str], region: str, put_by: str) -> str:
     """The message for a bucket in another region, where every byte costs more than the job."""
     shown = f"{location} ({', '.join(parts)})" if parts else location
     there = "Use a region of it"
@@ -139,7 +139,7 @@ def _far(place: Place, location: str, parts: Sequence[str], region: str, put_by:
     )
 
 
-def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
+def _listed_location(place: BucketPlace) -> tuple[str, tuple[str, ...]]:
     """Location and parts (as in ``covers``) of a bucket, by its listing; empty if unknown.
 
     https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
@@ -158,7 +158,7 @@ def _listed_location(place: Place) -> tuple[str, tuple[str, ...]]:
     return "" if unknown else location, parts
 
 
-def _asked(place: Place, question: Callable[[], T]) -> T:
+def _asked(place: BucketPlace, question: Callable[[], T]) -> T:
     """Google's answer about a bucket. Asks a busy service again; raises 400, 403 and 404."""
     try:
         return call_with_retries(question, is_transient)

@@ -31,12 +31,12 @@ def check_job(engine: Engine, *, roots: tuple[InputRoot, ...], output: str, cros
     check_flags(engine, roots=roots, output=output)
     from shardfeed.pipeline.dataflow import buckets  # loads Google's client
 
-    places = [buckets.Place("input", root.url, buckets.READ) for root in roots]
-    places.append(buckets.Place("output", output, buckets.WRITE))
+    places = [buckets.BucketPlace("input", root.url, buckets.READ_PERMISSIONS) for root in roots]
+    places.append(buckets.BucketPlace("output", output, buckets.WRITE))
     for flag in _STAGED_FLAGS:
         if url := engine.arg(flag):
             permissions = buckets.CREATE if flag == _TEMPLATE else buckets.STAGE
-            places.append(buckets.Place(flag, url, permissions, any_region=flag == _TEMPLATE))
+            places.append(buckets.BucketPlace(flag, url, permissions, any_region=flag == _TEMPLATE))
     region, put_by = _region_of_workers(engine)
     buckets.check(places, region=None if cross_region else region, put_by=put_by)
 

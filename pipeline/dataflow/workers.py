@@ -21,9 +21,9 @@ from shardfeed.transforms.planning.plan import PART_BYTES
 
 MACHINE_TYPE = "n2-standard-4"  # 4 GB per vCPU, AVX2, in nearly every region
 SYSTEM_BYTES = 10**9  # of a VM's memory that Dataflow's own processes take at most, by its documentation
-BASE_BYTES = 200 << 20  # an SDK process with our imports and clients, before any image
+WORKER_BYTES = 200 << 20  # an SDK process with our imports and clients, before any image
 CODEC_BYTES = 100 << 20  # its child in which the codecs run: imports and clients; the budgets are used there
-NEEDED = BASE_BYTES + CODEC_BYTES + SOURCE_BUDGET + PIXEL_BUDGET + (REMOTE_PARTS + 1) * PART_BYTES
+NEEDED = WORKER_BYTES + CODEC_BYTES + SOURCE_BUDGET + PIXEL_BUDGET + (REMOTE_PARTS + 1) * PART_BYTES
 # A bucket that was idle takes about 5,000 reads per second, and twice as many after 20 minutes; a
 # vCPU reads about 100 images per second.
 FIRST_VCPUS = 48

@@ -26,7 +26,7 @@ from typing import Any
 from shardfeed import signals
 
 MOST = 200  # entries that a run keeps: the latest
-LAST_WORDS_SECONDS = 2.0  # for threads of Beam's that lose their engine when a run fails; they take some 0.3 s
+THREADS_SECONDS = 2.0  # for threads of Beam's that lose their engine when a run fails; they take some 0.3 s
 
 _PACKAGES = ("apache_beam", "grpc")
 
@@ -138,7 +138,7 @@ class _Hooks:
 
     def await_last_words(self) -> None:
         """Waits until no thread runs Beam's code; not long, for some wait for work for ever."""
-        deadline = time.monotonic() + (0 if signals.is_installed() else LAST_WORDS_SECONDS)
+        deadline = time.monotonic() + (0 if signals.is_installed() else THREADS_SECONDS)
         while time.monotonic() < deadline and any(map(_runs_beam, sys._current_frames().values())):
             time.sleep(0.02)
 

@@ -26,7 +26,7 @@ from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, d
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.words import human_bytes
 
-BASE_BYTES = 200_000_000  # of a local build, however many images it lists
+BUILD_BYTES = 200_000_000  # of a local build, however many images it lists
 IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
 SEVERAL = 3  # images of a class that were read and cannot be used, before that is worth a note
 MOST_THREADS = 64  # connections of a process (shardfeed.storage.object_clients)
@@ -80,7 +80,7 @@ def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest
 
 def about_memory(images: int) -> Iterator[Note]:
     """A local build keeps a reference of every image, and these do not fit into the memory here."""
-    needed, here = BASE_BYTES + images * IMAGE_BYTES, memory()
+    needed, here = BUILD_BYTES + images * IMAGE_BYTES, memory()
     if here is not None and needed > here:
         yield Note(
             f"a build on this machine would need about {human_bytes(needed)} of memory for {images:,} images, and it may use "

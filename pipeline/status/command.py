@@ -21,7 +21,7 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.pipeline.status.report import State, Status
+from shardfeed.pipeline.status.report import BuildState, Status
 from shardfeed.storage import NotFoundError, Stat
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import PartResult, add_counts
@@ -31,10 +31,10 @@ from shardfeed.transforms.run.concurrent_requests import side_by_side
 from shardfeed.transforms.run.state import Outcome
 from shardfeed.transforms.stores.base import WritableStore
 
-READ = 256  # sidecars; if there are more, a regular sample of them: an error of 2 % if parts differ by 30 %
+SIDECARS_READ = 256  # sidecars; if there are more, a regular sample of them: an error of 2 % if parts differ by 30 %
 WINDOW_SECONDS = 600.0  # before the latest part; the rate is that of the parts in it
 QUIET_SECONDS = 180.0  # without a new file, or five parts' time: after that a build has probably ended
-FOREIGN = 1_000  # files of others, before any of ours: enough to know that this is no build's output
+FOREIGN_FILES = 1_000  # files of others, before any of ours: enough to know that this is no build's output
 _EPOCHS = (1_400_000_000, 4_000_000_000)  # seconds; a file's time lies between them
 
 _SIDECAR = re.compile(r"_parts/([0-9a-f]{32})/[^/]+/[0-9]{5,18}\.json")
@@ -56,7 +56,7 @@ class _Files:
     duplicates: list[str] = field(default_factory=list)  # of builds that --duplicates fail stopped
 
 
-def status_of(directory: str, *, now: float | None = None) -> Status:
+def build_status(directory: str, *, now: float | None = None) -> Status:
     """What ``directory`` holds: a dataset, an unfinished build, or neither.
 
     ``now``: the time in seconds since 1970; None: the clock's.
@@ -106,7 +106,7 @@ def _list(store: WritableStore) -> _Files:
         else:
             if name.rpartition("/")[2] not in DESKTOP_FILES:
                 files.foreign.append(name)
-            if len(files.foreign) == FOREIGN and not files.published and not files.work:
+            if len(files.foreign) == FOREIGN_FILES and not files.published and not files.work:
                 break  # somebody's photos; not all of them need to be listed
             continue
         when = _time(store, stat)
@@ -165,7 +165,7 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
     encoded = exact and total is not None and done >= total
     folder = naming.work_folder(claim.fingerprint)
     rejects = sorted(f"{store.url}/{name}" for name in files.rejects if name.startswith(folder))
-    state: State = "publishing" if shards[0] or encoded else "encoding"
+    state: BuildState = "publishing" if shards[0] or encoded else "encoding"
     duplicates = f"{folder}/{naming.DUPLICATES}" in files.duplicates
     if not files.published:  # a rerun that may go on publishes these two first
         state = "rejected" if rejects else "duplicates" if duplicates else state
@@ -192,7 +192,7 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
 
 
 def _sample(store: WritableStore, names: Sequence[str]) -> list[PartResult]:
-    """The results of finished parts: of all, or of a regular sample of at most ``READ``."""
+    """The results of finished parts: of all, or of a regular sample of at most ``SIDECARS_READ``."""
 
     def read(name: str) -> Sidecar | None:
         try:
@@ -200,7 +200,7 @@ def _sample(store: WritableStore, names: Sequence[str]) -> list[PartResult]:
         except NotFoundError:  # swept or replaced since the listing
             return None
 
-    step = max(1, -(-len(names) // READ))
+    step = max(1, -(-len(names) // SIDECARS_READ))
     return [sidecar.result for sidecar in side_by_side(store.url, read, names[::step]) if sidecar is not None]
 
 

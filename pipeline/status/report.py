@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from shardfeed.errors import ConflictError, IncompleteError, TooManyRejectsError, clip
 from shardfeed.words import by_count, duration, human_bytes, plural, printable_json
 
-State = Literal["complete", "encoding", "publishing", "rejected", "duplicates", "discarding", "foreign", "empty"]
+BuildState = Literal["complete", "encoding", "publishing", "rejected", "duplicates", "discarding", "foreign", "empty"]
 
 
 class _Meaning(NamedTuple):
@@ -25,7 +25,7 @@ _WAIT_OR_RERUN = (
     "if the build still runs, wait, then shardfeed status {dir}; if it has ended, rerun the same `shardfeed build`: it "
     "carries on from the finished parts"
 )
-_MEANINGS: Mapping[State, _Meaning] = {
+_MEANINGS: Mapping[BuildState, _Meaning] = {
     "complete": _Meaning(0, "a complete dataset", "shardfeed verify {dir}"),
     "encoding": _Meaning(IncompleteError.code, "a build, encoding", _WAIT_OR_RERUN),
     "publishing": _Meaning(IncompleteError.code, "a build, publishing", _WAIT_OR_RERUN),
@@ -67,7 +67,7 @@ class Status:
     ``foreign``: some files that are not ours.
     """
 
-    state: State
+    state: BuildState
     url: str
     fingerprint: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class KeptImages(Protocol):
 
 
 @dataclass(frozen=True)
-class ImageOptions:
+class DecodeOptions:
     """What becomes of a stored image.
 
     Attributes:
@@ -100,7 +100,7 @@ class RecordDecoder:
     decode: ImageDecoder
     shape: tuple[int, int, int]
     form: RecordForm
-    options: ImageOptions | None = None
+    options: DecodeOptions | None = None
     columns: bool = False
 
     def no_rows(self) -> Columns:
@@ -166,7 +166,7 @@ class RecordDecoder:
         images: Images,
         rows: range,
         positions: Ints,
-        options: ImageOptions,
+        options: DecodeOptions,
     ) -> None:
         """``pixels`` for images that are not only decoded."""
         if options.stored is not None:

@@ -25,7 +25,7 @@ from shardfeed.arrays.decoder import Examples, Images, RecordDecoder
 from shardfeed.arrays.forms import Batch, BatchForm
 from shardfeed.arrays.user_map import Empty, MappedRows
 from shardfeed.runtime import DECODED_AHEAD
-from shardfeed.sampling.record_order import ReadWindow, Run
+from shardfeed.sampling.record_order import ReadWindow, RecordRun
 
 RECORDS_PER_TASK = 64  # 16 ms of decoding for 0.1 ms of handing it over
 _TASKS_AHEAD = 2  # per thread
@@ -181,7 +181,7 @@ def _read(
     """
     held: WeakValueDictionary[tuple[str, int], Future[LoadedBlock]] = WeakValueDictionary()
 
-    def block_of(run: Run) -> Future[LoadedBlock]:
+    def block_of(run: RecordRun) -> Future[LoadedBlock]:
         place = run.block.shard.file, run.block.offset
         found = held.get(place)
         if found is None:

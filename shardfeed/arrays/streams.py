@@ -21,7 +21,7 @@ from shardfeed.accelerator.hosts import Host
 from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.blocks import BlockReader
 from shardfeed.arrays.decoded_cache import DecodedImages
-from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
+from shardfeed.arrays.decoder import DecodeOptions, RecordDecoder
 from shardfeed.arrays.forms import Batch, BatchForm
 from shardfeed.arrays.pipeline import batches
 from shardfeed.arrays.user_map import Empty, UserMap
@@ -153,7 +153,7 @@ class SplitStream:
             remote = False
         options = None
         if self.crop is not None or self.size != stored or self.image_map is not None or kept is not None:
-            options = ImageOptions(stored, self.crop, self.crop_seed, self.image_map, kept)
+            options = DecodeOptions(stored, self.crop, self.crop_seed, self.image_map, kept)
         decoder = RecordDecoder(
             reader, image_decoder(image.format), (*self.size, image.channels), records, options,
             columns=self.as_dict or kept is not None or (options is not None and stored is None),

@@ -13,7 +13,7 @@ import numpy as np
 from shardfeed import storage
 from shardfeed.arrays.any_record import RecordForm
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
-from shardfeed.arrays.decoder import ImageOptions, RecordDecoder
+from shardfeed.arrays.decoder import DecodeOptions, RecordDecoder
 from shardfeed.arrays.pipeline import records_per_task
 from shardfeed.benchmarking.result import Arrivals, rate_of
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
@@ -52,7 +52,7 @@ def measured(
         return read, None
     if tensorflow:
         return read, _rate(_tensorflow_decoding(image, image_size, crop, sample), seconds)
-    options = None if crop is None and size == stored else ImageOptions(stored, crop)
+    options = None if crop is None and size == stored else DecodeOptions(stored, crop)
     shape, form = (*size, image.channels), RecordForm(found.label_kind, len(found.classes))
     decoder = RecordDecoder(reader, image_decoder(image.format), shape, form, options, stored is None)
     return read, _rate(_array_decoding(decoder, sample), seconds)
@@ -113,9 +113,9 @@ def _tensorflow_decoding(
     import tensorflow as tf
 
     from shardfeed.tfdata.batching import records_per_call, threads, with_options
-    from shardfeed.tfdata.decode import ImageOptions, chunk_decoder
+    from shardfeed.tfdata.decode import DecodeOptions, chunk_decoder
 
-    options = ImageOptions(size=size, crop=crop)
+    options = DecodeOptions(size=size, crop=crop)
     decode = chunk_decoder(image, options)
     data = [bytes(record.data) for block in sample for record in block]
     chunks = tf.data.Dataset.from_tensor_slices(data).batch(records_per_call(options.output(image))).cache().repeat()

@@ -12,7 +12,7 @@ from shardfeed.errors import DatasetError, UsageError, clip
 
 if TYPE_CHECKING:
     from shardfeed.dataset.info import DatasetInfo, SplitInfo
-    from shardfeed.inspection.find import Hits, Row
+    from shardfeed.inspection.find import Hits, RecordRow
 
 _LISTED = 20  # hits that are listed without --limit; a screen has room for them
 _DRAWN = 1_000  # hits of a sheet, the most that one takes
@@ -189,7 +189,7 @@ def _hits(
     from shardfeed.inspection.hit_lines import json_line, last_line, line_of
 
     line = json_line if args.json else line_of(dataset)
-    first: list[Row] = []  # to draw
+    first: list[RecordRow] = []  # to draw
     count = listed = 0
     for hits in found:
         rows = hits.rows(args.limit - listed)
@@ -198,11 +198,11 @@ def _hits(
         if rows:
             yield "\n".join(map(line, rows))
     if args.sheet is not None and first:
-        from shardfeed.inspection.contact_sheet import draw
+        from shardfeed.inspection.contact_sheet import draw_sheet
         from shardfeed.inspection.find import stored_records
 
         kind, title = _sheet_kind(args.dir, args.sheet), f"{len(first):,} of {count:,} records: {args.where}"
-        sheet = draw(stored_records(dataset, first), title, dataset.manifest.image, kind)
+        sheet = draw_sheet(stored_records(dataset, first), title, dataset.manifest.image, kind)
         _write("--sheet", sheet, args.sheet)
     if not args.json:
         if args.sheet is not None:

@@ -13,7 +13,7 @@ from shardfeed import storage
 from shardfeed.errors import COPY_OR_REBUILD, DatasetError, UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
-from shardfeed.format.record_index import DTYPE, HEADER_BYTES, ITEM_BYTES, parse_header
+from shardfeed.format.record_index import DTYPE, INDEX_HEADER_BYTES, ITEM_BYTES, parse_header
 
 _BOUND = r"(-?[0-9]{1,18}|-?[0-9]{1,3}(?:\.[0-9]{1,9})?%)?"
 _SLICE = re.compile(rf"\[{_BOUND}:{_BOUND}\]")
@@ -103,11 +103,11 @@ class ClassCounts(Mapping[str, int]):
             )
         store = storage.open_store(self._url)
         try:
-            header = parse_header(store.read_range(name, 0, HEADER_BYTES), "classes")
+            header = parse_header(store.read_range(name, 0, INDEX_HEADER_BYTES), "classes")
             if header.fingerprint != manifest.fingerprint:
                 raise ValueError(f"fingerprint {header.fingerprint}, expected {manifest.fingerprint}")
             size = ITEM_BYTES["classes"]
-            data = store.read_range(name, HEADER_BYTES + size * self._part.start, size * len(self._part))
+            data = store.read_range(name, INDEX_HEADER_BYTES + size * self._part.start, size * len(self._part))
             counts = np.bincount(np.frombuffer(data, DTYPE["classes"]), minlength=len(manifest.classes)).tolist()
             if sum(counts) != len(self._part) or len(counts) != len(manifest.classes):
                 raise ValueError(f"{sum(counts)} records in {len(counts)} classes")

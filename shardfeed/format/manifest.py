@@ -74,7 +74,7 @@ class SideFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RecordTable:
     """The record table of a shard, by value: its rows and their digest (32 hex digits).
 
     Its bytes are not fixed: they depend on the release of pyarrow.
@@ -124,7 +124,7 @@ class Manifest:
     image: ImageInfo
     splits: Mapping[str, Split]
     files: tuple[SideFile, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[RecordTable, ...] = ()
     columns: tuple[Mapping[str, Any], ...] = ()
     label_kind: str = "single"
     duplicates: Mapping[str, Any] | None = None
@@ -218,7 +218,7 @@ def _from_raw(raw: dict[str, Any], version: int) -> Manifest:
             for file in _array(raw["files"])
         ),
         tables=tuple(
-            Table(_text(table["file"]), _int(table["rows"], least=1), _hex("digest", table["digest"], 32))
+            RecordTable(_text(table["file"]), _int(table["rows"], least=1), _hex("digest", table["digest"], 32))
             for table in _array(raw["tables"])
         ),
         columns=tuple(map(_object, _array(raw["columns"]))),

@@ -22,7 +22,7 @@ from shardfeed.format.checksums import crc32c
 IndexColumn = Literal["offsets", "classes"]
 
 VERSION = 1
-HEADER_BYTES = 64
+INDEX_HEADER_BYTES = 64
 ITEM_BYTES: dict[IndexColumn, int] = {"offsets": 8, "classes": 4}
 DTYPE: dict[IndexColumn, str] = {"offsets": "<u8", "classes": "<i4"}
 
@@ -47,11 +47,11 @@ class IndexHeader:
     crc32c: int
 
     def to_bytes(self) -> bytes:
-        """``HEADER_BYTES`` bytes, closed by their own crc32c."""
+        """``INDEX_HEADER_BYTES`` bytes, closed by their own crc32c."""
         body = _HEADER.pack(
             _MAGIC[self.column], VERSION, bytes.fromhex(self.fingerprint), self.records, self.shards, self.crc32c
         )
-        body = body.ljust(HEADER_BYTES - _CRC.size, b"\0")
+        body = body.ljust(INDEX_HEADER_BYTES - _CRC.size, b"\0")
         return body + _CRC.pack(crc32c(body))
 
 
@@ -61,9 +61,9 @@ def parse_header(data: bytes, column: IndexColumn) -> IndexHeader:
     Raises:
         ValueError: another kind of file, an unknown version, or damage; says which.
     """
-    if len(data) < HEADER_BYTES:
-        raise ValueError(f"{len(data)} bytes, a header has {HEADER_BYTES}")
-    body, (crc,) = data[: HEADER_BYTES - _CRC.size], _CRC.unpack_from(data, HEADER_BYTES - _CRC.size)
+    if len(data) < INDEX_HEADER_BYTES:
+        raise ValueError(f"{len(data)} bytes, a header has {INDEX_HEADER_BYTES}")
+    body, (crc,) = data[: INDEX_HEADER_BYTES - _CRC.size], _CRC.unpack_from(data, INDEX_HEADER_BYTES - _CRC.size)
     magic, version, fingerprint, records, shards, column_crc = _HEADER.unpack_from(body)
     if magic != _MAGIC[column]:
         raise ValueError(f"it begins with {magic!r}, an index of {column} with {_MAGIC[column]!r}")

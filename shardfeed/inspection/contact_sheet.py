@@ -32,7 +32,7 @@ _MAX_RECORDS = 1_000  # 200 rows are 42,000 pixels high; more is not looked at
 
 
 def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, kind: str = "PNG") -> bytes:
-    """The first ``n`` records of ``split`` (at most 1,000), as ``draw`` shows them.
+    """The first ``n`` records of ``split`` (at most 1,000), as ``draw_sheet`` shows them.
 
     Raises:
         DatasetError: no dataset in ``directory``, or a damaged record.
@@ -43,10 +43,10 @@ def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, ki
     dataset = info(directory)
     records = first_records(directory, split, n)
     title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
-    return draw(records, title, dataset.manifest.image, kind)
+    return draw_sheet(records, title, dataset.manifest.image, kind)
 
 
-def draw(records: Sequence[StoredRecord], title: str, image: ImageInfo, kind: str = "PNG") -> bytes:
+def draw_sheet(records: Sequence[StoredRecord], title: str, image: ImageInfo, kind: str = "PNG") -> bytes:
     """A sheet of ``records``, at least one, with a ``title`` above; ``kind``: PNG or JPEG."""
     columns = min(_COLUMNS, len(records))
     rows = math.ceil(len(records) / columns)

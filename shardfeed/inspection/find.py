@@ -16,7 +16,7 @@ from shardfeed.dataset.parts import whole_name
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
 from shardfeed.format.hashing import MASK128
-from shardfeed.format.manifest import Shard, Table
+from shardfeed.format.manifest import RecordTable, Shard
 from shardfeed.format.record_table import batch_digest, read_batches
 from shardfeed.inspection.condition import Condition, plain_values
 from shardfeed.inspection.first_records import StoredRecord
@@ -27,7 +27,7 @@ from shardfeed.verification.report import damaged
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row = Mapping[str, Any]
+RecordRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Hits:
     _first: int  # number of the first row of ``_batch``
     _batch: pa.RecordBatch
 
-    def rows(self, most: int) -> list[Row]:
+    def rows(self, most: int) -> list[RecordRow]:
         """The first ``most`` hits: ``split``, ``file``, ``number`` and all columns of the table."""
         import pyarrow as pa
 
@@ -92,7 +92,7 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
     )
 
 
-def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredRecord]:
+def stored_records(dataset: DatasetInfo, rows: Sequence[RecordRow]) -> list[StoredRecord]:
     """The records of hits, in the same order, with their images.
 
     Raises:
@@ -118,7 +118,7 @@ def stored_records(dataset: DatasetInfo, rows: Sequence[Row]) -> list[StoredReco
     return found
 
 
-def _labels(row: Row) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _labels(row: RecordRow) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Classes and labels of a record, from its row."""
     if row["class"] is not None:
         return (row["class"],), (row["label"],)
@@ -136,7 +136,7 @@ def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard
 
 
 def _hits(
-    dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range, table: Table
+    dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range, table: RecordTable
 ) -> Iterator[Hits]:
     """The hits in the table of ``shard``.
 
@@ -152,7 +152,7 @@ def _hits(
         at += len(batch)
 
 
-def table_rows(dataset: DatasetInfo, shard: Shard, table: Table) -> Iterator[pa.RecordBatch]:
+def table_rows(dataset: DatasetInfo, shard: Shard, table: RecordTable) -> Iterator[pa.RecordBatch]:
     """The rows of a shard's ``table``, which are compared with the manifest when all are read.
 
     Raises:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
-from shardfeed.inspection.find import Row
+from shardfeed.inspection.find import RecordRow
 from shardfeed.words import printable_json
 
 _LABEL_WIDTH = 24
 
 
-def json_line(row: Row) -> str:
+def json_line(row: RecordRow) -> str:
     """One JSON object with all columns."""
     return printable_json(row, sort_keys=True)
 
 
-def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
+def line_of(dataset: DatasetInfo) -> Callable[[RecordRow], str]:
     """A function that gives the line of a hit: split and number, shard, label, size, bytes, key."""
     manifest = dataset.manifest
     split_width = max(map(len, manifest.splits), default=0)
@@ -27,7 +27,7 @@ def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
     if manifest.label_kind == "multi":
         label_width = _LABEL_WIDTH
 
-    def line(row: Row) -> str:
+    def line(row: RecordRow) -> str:
         place = f"{row['split']:<{split_width}} {row['number']:>{number_width}}  {row['file']:<{file_width}}"
         labels = row["label"] if row["label"] is not None else ", ".join(row.get("labels", ()))
         label, size = clip(labels, _LABEL_WIDTH), f"{row['height']}x{row['width']}"
@@ -36,7 +36,9 @@ def line_of(dataset: DatasetInfo) -> Callable[[Row], str]:
     return line
 
 
-def last_line(dataset: DatasetInfo, splits: Sequence[SplitInfo], count: int, listed: int, first: Row | None) -> str:
+def last_line(
+    dataset: DatasetInfo, splits: Sequence[SplitInfo], count: int, listed: int, first: RecordRow | None
+) -> str:
     """How many of the records of ``splits`` are hits, and how to read the ``first`` of them."""
     text = f"{count:,} of {sum(split.num_records for split in splits):,} records"
     if count > listed:

@@ -30,7 +30,7 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.record_index import (
     DTYPE,
-    HEADER_BYTES,
+    INDEX_HEADER_BYTES,
     ITEM_BYTES,
     IndexColumn,
     IndexHeader,
@@ -71,10 +71,10 @@ class IndexFile:
     ) -> None:
         name = index_files(split)[column]
         self._store, self._name, self._column, self._records = store, name, column, records
-        self._size, self._expected = HEADER_BYTES + records * ITEM_BYTES[column], (fingerprint, records, shards)
+        self._size, self._expected = INDEX_HEADER_BYTES + records * ITEM_BYTES[column], (fingerprint, records, shards)
         found = store.stat(name)
         self._check_size(None if found is None else found.size)
-        self._crc = self._checked_header(store.read_range(name, 0, HEADER_BYTES)).crc32c
+        self._crc = self._checked_header(store.read_range(name, 0, INDEX_HEADER_BYTES)).crc32c
 
     def numbers(self) -> Numbers:
         """The column, to be asked for single records. It is mapped, or fetched by the page."""
@@ -86,7 +86,7 @@ class IndexFile:
         """The whole column, read-only. It is mapped, or read once and compared with its crc."""
         if isinstance(self._store, LocalStore):
             return self._mapped()
-        data = self._store.read(self._name)[HEADER_BYTES:]
+        data = self._store.read(self._name)[INDEX_HEADER_BYTES:]
         self._check(data)
         return np.frombuffer(data, DTYPE[self._column])
 
@@ -118,8 +118,8 @@ class IndexFile:
         with self._store.reading(self._name), open(self._store.path(self._name), "rb") as file:
             self._check_size(os.fstat(file.fileno()).st_size)  # it may be another file by now
             whole = mmap.mmap(file.fileno(), self._size, access=mmap.ACCESS_READ)
-        self._checked_header(whole[:HEADER_BYTES])
-        return np.frombuffer(whole, DTYPE[self._column], offset=HEADER_BYTES)
+        self._checked_header(whole[:INDEX_HEADER_BYTES])
+        return np.frombuffer(whole, DTYPE[self._column], offset=INDEX_HEADER_BYTES)
 
     def _damaged(self, expected: str, found: str) -> DatasetError:
         where = clip(storage.join_url(self._store.url, self._name))
@@ -134,7 +134,7 @@ class _Pages:
         size = records * ITEM_BYTES[column]
         page_bytes = _PAGE_BYTES if size <= _CACHE_BYTES else _SMALL_PAGE_BYTES
         self._page_bytes, self._per_page = page_bytes, page_bytes // ITEM_BYTES[column]
-        self._end, self._most = HEADER_BYTES + size, _CACHE_BYTES // page_bytes
+        self._end, self._most = INDEX_HEADER_BYTES + size, _CACHE_BYTES // page_bytes
         self._pages: OrderedDict[int, Numbers] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -151,7 +151,7 @@ class _Pages:
         return found[place]
 
     def _fetched(self, page: int) -> Numbers:
-        start = HEADER_BYTES + page * self._page_bytes
+        start = INDEX_HEADER_BYTES + page * self._page_bytes
         size = min(self._page_bytes, self._end - start)
         data = self._store.read_range(self._name, start, size)
         if len(data) != size:

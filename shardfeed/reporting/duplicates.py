@@ -13,7 +13,7 @@ from shardfeed.dataset.info import DatasetInfo
 from shardfeed.format import naming
 from shardfeed.reporting.lines import json_lines
 
-SHOWN = 40  # groups
+GROUPS_SHOWN = 40  # groups
 MEMBERS = 6  # images of a group
 
 
@@ -84,7 +84,7 @@ def worst_groups(dataset: DatasetInfo) -> list[Group]:
         if _texts(line.get("keys")):
             groups.setdefault(str(line.get("group")), Group()).add(line)
     return sorted(groups.values(), key=lambda group: (len(group.labels) < 2, len(group.splits) < 2, -group.images))[
-        :SHOWN
+        :GROUPS_SHOWN
     ]
 
 

@@ -23,7 +23,7 @@ from shardfeed.format.columns import as_flag
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.reporting.duplicates import worst_groups
 from shardfeed.reporting.lines import MOST_BYTES
-from shardfeed.reporting.pictures import Budget, Picture, draw
+from shardfeed.reporting.pictures import Picture, PictureBudget, draw_pictures
 from shardfeed.reporting.rejects import rejects_by_reason
 from shardfeed.reporting.spread import Bar, Spread
 from shardfeed.reporting.tables import TableFacts, read_tables
@@ -83,13 +83,13 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
     """
     template = _template()
     dataset = info(directory)
-    manifest, budget, run = dataset.manifest, Budget(), _run(dataset)
+    manifest, budget, run = dataset.manifest, PictureBudget(), _run(dataset)
     classes = _class_rows(dataset)
     groups = worst_groups(dataset)
     keys = {member.key for group in groups for member in group.members}
     facts = read_tables(dataset, _wanted(classes), keys)
     places = [facts.found[member.key] for group in groups for member in group.members if member.key in facts.found]
-    drawn = draw(dataset, places, budget)
+    drawn = draw_pictures(dataset, places, budget)
     rejects = rejects_by_reason(dataset, sources, budget)
     sheets = _sheets(dataset, classes, facts, budget)
     page: str = template.render(
@@ -187,10 +187,10 @@ def _wanted(classes: Sequence[ClassRow]) -> dict[int, int]:
     return {row.number: each for row in sheets}
 
 
-def _sheets(dataset: DatasetInfo, classes: Sequence[ClassRow], facts: TableFacts, budget: Budget) -> list[Sheet]:
+def _sheets(dataset: DatasetInfo, classes: Sequence[ClassRow], facts: TableFacts, budget: PictureBudget) -> list[Sheet]:
     names = {row.number: (row.name, row.total) for row in classes} or {0: ("All records", dataset.manifest.written)}
     order = [number for number in names if number in facts.first]
-    drawn = draw(dataset, (place for number in order for place in facts.first[number]), budget)
+    drawn = draw_pictures(dataset, (place for number in order for place in facts.first[number]), budget)
     sheets = []
     for number in order:
         pictures = [drawn[place] for place in facts.first[number] if place in drawn]

@@ -21,7 +21,7 @@ from shardfeed.dataset.info import DatasetInfo
 from shardfeed.format.example import decode_example
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.format.tfrecord import unframe
-from shardfeed.reporting.tables import Place
+from shardfeed.reporting.tables import RecordPlace
 from shardfeed.runtime import cores
 
 BUDGET = 3_000_000  # bytes of the page
@@ -57,7 +57,7 @@ class Picture:
     thumbnail: Thumbnail
 
 
-class Budget:
+class PictureBudget:
     """Bytes that thumbnails may still take."""
 
     def __init__(self, left: int = BUDGET) -> None:
@@ -72,7 +72,9 @@ class Budget:
         return True
 
 
-def draw(dataset: DatasetInfo, places: Iterable[Place], budget: Budget) -> dict[Place, Picture]:
+def draw_pictures(
+    dataset: DatasetInfo, places: Iterable[RecordPlace], budget: PictureBudget
+) -> dict[RecordPlace, Picture]:
     """The records at ``places``, in this order as far as the budget reaches.
 
     Raises:
@@ -81,7 +83,7 @@ def draw(dataset: DatasetInfo, places: Iterable[Place], budget: Budget) -> dict[
     left, out = iter(dict.fromkeys(places)), {}
     with ThreadPoolExecutor(8 if storage.is_remote(dataset.url) else cores()) as pool:
         while budget.left and (some := list(islice(left, _AT_ONCE))):
-            made: dict[Place, Picture] = {}
+            made: dict[RecordPlace, Picture] = {}
             for pictures in pool.map(lambda run: _drawn(dataset, run), _runs(some)):
                 made |= pictures
             for place in some:
@@ -90,9 +92,9 @@ def draw(dataset: DatasetInfo, places: Iterable[Place], budget: Budget) -> dict[
     return out
 
 
-def _runs(places: Sequence[Place]) -> Iterator[list[Place]]:
+def _runs(places: Sequence[RecordPlace]) -> Iterator[list[RecordPlace]]:
     """Places that are read at once, because they lie close together."""
-    run: list[Place] = []
+    run: list[RecordPlace] = []
     for place in sorted(places):
         if run:
             last = run[-1]
@@ -105,7 +107,7 @@ def _runs(places: Sequence[Place]) -> Iterator[list[Place]]:
         yield run
 
 
-def _drawn(dataset: DatasetInfo, run: Sequence[Place]) -> dict[Place, Picture]:
+def _drawn(dataset: DatasetInfo, run: Sequence[RecordPlace]) -> dict[RecordPlace, Picture]:
     start, end = run[0].offset, run[-1].offset + run[-1].bytes
     data = storage.open_store(dataset.url).read_range(run[0].shard, start, end - start)
     return {
@@ -113,7 +115,7 @@ def _drawn(dataset: DatasetInfo, run: Sequence[Place]) -> dict[Place, Picture]:
     }
 
 
-def _picture(place: Place, framed: bytes, image: ImageInfo) -> Picture:
+def _picture(place: RecordPlace, framed: bytes, image: ImageInfo) -> Picture:
     try:
         columns = decode_example(unframe(framed) or b"")
         key = columns["key"][0].decode()

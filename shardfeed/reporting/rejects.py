@@ -9,10 +9,10 @@ from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo
 from shardfeed.format import naming
 from shardfeed.reporting.lines import json_lines
-from shardfeed.reporting.pictures import Budget, Thumbnail, source_thumbnail
+from shardfeed.reporting.pictures import PictureBudget, Thumbnail, source_thumbnail
 from shardfeed.words import largest_first
 
-SHOWN = 12  # per reason
+REJECTS_SHOWN = 12  # per reason
 _MOST_FILES = 4  # that are looked through for the first of each reason
 _MOST_BYTES = 64 << 20  # of a source; builds read no larger ones
 _CODEC_KILLERS = ("CRASHED", "TIMEOUT", "MEMORY")  # reasons whose sources are not decoded again here
@@ -36,7 +36,7 @@ class Rejects:
     first: tuple[Reject, ...]
 
 
-def rejects_by_reason(dataset: DatasetInfo, sources: Sequence[str], budget: Budget) -> list[Rejects]:
+def rejects_by_reason(dataset: DatasetInfo, sources: Sequence[str], budget: PictureBudget) -> list[Rejects]:
     """The rejects, the most frequent reason first; ``sources``: roots in which a key is looked for.
 
     Raises:
@@ -46,12 +46,12 @@ def rejects_by_reason(dataset: DatasetInfo, sources: Sequence[str], budget: Budg
     """
     counts = {reason: count for reason, count in dataset.manifest.rejected.items() if count}
     first: dict[str, list[Reject]] = {reason: [] for reason in counts}
-    missing = sum(min(SHOWN, count) for count in counts.values())
+    missing = sum(min(REJECTS_SHOWN, count) for count in counts.values())
     files = [file.file for file in dataset.manifest.files if naming.is_rejects(file.file)]
     for name in files[:_MOST_FILES] if missing else ():
         for line in json_lines(dataset, name):
             known = first.get(str(line.get("reason")))
-            if known is not None and len(known) < SHOWN:
+            if known is not None and len(known) < REJECTS_SHOWN:
                 known.append(Reject(str(line.get("key", "")), str(line.get("detail", ""))))
                 missing -= 1
                 if not missing:
@@ -64,7 +64,7 @@ def rejects_by_reason(dataset: DatasetInfo, sources: Sequence[str], budget: Budg
     ]
 
 
-def _drawn(reject: Reject, reason: str, sources: Sequence[str], budget: Budget) -> Reject:
+def _drawn(reject: Reject, reason: str, sources: Sequence[str], budget: PictureBudget) -> Reject:
     if reason in _CODEC_KILLERS or not budget.left:
         return reject
     data = next((found for source in sources if (found := _source(source, reject.key)) is not None), None)

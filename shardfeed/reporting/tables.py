@@ -36,7 +36,7 @@ _WHOLE = 16 << 20  # bytes; a table of some 200,000 rows
 _COLUMNS = ("offset", "bytes", "class", "height", "width", "source_bytes")
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record lies: its shard, and the offset and size of its frame in bytes."""
 
     split: str
@@ -61,8 +61,8 @@ class TableFacts:
     tables: int = 0
     rows: int = 0
     spreads: dict[str, Spread] = field(default_factory=dict)
-    first: dict[int, list[Place]] = field(default_factory=dict)
-    found: dict[str, Place] = field(default_factory=dict)
+    first: dict[int, list[RecordPlace]] = field(default_factory=dict)
+    found: dict[str, RecordPlace] = field(default_factory=dict)
 
 
 def read_tables(dataset: DatasetInfo, wanted: Mapping[int, int], keys: Collection[str]) -> TableFacts:
@@ -160,8 +160,8 @@ def _add(
     facts.rows += len(batch)
     offset = batch.column("offset")
 
-    def place(row: int) -> Place:
-        return Place(split, shard, offset[row].as_py(), int(numbers["bytes"][row]))
+    def place(row: int) -> RecordPlace:
+        return RecordPlace(split, shard, offset[row].as_py(), int(numbers["bytes"][row]))
 
     classes, rows = _classes(batch.column("classes" if dataset.label_kind == "multi" else "class"), dataset.classes)
     for number, most in wanted.items():

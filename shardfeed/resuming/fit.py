@@ -28,8 +28,8 @@ from shardfeed.arguments import positive, unexpected
 from shardfeed.dataset.training_streams import StreamSource, source_of
 from shardfeed.errors import UsageError, clip
 from shardfeed.resuming import keras_state
-from shardfeed.resuming.same_training import require_agreement, require_same, training_facts
-from shardfeed.resuming.state_file import GcsStateFile, LocalStateFile, State, open_state_file
+from shardfeed.resuming.same_training import require_agreement, require_same_training, training_facts
+from shardfeed.resuming.state_file import GcsStateFile, LocalStateFile, TrainingState, open_state_file
 
 _KERAS_ON_JAX = (3, 11)  # as [jax] asks for; before 3.8 each step's batch was drawn outside of ``train_function``
 _OURS = ("x", "y", "batch_size", "initial_epoch", "steps_per_epoch", "shuffle", "sample_weight", "validation_split")
@@ -108,7 +108,7 @@ def fit(
         saved, facts = file.read(), training_facts(model, source, steps, options.get("class_weight"))
         require_agreement(saved, file.url)
         if saved is not None:
-            require_same(saved.facts["training"], facts, file.url)
+            require_same_training(saved.facts["training"], facts, file.url)
         keras_state.build(model, train.element_spec)
         keeper = _Keeper(file, facts, saved, save_steps, save_seconds, sigterm=sigterm)
         keeper.evaluates = options.get("validation_data") is not None
@@ -189,7 +189,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
         self,
         file: LocalStateFile | GcsStateFile,
         facts: Mapping[str, Any],
-        saved: State | None,
+        saved: TrainingState | None,
         save_steps: int | None,
         save_seconds: float,
         *,
@@ -208,7 +208,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
         self._begun, self._unsaved, self._saved_at = False, 0, time.monotonic()
         self._asked = threading.Event()
         self._before: Any = None
-        self._before_validation: State | None = None
+        self._before_validation: TrainingState | None = None
 
     def on_train_begin(self, logs: object = None) -> None:
         if self._sigterm and threading.current_thread() is threading.main_thread():
@@ -275,7 +275,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             self._file.write(self._state())
         self._unsaved, self._saved_at = 0, time.monotonic()
 
-    def _state(self) -> State:
+    def _state(self) -> TrainingState:
         # On JAX, ``self.model`` brings the variables up to date, which costs time: not at each step.
         arrays = keras_state.arrays_of(self.model, self.others)
         facts = {
@@ -285,7 +285,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             "stopped": bool(self.model.stop_training),
             "callbacks": keras_state.facts_of(self.others),
         }
-        return State(facts, arrays)
+        return TrainingState(facts, arrays)
 
     def _restore(self) -> None:
         if self._saved is not None:

@@ -14,7 +14,7 @@ from shardfeed._version import __version__
 from shardfeed.accelerator.hosts import running_host
 from shardfeed.dataset.training_streams import StreamSource
 from shardfeed.errors import UsageError, clip
-from shardfeed.resuming.state_file import State
+from shardfeed.resuming.state_file import TrainingState
 from shardfeed.warning import warn
 
 
@@ -59,7 +59,7 @@ def _compiled(model: Any) -> dict[str, Any]:
     }
 
 
-def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+def require_same_training(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
     """Compares the facts of the training that was saved at ``where`` with those of this one.
 
     Raises:
@@ -78,7 +78,7 @@ def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -
             )
 
 
-def require_agreement(saved: State | None, where: str) -> None:
+def require_agreement(saved: TrainingState | None, where: str) -> None:
     """Waits until all hosts have read the state at ``where``; none of them writes before.
 
     Raises:

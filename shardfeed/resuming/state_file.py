@@ -32,7 +32,7 @@ _TAIL = 8  # hex digits of the crc32c
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """``facts``: JSON's types only. ``arrays``: by name, in a fixed order."""
 
     facts: Mapping[str, Any]
@@ -46,7 +46,7 @@ class State:
         return body + to_hex(crc32c(body)).encode()
 
 
-def parse_state(data: bytes, where: str) -> State:
+def parse_state(data: bytes, where: str) -> TrainingState:
     """The state in ``data``.
 
     Raises:
@@ -65,7 +65,7 @@ def parse_state(data: bytes, where: str) -> State:
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(rest[at : at + size], dtype).reshape(shape)
         at += size
-    return State(raw["facts"], arrays)
+    return TrainingState(raw["facts"], arrays)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -128,13 +128,13 @@ class LocalStateFile:
                 f"resume={clip(folder)}: another run is training with this address. Give each run its own, or end the other one."
             ) from None
 
-    def read(self) -> State | None:
+    def read(self) -> TrainingState | None:
         """The last state that was written."""
         with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as file:
             return parse_state(file.read(), self._path)
         return None
 
-    def write(self, state: State) -> None:
+    def write(self, state: TrainingState) -> None:
         """Replaces the state."""
         temporary = f"{self._path}.tmp"
         with open(temporary, "wb") as file:
@@ -158,7 +158,7 @@ class GcsStateFile:
         self.url = url
         self._store, self._generation = GcsStore(url), 0
 
-    def read(self) -> State | None:
+    def read(self) -> TrainingState | None:
         """The last state that was written; from now on this run writes, and no older one."""
         from shardfeed.storage.base import NotFoundError
 
@@ -172,7 +172,7 @@ class GcsStateFile:
         self._generation = found.version
         return state
 
-    def write(self, state: State) -> None:
+    def write(self, state: TrainingState) -> None:
         """Replaces the state.
 
         Raises:

@@ -20,7 +20,7 @@ from shardfeed.sampling.host_share import Runs, host_range, runs_in
 from shardfeed.sampling.streams import host_streams
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """``take`` records of ``block``, after its first ``skip``."""
 
     block: Block
@@ -36,7 +36,7 @@ class ReadWindow:
     in the order of their first rows.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RecordRun, ...]
     order: Sequence[int]
     rows: range
 
@@ -72,7 +72,7 @@ def evaluation_windows(blocks: Blocks, *, host: int, hosts: int, start: int) -> 
         row += run.take
 
 
-def _each(blocks: Blocks, runs: Runs) -> Iterator[Run]:
+def _each(blocks: Blocks, runs: Runs) -> Iterator[RecordRun]:
     skips = blocks.skip[runs.block] + runs.skip
     for block, skip, take in zip(runs.block.tolist(), skips.tolist(), runs.take.tolist(), strict=True):
-        yield Run(blocks[block], skip, take)
+        yield RecordRun(blocks[block], skip, take)

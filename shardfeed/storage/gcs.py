@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """One page of a listing: objects and, with a delimiter, first-level "folders"."""
 
     objects: list[tuple[str, Stat]]
@@ -91,11 +91,13 @@ class GcsStore(ObjectStore):
         for page in self.pages(prefix):
             yield from (found for found in page.objects if found[0])  # a console makes an object of the folder's name
 
-    def pages(self, prefix: str = "", *, delimiter: str | None = None, most: int | None = None) -> Iterator[Page]:
+    def pages(
+        self, prefix: str = "", *, delimiter: str | None = None, most: int | None = None
+    ) -> Iterator[ListingPage]:
         """Objects whose names start with ``prefix``, up to 1,000 (or ``most``) per page."""
         token = None
 
-        def action() -> tuple[Page, str | None]:
+        def action() -> tuple[ListingPage, str | None]:
             iterator = google_client().list_blobs(
                 self.bucket,
                 prefix=self.prefix + prefix,
@@ -107,7 +109,7 @@ class GcsStore(ObjectStore):
                 retry=None,
             )
             objects = [(self._below(blob.name), _stat(blob)) for blob in next(iterator.pages, ())]
-            return Page(objects, sorted(map(self._below, iterator.prefixes))), iterator.next_page_token
+            return ListingPage(objects, sorted(map(self._below, iterator.prefixes))), iterator.next_page_token
 
         while True:
             page, token = self.call("list", prefix, action)

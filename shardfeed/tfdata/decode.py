@@ -43,7 +43,7 @@ _MARGIN = 2
 
 
 @dataclass(frozen=True)
-class ImageOptions:
+class DecodeOptions:
     """What becomes of a record.
 
     Attributes:
@@ -81,7 +81,7 @@ class ImageOptions:
         return pixels if pixels.shape == shape else tf.ensure_shape(crops.resized(pixels, *shape[:2]), shape)
 
 
-def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str] = ()) -> ChunkDecoder:
+def chunk_decoder(image: ImageInfo, options: DecodeOptions, columns: Sequence[str] = ()) -> ChunkDecoder:
     """Decoder to the columns image, uint8[n, h, w, c], and label, and to ``columns`` as stored.
 
     The extra columns of ``options`` come with them. Without labels there is no column label.
@@ -110,7 +110,7 @@ def chunk_decoder(image: ImageInfo, options: ImageOptions, columns: Sequence[str
     return decode
 
 
-def labels(indices: Any, options: ImageOptions) -> Any:
+def labels(indices: Any, options: DecodeOptions) -> Any:
     """int32[n], or float32[n, classes]: one-hot, or a 1 for each of several labels.
 
     Of several labels, ``indices`` is int64[n, most], filled up with -1.
@@ -153,7 +153,7 @@ def _raw_chunk(*shape: int) -> Callable[[Columns, Any], Any]:
     return decode
 
 
-def _one_by_one(image: ImageInfo, options: ImageOptions) -> Callable[[Columns, Any], Any]:
+def _one_by_one(image: ImageInfo, options: DecodeOptions) -> Callable[[Columns, Any], Any]:
     decode, jpeg = _image_decoder(image), image.format == "jpeg"
     output = options.output(image)
     box_size = _box_size(image, options)
@@ -175,7 +175,7 @@ def _one_by_one(image: ImageInfo, options: ImageOptions) -> Callable[[Columns, A
     return pixels
 
 
-def _box_size(image: ImageInfo, options: ImageOptions) -> tuple[int | None, int | None]:
+def _box_size(image: ImageInfo, options: DecodeOptions) -> tuple[int | None, int | None]:
     """Height and width of every box, or None if they vary."""
     if options.crop != "center" or image.height is None or image.width is None:
         return None, None

@@ -26,7 +26,7 @@ from shardfeed.dataset.training_streams import StreamSource, remember
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
 from shardfeed.sampling.streams import is_elastic
-from shardfeed.tfdata.decode import ImageOptions
+from shardfeed.tfdata.decode import DecodeOptions
 from shardfeed.tfdata.streams import SplitStream
 
 
@@ -128,7 +128,7 @@ def load(
     seed, start_step = integer("seed", seed), integer("start_step", start_step, least=0)
     pad = choice("eval_remainder", eval_remainder, ("pad", "partial")) == "pad"
     here = find_host(host)
-    options = ImageOptions(
+    options = DecodeOptions(
         size=shown_size(found, image_size),
         crop=crop_kind(crop, training=training),
         crop_seed=order.crop_seed(seed),

@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from shardfeed.format.manifest import ImageInfo
-from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions
+from shardfeed.tfdata.decode import ChunkDecoder, Columns, DecodeOptions
 
 
-def lookup(batches: tf.data.Dataset, image: ImageInfo, options: ImageOptions) -> ChunkDecoder:
+def lookup(batches: tf.data.Dataset, image: ImageInfo, options: DecodeOptions) -> ChunkDecoder:
     """Reads all ``batches``; the decoder takes numbers of records, int64[n], instead of records."""
     images: list[Any] = []
     tables: dict[str, list[Any]] = {}
@@ -46,7 +46,7 @@ def _whole(images: list[Any]) -> Any:
     return lambda numbers, positions: tf.numpy_function(stack, [numbers], tf.uint8, stateful=False)
 
 
-def _cropped(images: list[Any], sizes: Any, image: ImageInfo, options: ImageOptions) -> Any:
+def _cropped(images: list[Any], sizes: Any, image: ImageInfo, options: DecodeOptions) -> Any:
     def cut(number: Any, box: Any) -> Any:
         top, left, height, width = box
         return np.ascontiguousarray(images[number][top : top + height, left : left + width])

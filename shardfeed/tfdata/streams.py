@@ -31,7 +31,7 @@ from shardfeed.sampling.host_share import Runs, host_range, runs_in
 from shardfeed.sampling.steps import evaluation_plan, training_steps
 from shardfeed.sampling.streams import host_streams, is_elastic, warn_if_not_elastic
 from shardfeed.tfdata import batching, eval_padding, memory_cache, records
-from shardfeed.tfdata.decode import ChunkDecoder, Columns, ImageOptions, chunk_decoder
+from shardfeed.tfdata.decode import ChunkDecoder, Columns, DecodeOptions, chunk_decoder
 from shardfeed.tfdata.explain_errors import explain_errors
 from shardfeed.tfdata.remote_records import remote_runs
 from shardfeed.warning import warn
@@ -53,7 +53,7 @@ class SplitStream:
     split: SplitInfo
     host: Host
     share: int
-    options: ImageOptions
+    options: DecodeOptions
     as_dict: bool
     cache: str | None
 
@@ -137,7 +137,7 @@ class SplitStream:
             return found["image"]
         return tuple(found[name] for name in ("image", "label", "weight") if name in found)
 
-    def _decoder(self, options: ImageOptions) -> ChunkDecoder:
+    def _decoder(self, options: DecodeOptions) -> ChunkDecoder:
         return chunk_decoder(self.info.manifest.image, options, ("key", "size") if self.as_dict else ())
 
     def _decode_all(self, mine: range, versions: Mapping[str, int]) -> ChunkDecoder:

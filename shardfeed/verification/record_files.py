@@ -19,10 +19,10 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c_file
 from shardfeed.format.columns import Column
 from shardfeed.format.hashing import MASK128, key_hash
-from shardfeed.format.manifest import Manifest, Split, Table
+from shardfeed.format.manifest import Manifest, RecordTable, Split
 from shardfeed.format.record_index import (
     DTYPE,
-    HEADER_BYTES,
+    INDEX_HEADER_BYTES,
     ITEM_BYTES,
     IndexColumn,
     IndexHeader,
@@ -48,7 +48,7 @@ class Beside:
 
     split: str
     first: int
-    table: Table | None
+    table: RecordTable | None
 
 
 @dataclass(slots=True)
@@ -89,13 +89,13 @@ def check_indexes(store: Store, manifest: Manifest, whole: Mapping[str, int]) ->
 def _header(
     store: Store, manifest: Manifest, split: Split, column: IndexColumn, name: str, size: int
 ) -> Iterator[Finding]:
-    remedy, expected_size = restore(name, store.url), HEADER_BYTES + split.records * ITEM_BYTES[column]
+    remedy, expected_size = restore(name, store.url), INDEX_HEADER_BYTES + split.records * ITEM_BYTES[column]
     if size != expected_size:
         yield Finding(name, None, "size", f"{expected_size} bytes for {split.records} records", f"{size} bytes", remedy)
         return
     try:
         with open_file(store, name, size) as file:
-            found = parse_header(file.read(HEADER_BYTES), column)
+            found = parse_header(file.read(INDEX_HEADER_BYTES), column)
             _, crc = crc32c_file(file)
     except NotFoundError:
         yield no_file(name, size, store.url)
@@ -106,7 +106,7 @@ def _header(
         if found != expected:
             yield Finding(name, 0, "header", _shown(expected), _shown(found), remedy)
         elif crc != found.crc32c:
-            yield Finding(name, HEADER_BYTES, "crc32c of the column", f"{found.crc32c:08x}", f"{crc:08x}", remedy)
+            yield Finding(name, INDEX_HEADER_BYTES, "crc32c of the column", f"{found.crc32c:08x}", f"{crc:08x}", remedy)
 
 
 def _shown(header: IndexHeader) -> str:
@@ -135,7 +135,7 @@ def _piece(
 ) -> Iterator[Finding]:
     """Compares a shard's piece of an index, which begins with record ``first`` of the split."""
     item = ITEM_BYTES[column]
-    at, expected = HEADER_BYTES + first * item, np.asarray(values)
+    at, expected = INDEX_HEADER_BYTES + first * item, np.asarray(values)
     try:
         with open_file(store, name, size, at) as file:
             found = np.frombuffer(file.read(len(values) * item), DTYPE[column])
@@ -150,7 +150,9 @@ def _piece(
         yield Finding(name, at + number * item, what, *shown, restore(name, store.url))
 
 
-def _table(store: Store, manifest: Manifest, table: Table, size: int, seen: Seen, file_size: int) -> Iterator[Finding]:
+def _table(
+    store: Store, manifest: Manifest, table: RecordTable, size: int, seen: Seen, file_size: int
+) -> Iterator[Finding]:
     """Compares a table with the records of a shard of ``size`` bytes, then with its digest."""
     remedy, rows, digest = restore(table.file, store.url), 0, 0
     records = len(seen.offsets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +13,12 @@ import pytest
 import shardfeed
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.sampling.blocks import Block
-from shardfeed.storage import retry
 from shardfeed.transforms import stores
-from tests.kit.datasets import write_dataset
+from tests.kit.datasets import upload, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.streams import THREE_BLOCKS, numbers
 
 SHARD = "a/flowers/train-00001-of-00003.tfrecord"
-
-
-@pytest.fixture
-def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    with StrictGCS() as server:
-        server.objects.buckets["bucket"] = {}
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
-        yield server
-
-
-def upload(path: Path, url: str) -> str:
-    store = stores.open_output(url)
-    for file in path.iterdir():
-        assert store.create(file.name, file.read_bytes())
-    return url
 
 
 FOLDERS = ["a/flowers", "", "a b/fl=owers/v1.2", "a//b", "a/./b", "a/../b", "..", "#1/50%25?", "blüten*[1]"]

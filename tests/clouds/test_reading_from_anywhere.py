@@ -14,7 +14,7 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from shardfeed.dataset.local_copy import mirror
-from shardfeed.inspection.find import Row, find, stored_records
+from shardfeed.inspection.find import RecordRow, find, stored_records
 from shardfeed.inspection.first_records import StoredRecord
 from tests.clouds.conftest import Place
 from tests.kit.datasets import Written
@@ -58,7 +58,7 @@ def test_records_are_the_folder_s(place: Place, written: Written) -> None:
 
 
 def test_found_records_are_the_folder_s_with_their_images(place: Place, written: Written) -> None:
-    def found(where: str | Path) -> tuple[list[Row], list[StoredRecord]]:
+    def found(where: str | Path) -> tuple[list[RecordRow], list[StoredRecord]]:
         info = shardfeed.info(where)
         hits = find(info, "label = 'rose' and number > 5", list(info.splits.values()))
         rows = [row for each in hits for row in each.rows(100)]

@@ -20,6 +20,8 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.kit.servers.in_a_thread import InAThread
+
 Job = dict[str, Any]
 
 PROJECT, REGION = "my-project", "us-central1"
@@ -43,7 +45,7 @@ class Refusal:
     message: str
 
 
-class FakeDataflow:
+class FakeDataflow(InAThread):
     """The service. ``jobs``: what was submitted; ``execute``: runs a job, in a thread."""
 
     def __init__(self) -> None:
@@ -64,16 +66,6 @@ class FakeDataflow:
         self._ends: dict[str, End] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://localhost:{self._server.server_port}"
-
-    def __enter__(self) -> FakeDataflow:
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def key_file(self, folder: Path) -> Path:
         """A service account's key whose tokens come from here."""

@@ -28,7 +28,7 @@ PIL.__version__ = "12.1.1"
 """
 NOT_THE_FIRST = """
 from shardfeed.transforms.steps import list_images
-list_images.require_same = lambda launcher: None
+list_images.require_same_versions = lambda launcher: None
 """
 DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")
 

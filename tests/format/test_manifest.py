@@ -16,10 +16,10 @@ from shardfeed.format.manifest import (
     MAX_BYTES,
     ImageInfo,
     Manifest,
+    RecordTable,
     Shard,
     SideFile,
     Split,
-    Table,
     canonical_json,
     parse_manifest,
 )
@@ -50,8 +50,8 @@ def manifest() -> Manifest:
             SideFile("train-00000-of-00002.tfrecord.idx", 20, "12345678"),
         ),
         tables=(
-            Table("train-00000-of-00002.parquet", 3, "0d" * 16),
-            Table("train-00001-of-00002.parquet", 1, "0e" * 16),
+            RecordTable("train-00000-of-00002.parquet", 3, "0d" * 16),
+            RecordTable("train-00001-of-00002.parquet", 1, "0e" * 16),
         ),
         formats=("jpeg", "png"),
     )

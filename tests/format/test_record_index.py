@@ -2,14 +2,14 @@
 
 import pytest
 
-from shardfeed.format.record_index import HEADER_BYTES, IndexHeader, parse_header
+from shardfeed.format.record_index import INDEX_HEADER_BYTES, IndexHeader, parse_header
 
 _HEADER = IndexHeader("offsets", "0123456789abcdef" * 2, 100_000_000, 16, 0xDEADBEEF)
 
 
 def test_a_header_comes_back() -> None:
     data = _HEADER.to_bytes()
-    assert len(data) == HEADER_BYTES
+    assert len(data) == INDEX_HEADER_BYTES
     assert parse_header(data + b"a column", "offsets") == _HEADER
 
 
@@ -21,7 +21,7 @@ def test_the_bytes_are_fixed() -> None:
 
 
 def test_a_changed_byte_is_found() -> None:
-    for at in range(HEADER_BYTES):
+    for at in range(INDEX_HEADER_BYTES):
         data = bytearray(_HEADER.to_bytes())
         data[at] ^= 1
         with pytest.raises(ValueError, match=r"crc32c|begins with"):

@@ -12,7 +12,7 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.format import record_table
-from shardfeed.inspection.find import Row, find, stored_records
+from shardfeed.inspection.find import RecordRow, find, stored_records
 from shardfeed.inspection.first_records import StoredRecord
 from tests.golden.test_golden_dataset import DATASETS
 from tests.kit.datasets import CLASSES, Written, write_dataset
@@ -28,7 +28,7 @@ def written(tmp_path: Path) -> Written:
     return write_dataset(tmp_path / "out", splits={"test": 3, "train": 15}, size=None)
 
 
-def found(written: Written, where: str, *splits: str, most: int = 1000) -> list[Row]:
+def found(written: Written, where: str, *splits: str, most: int = 1000) -> list[RecordRow]:
     info = shardfeed.info(written.path)
     return [row for hits in find(info, where, [info.splits[name] for name in splits]) for row in hits.rows(most)]
 
@@ -153,7 +153,7 @@ def test_a_damaged_table_is_named_after_the_hits_before_it(
         digest = next(table.digest for table in info.manifest.tables if table.file == TABLE)
         with open(written.path / TABLE, "rb") as file:
             what = what.format(digest=digest, found=f"{record_table.table_value(file)[1]:032x}")
-    rows: list[Row] = []
+    rows: list[RecordRow] = []
     with pytest.raises(DatasetError) as damaged:
         for hits in find(info, "number in (4, 14)", [info.splits["train"]]):
             rows += hits.rows(1000)

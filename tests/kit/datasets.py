@@ -18,6 +18,7 @@ from PIL import Image
 from shardfeed import testing
 from shardfeed.format.example import Value
 from shardfeed.format.manifest import ImageInfo, Manifest
+from shardfeed.transforms import stores
 
 Pixels = NDArray[np.uint8]
 
@@ -80,6 +81,14 @@ def write_dataset(
         config={"image_format": image_format, "seed": seed},
     )
     return Written(path, manifest, records)
+
+
+def upload(folder: Path, url: str) -> str:
+    """Copies the files of ``folder`` to the bucket's ``url``, which it returns."""
+    store = stores.open_output(url)
+    for file in folder.iterdir():
+        assert store.create(file.name, file.read_bytes())
+    return url
 
 
 def encode(pixels: Pixels, image_format: str) -> bytes:

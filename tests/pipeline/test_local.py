@@ -25,7 +25,7 @@ OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 # What a driver calls besides decisions: it lists, labels and encodes in the way that suits it.
 # (``label_all`` holds the listing for the passes of ``--stratify``; the graph makes each a step.)
 # Only the local build ends if another one has overtaken it: a job elsewhere would end red.
-_TRANSPORT = {"open_source", "open_root", "default_threads", "reported", "sections_of", "require_same",
+_TRANSPORT = {"open_source", "open_root", "default_threads", "reported", "sections_of", "require_same_versions",
               "require_unpublished", "versions_here", "join_here",
               "label_all", "label_batch", "stratify", "add_up", "metrics", "side_by_side"}  # fmt: skip
 _STEPS = (

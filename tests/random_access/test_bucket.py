@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +13,15 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from shardfeed.random_access import index
-from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from tests.docs.pages import run_python
-from tests.kit.datasets import write_dataset
+from tests.kit.datasets import upload, write_dataset
 from tests.kit.indexes import without_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.damage import SHARD, flip, offset_of, place
 
 URL = "gs://bucket/a/flowers"
 COPY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
-
-
-@pytest.fixture
-def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    with StrictGCS() as server:
-        server.objects.buckets["bucket"] = {}
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
-        yield server
-
-
-def upload(path: Path, url: str) -> str:
-    store = stores.open_output(url)
-    for file in path.iterdir():
-        assert store.create(file.name, file.read_bytes())
-    return url
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import shardfeed
 from shardfeed.errors import DatasetError
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.manifest import parse_manifest
-from shardfeed.format.record_index import HEADER_BYTES, IndexHeader
+from shardfeed.format.record_index import INDEX_HEADER_BYTES, IndexHeader
 from tests.kit.datasets import write_dataset
 from tests.reader.damage import NUMBER, SHARD, flip, message, offset_of, place, rewrite, rewrite_image
 
@@ -106,7 +106,7 @@ def test_a_class_that_is_not_the_indexed_one(path: Path) -> None:
 
 
 def test_a_damaged_index_of_classes_is_named_and_not_its_shard(path: Path) -> None:
-    flip(path, HEADER_BYTES + 4 * (FIRST + NUMBER), "train.classes")
+    flip(path, INDEX_HEADER_BYTES + 4 * (FIRST + NUMBER), "train.classes")
 
     said = refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER])
 
@@ -243,7 +243,7 @@ def test_the_two_index_files_in_each_others_place(path: Path) -> None:
     size = (path / "train.index").stat().st_size
 
     assert refusal(lambda: shardfeed.records(path, "validation")) == (
-        f"{path}/validation.index is damaged: expected {HEADER_BYTES + 80} bytes, found {size} bytes. {COPY}"
+        f"{path}/validation.index is damaged: expected {INDEX_HEADER_BYTES + 80} bytes, found {size} bytes. {COPY}"
     )
 
 
@@ -251,8 +251,8 @@ def rewritten_header(path: Path, **changes: Any) -> None:
     file = path / ("train.classes" if changes.get("column") == "classes" else "train.index")
     data = file.read_bytes()
     values: dict[str, Any] = {"column": "offsets", "fingerprint": "0123456789abcdef" * 2, "records": 37, "shards": 3}
-    header = IndexHeader(**{**values, "crc32c": crc32c(data[HEADER_BYTES:]), **changes})
-    file.write_bytes(header.to_bytes() + data[HEADER_BYTES:])
+    header = IndexHeader(**{**values, "crc32c": crc32c(data[INDEX_HEADER_BYTES:]), **changes})
+    file.write_bytes(header.to_bytes() + data[INDEX_HEADER_BYTES:])
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_an_index_of_another_dataset(path: Path, changes: dict[str, Any], found:
 @pytest.mark.parametrize("wrong", [0, 1, (1 << 63) + 5, (1 << 64) - 1], ids=["the first", "inside", "huge", "the most"])
 def test_an_index_that_disagrees_with_its_shard(path: Path, wrong: int, read: Any) -> None:
     data = bytearray((path / "train.index").read_bytes())
-    at = HEADER_BYTES + 8 * (FIRST + NUMBER)
+    at = INDEX_HEADER_BYTES + 8 * (FIRST + NUMBER)
     data[at : at + 8] = np.uint64(wrong).tobytes()
     (path / "train.index").write_bytes(data)
     ds = shardfeed.records(path, "train")

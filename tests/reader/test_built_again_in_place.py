@@ -16,8 +16,7 @@ import pytest
 
 import shardfeed
 from shardfeed.errors import DatasetError
-from shardfeed.storage import retry
-from shardfeed.transforms import stores
+from tests.kit import datasets
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 
@@ -55,15 +54,13 @@ in_folder = pytest.mark.parametrize("door", [records, several_records, array_bat
 in_bucket = pytest.mark.parametrize("door", [records, several_records, array_batches, loaded])
 
 
-@pytest.fixture
-def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    with StrictGCS() as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
-        yield server
-        # pytest keeps the error, whose traceback holds the stream. It goes here, where its bucket
-        # still answers: one of its own threads would wait for itself.
-        gc.collect()
+@pytest.fixture(autouse=True)
+def streams_end_before_their_bucket(strict_gcs: StrictGCS) -> Iterator[None]:
+    """pytest keeps an error, whose traceback holds its stream. It goes here, where its bucket still
+    answers: one of its own threads would wait for itself.
+    """
+    yield
+    gc.collect()
 
 
 def write(path: Path, **changes: Any) -> None:
@@ -77,9 +74,7 @@ def upload(server: StrictGCS, path: Path) -> None:
     """The dataset at ``path`` instead of what is in the bucket; at once, since readers read ahead."""
     buckets = server.objects.buckets
     buckets["new"] = {}
-    store = stores.open_output(URL.replace("bucket", "new"))
-    for file in path.iterdir():
-        assert store.create(file.name, file.read_bytes())
+    datasets.upload(path, URL.replace("bucket", "new"))
     buckets["bucket"] = buckets.pop("new")
 
 

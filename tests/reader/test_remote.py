@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,9 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.storage import retry
 from shardfeed.tfdata.batching import threads
 from shardfeed.transforms import stores
-from tests.kit.datasets import Written, write_dataset
+from tests.kit.datasets import Written, upload, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.streams import THREE_BLOCKS
 
@@ -80,14 +78,10 @@ def written(tmp_path: Path) -> Written:
 
 
 @pytest.fixture
-def server(written: Written, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    """Holds ``written`` as gs://bucket/flowers, and this process takes it for Google."""
-    with StrictGCS() as server:
-        for file in written.path.iterdir():
-            server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        monkeypatch.setattr(retry, "sleep", lambda seconds: None)
-        yield server
+def server(written: Written, strict_gcs: StrictGCS) -> StrictGCS:
+    """Holds ``written`` as gs://bucket/flowers."""
+    upload(written.path, "gs://bucket/flowers")
+    return strict_gcs
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,63 +13,56 @@ from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    with StrictGCS() as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        yield server
-
-
-def dataset(server: StrictGCS, path: Path, shards: int) -> shardfeed.DatasetInfo:
-    """A dataset on ``server`` with one record per shard. The requests so far are forgotten."""
+def dataset(strict_gcs: StrictGCS, path: Path, shards: int) -> shardfeed.DatasetInfo:
+    """A dataset on ``strict_gcs`` with one record per shard. The requests so far are forgotten."""
     for file in write_dataset(path, splits={"train": shards, "training": 3}, shards=shards).path.iterdir():
-        server.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
+        strict_gcs.objects.put("bucket", f"flowers/{file.name}", file.read_bytes())
     info = shardfeed.info("gs://bucket/flowers")
-    server.log.clear()
+    strict_gcs.log.clear()
     return info
 
 
-def test_up_to_a_hundred_shards_are_asked_for_one_by_one(server: StrictGCS, tmp_path: Path) -> None:
-    info = dataset(server, tmp_path, 100)
+def test_up_to_a_hundred_shards_are_asked_for_one_by_one(strict_gcs: StrictGCS, tmp_path: Path) -> None:
+    info = dataset(strict_gcs, tmp_path, 100)
 
     check_split(info, info.splits["train"])
 
-    assert server.counts() == {"stat": 100}
+    assert strict_gcs.counts() == {"stat": 100}
 
 
 def test_more_shards_are_listed_with_what_lies_beside_them_and_no_other_split(
-    server: StrictGCS, tmp_path: Path
+    strict_gcs: StrictGCS, tmp_path: Path
 ) -> None:
-    info = dataset(server, tmp_path, 101)
-    server.page_size = 50
+    info = dataset(strict_gcs, tmp_path, 101)
+    strict_gcs.page_size = 50
 
     check_split(info, info.splits["train"])
 
-    assert server.counts() == {"list": 7}  # 303 names
+    assert strict_gcs.counts() == {"list": 7}  # 303 names
 
 
 def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
-    server: StrictGCS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    strict_gcs: StrictGCS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_sizes, "_MOST_STATS", 5)
-    info = dataset(server, tmp_path, 101)
+    info = dataset(strict_gcs, tmp_path, 101)
 
     check_split(info, info.splits["train"], info.splits["train"].shards[7:17])
-    assert server.counts() == {"stat": 10}
+    assert strict_gcs.counts() == {"stat": 10}
     check_split(info, info.splits["train"], info.splits["train"].shards[7:18])
 
-    assert server.counts() == {"stat": 10, "list": 1}
+    assert strict_gcs.counts() == {"stat": 10, "list": 1}
 
 
 @pytest.mark.parametrize("shards", [9, 101], ids=["asked for", "listed"])
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "cut"])
-def test_a_shard_that_is_not_right_is_named(server: StrictGCS, tmp_path: Path, shards: int, gone: bool) -> None:
-    info = dataset(server, tmp_path, shards)
+def test_a_shard_that_is_not_right_is_named(strict_gcs: StrictGCS, tmp_path: Path, shards: int, gone: bool) -> None:
+    info = dataset(strict_gcs, tmp_path, shards)
     for shard in (seventh := info.splits["train"].shards[7]), info.splits["train"].shards[8]:
         if gone:
-            del server.objects.buckets["bucket"][f"flowers/{shard.file}"]
+            del strict_gcs.objects.buckets["bucket"][f"flowers/{shard.file}"]
         else:
-            server.objects.put("bucket", f"flowers/{shard.file}", b"cut")
+            strict_gcs.objects.put("bucket", f"flowers/{shard.file}", b"cut")
 
     with pytest.raises(shardfeed.DatasetError) as found:
         check_split(info, info.splits["train"])
@@ -82,10 +74,10 @@ def test_a_shard_that_is_not_right_is_named(server: StrictGCS, tmp_path: Path, s
     )
 
 
-def test_who_may_read_but_not_list_has_shards_asked_for_one_by_one(server: StrictGCS, tmp_path: Path) -> None:
-    info = dataset(server, tmp_path, 101)
-    server.inject("status", "list", status=403, times=None)
+def test_who_may_read_but_not_list_has_shards_asked_for_one_by_one(strict_gcs: StrictGCS, tmp_path: Path) -> None:
+    info = dataset(strict_gcs, tmp_path, 101)
+    strict_gcs.inject("status", "list", status=403, times=None)
 
     check_split(info, info.splits["train"])
 
-    assert server.counts() == {"list": 1, "stat": 101}
+    assert strict_gcs.counts() == {"list": 1, "stat": 101}

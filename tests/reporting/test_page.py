@@ -20,7 +20,7 @@ from shardfeed.errors import DatasetError
 from shardfeed.format.record_table import schema
 from shardfeed.reporting import page, pictures, tables
 from shardfeed.reporting.page import CLASS_ROWS, report
-from shardfeed.reporting.rejects import SHOWN
+from shardfeed.reporting.rejects import REJECTS_SHOWN
 from tests.golden import test_golden_dataset as golden
 from tests.kit.datasets import write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
@@ -139,7 +139,7 @@ def test_rejects_are_counted_by_reason_and_the_first_are_drawn_from_their_source
         "a/cut.jpg",
     ]  # not what hung a codec, nor a file outside of the source
     assert re.findall(r'aria-label="([^"]*)"', found) == [
-        *(f"b/{number}.jpg: no picture" for number in range(SHOWN)),
+        *(f"b/{number}.jpg: no picture" for number in range(REJECTS_SHOWN)),
         "a/text.jpg: cannot be drawn", "../secret.jpg: no picture", "a/spins.jpg: no picture",
     ]  # fmt: skip
     assert "<img" not in section(report(str(out)), "rejects")
@@ -192,7 +192,7 @@ def test_thumbnails_share_a_budget_and_near_duplicates_are_served_first(
     out = write_dataset(tmp_path / "out", splits={"train": 90}, size=(160, 160)).path
     pair = keys(out, "train")[80:82]
     add_duplicates(out, [edge(0, 2, *((key, "rose", "train") for key in pair))], groups=1, pairs=1)
-    monkeypatch.setattr(pictures.Budget.__init__, "__defaults__", (3_000,))
+    monkeypatch.setattr(pictures.PictureBudget.__init__, "__defaults__", (3_000,))
     made = report(str(out))
 
     assert images(section(made, "duplicates")) == pair

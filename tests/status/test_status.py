@@ -15,7 +15,7 @@ from shardfeed.format import naming
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.report.summary import Summary
 from shardfeed.pipeline.run_build import run_build
-from shardfeed.pipeline.status.command import READ, status_of
+from shardfeed.pipeline.status.command import SIDECARS_READ, build_status
 from shardfeed.transforms import stores
 from shardfeed.transforms.output.claim import discard_incomplete
 from shardfeed.transforms.run.state import Outcome
@@ -46,7 +46,7 @@ def test_a_build_under_way_says_how_far_how_fast_and_how_long(tmp_path: Path) ->
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5)
 
-    status = status_of(str(out), now=NOW + 4)
+    status = build_status(str(out), now=NOW + 4)
     assert status.to_text().splitlines() == [
         f"{out}: a build, encoding, last file written 4 s ago",
         "  images     50 of 200 (25 %)",
@@ -62,7 +62,7 @@ def test_a_build_that_writes_nothing_for_long_has_probably_ended(tmp_path: Path)
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5, rejected=1)
 
-    assert status_of(str(out), now=NOW + 7200).to_text().splitlines() == [
+    assert build_status(str(out), now=NOW + 7200).to_text().splitlines() == [
         f"{out}: a build, encoding, last file written 2 h 0 min ago: it has probably ended",
         "  images     50 of 200 (25 %), 5 rejected (FORMAT 5)",
         "  parts      5 finished, 4.5 kB",
@@ -75,8 +75,8 @@ def test_a_build_that_writes_nothing_for_long_has_probably_ended(tmp_path: Path)
 def test_slow_parts_are_given_their_time(tmp_path: Path) -> None:
     under_way(tmp_path / "out", images=200, parts=20, finished=5, every=100)
 
-    assert status_of(str(tmp_path / "out"), now=NOW + 450).silent is False
-    assert status_of(str(tmp_path / "out"), now=NOW + 550).silent is True
+    assert build_status(str(tmp_path / "out"), now=NOW + 450).silent is False
+    assert build_status(str(tmp_path / "out"), now=NOW + 550).silent is True
 
 
 def test_the_rate_is_that_of_the_latest_run(tmp_path: Path) -> None:
@@ -86,14 +86,14 @@ def test_the_rate_is_that_of_the_latest_run(tmp_path: Path) -> None:
     for number in range(5):
         set_time(out / naming.sidecar_name(FINGERPRINT, "train", number), NOW - 86_400)
 
-    assert status_of(str(out), now=NOW).rate == pytest.approx(5.0)
+    assert build_status(str(out), now=NOW).rate == pytest.approx(5.0)
 
 
 def test_a_claim_without_parts_has_no_rate(tmp_path: Path) -> None:
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=0)
 
-    assert status_of(str(out), now=NOW + 1).to_text().splitlines() == [
+    assert build_status(str(out), now=NOW + 1).to_text().splitlines() == [
         f"{out}: a build, encoding, last file written 1 s ago",
         "  images     0 of 200 (0 %)",
         "  parts      0 finished, 0 B",
@@ -104,7 +104,9 @@ def test_a_claim_without_parts_has_no_rate(tmp_path: Path) -> None:
 
 def test_of_many_parts_a_sample_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    under_way(out, images=20 * READ, parts=2 * READ, finished=READ + 2, every=0.1, rejected=1)
+    under_way(
+        out, images=20 * SIDECARS_READ, parts=2 * SIDECARS_READ, finished=SIDECARS_READ + 2, every=0.1, rejected=1
+    )
     reads: list[str] = []
     read = WritableLocalStore.read
 
@@ -113,14 +115,14 @@ def test_of_many_parts_a_sample_is_read(tmp_path: Path, monkeypatch: pytest.Monk
         return read(self, name)
 
     monkeypatch.setattr(WritableLocalStore, "read", counted)
-    status = status_of(str(out), now=NOW)
+    status = build_status(str(out), now=NOW)
 
-    assert len(reads) == READ // 2 + 1 + 1  # every second sidecar, and the claim
-    assert (status.parts, status.exact) == (READ + 2, False)
-    assert status.done == pytest.approx(10 * (READ + 2), rel=0.01)
-    assert status.bytes == 900 * (READ + 2)
+    assert len(reads) == SIDECARS_READ // 2 + 1 + 1  # every second sidecar, and the claim
+    assert (status.parts, status.exact) == (SIDECARS_READ + 2, False)
+    assert status.done == pytest.approx(10 * (SIDECARS_READ + 2), rel=0.01)
+    assert status.bytes == 900 * (SIDECARS_READ + 2)
     assert status.to_text().splitlines()[1] == (
-        f"  images     about {status.done:,} of 5,120 (50 %), about {READ + 2} rejected (FORMAT {READ + 2})"
+        f"  images     about {status.done:,} of 5,120 (50 %), about {SIDECARS_READ + 2} rejected (FORMAT {SIDECARS_READ + 2})"
     )
 
 
@@ -132,7 +134,7 @@ def test_shards_that_are_there_are_counted_against_all(tmp_path: Path) -> None:
     set_time(out / "train-00000-of-00002.tfrecord", NOW + 5)
     set_time(out / "train-00000-of-00002.tfrecord.idx", NOW + 5)
 
-    assert status_of(str(out), now=NOW + 10).to_text().splitlines() == [
+    assert build_status(str(out), now=NOW + 10).to_text().splitlines() == [
         f"{out}: a build, publishing, last file written 5 s ago",
         "  images     50 of 50 (100 %)",
         "  parts      5 finished, 5.0 kB",
@@ -150,7 +152,7 @@ def test_the_latest_failure_is_shown(tmp_path: Path) -> None:
         set_time(out / naming.outcome_name(f"run-{at}"), NOW + at)
     (out / naming.outcome_name("run-30")).write_bytes(b'{"code": 4, "mess')  # torn
 
-    lines = status_of(str(out), now=NOW + 7200).to_text().splitlines()
+    lines = build_status(str(out), now=NOW + 7200).to_text().splitlines()
     assert lines[-2:] == ["  last run   exit 4: the bucket kept failing", f"Next: {_next(out)}"]
 
 
@@ -189,7 +191,7 @@ def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monke
         with pytest.raises(KeyboardInterrupt):
             discard_incomplete(store)
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     assert (status.state, status.code) == ("discarding", 5)
     lines = status.to_text().splitlines()
     assert lines[0].startswith(f"{out}: an unfinished build is being discarded, {status.work_files} files to go, ")
@@ -213,7 +215,7 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5, rejected=1)
 
-    assert json.loads(status_of(str(out), now=NOW + 4).to_json()) == {
+    assert json.loads(build_status(str(out), now=NOW + 4).to_json()) == {
         "state": "encoding",
         "url": str(out),
         "fingerprint": FINGERPRINT,
@@ -242,7 +244,7 @@ def test_a_look_changes_nothing_not_even_a_torn_sidecar(tmp_path: Path) -> None:
     (out / naming.sidecar_name(FINGERPRINT, "train", 4)).write_bytes(b"{")
     before = _tree(tmp_path)
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     assert _tree(tmp_path) == before
     assert (status.parts, status.exact) == (5, False)
     assert status.bytes == 5_000  # four of them, scaled up

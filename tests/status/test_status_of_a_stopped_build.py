@@ -10,7 +10,7 @@ import pytest
 from shardfeed.errors import IncompleteError, TooManyRejectsError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.run_build import run_build
-from shardfeed.pipeline.status.command import status_of
+from shardfeed.pipeline.status.command import build_status
 from shardfeed.transforms.elements import Counts, Plan, Totals, Verdict
 from shardfeed.transforms.publish import composing
 from shardfeed.transforms.publish.verdict import RejectLimit, judge
@@ -28,7 +28,7 @@ def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="cannot be used"):
         run_build(config)
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     (rejects,) = out.rglob("rejects-*.jsonl")
     assert (status.state, status.code, status.rejects) == ("rejected", 3, [str(rejects)])
     lines = status.to_text().splitlines()
@@ -43,7 +43,7 @@ def test_too_many_rejects_name_the_file_that_lists_them(tmp_path: Path) -> None:
     )
 
     run_build(replace(config, max_rejected=RejectLimit(count=2)))
-    assert status_of(str(out)).state == "complete"
+    assert build_status(str(out)).state == "complete"
 
 
 def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_pat
     with pytest.raises(TooManyRejectsError, match="1 pair of near-duplicates"):
         run_build(config)
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     (listed,) = out.rglob("duplicates.jsonl")
     assert (status.state, status.code, status.duplicates) == ("duplicates", 3, str(listed))
     lines = status.to_text().splitlines()
@@ -64,7 +64,7 @@ def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_pat
     )
 
     run_build(replace(config, fail_on_duplicates=False))
-    assert status_of(str(out)).state == "complete"
+    assert build_status(str(out)).state == "complete"
 
 
 @pytest.mark.parametrize("limit", [1, 2], ids=["too low", "high enough"])
@@ -85,7 +85,7 @@ def test_a_rerun_that_publishes_is_not_stopped_by_rejects_any_more(
     with pytest.raises((TooManyRejectsError, IncompleteError)):
         run_build(replace(config, max_rejected=RejectLimit(count=limit)))
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     assert (status.state, status.code) == (("rejected", 3) if limit == 1 else ("publishing", 4))
 
 
@@ -100,6 +100,6 @@ def test_images_that_the_engine_lost_are_no_rejects(tmp_path: Path, monkeypatch:
     with pytest.raises(IncompleteError, match="the engine loses or doubles elements") as failed:
         run_build(BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS))
 
-    status = status_of(str(out))
+    status = build_status(str(out))
     assert (status.state, status.code, status.rejects) == ("publishing", IncompleteError.code, [])
     assert "Rejects:" not in str(failed.value)

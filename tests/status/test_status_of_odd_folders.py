@@ -12,7 +12,7 @@ import pytest
 from shardfeed.cli.main import main
 from shardfeed.errors import UsageError
 from shardfeed.format import naming
-from shardfeed.pipeline.status.command import status_of
+from shardfeed.pipeline.status.command import build_status
 from shardfeed.transforms import stores
 from tests.status.outputs import FINGERPRINT, under_way
 
@@ -69,14 +69,14 @@ def _shards_without_manifest(out: Path) -> None:
 def test_what_is_no_build_is_recognised(made: Callable[[Path], None], state: str, code: int, tmp_path: Path) -> None:
     made(tmp_path / "out")
 
-    status = status_of(str(tmp_path / "out"))
+    status = build_status(str(tmp_path / "out"))
     assert (status.state, status.code) == (state, code)
 
 
 def test_somebodys_files_are_named(tmp_path: Path) -> None:
     _others(tmp_path / "out")
 
-    assert status_of(str(tmp_path / "out")).to_text().splitlines() == [
+    assert build_status(str(tmp_path / "out")).to_text().splitlines() == [
         f"{tmp_path}/out: no dataset and no build of shardfeed's, but other files",
         "  files      holiday/1.jpg",
         "Next: give another --output, or remove these files yourself",
@@ -120,14 +120,14 @@ def test_a_claim_that_is_none_of_ours_is_not_readable(
 def test_a_claim_without_splits_is_an_older_shardfeeds(tmp_path: Path) -> None:
     _claimed(tmp_path / "out", CLAIM)
 
-    status = status_of(str(tmp_path / "out"))
+    status = build_status(str(tmp_path / "out"))
     assert (status.state, status.total) == ("encoding", None)
 
 
 def test_options_of_a_claim_are_shown_without_control_characters(tmp_path: Path) -> None:
     _claimed(tmp_path / "out", {**CLAIM, "config": {"a\nb": "c\nd"}})
 
-    assert rf"  build      {FINGERPRINT}: a\nb c\nd" in status_of(str(tmp_path / "out")).to_text().splitlines()
+    assert rf"  build      {FINGERPRINT}: a\nb c\nd" in build_status(str(tmp_path / "out")).to_text().splitlines()
 
 
 @pytest.mark.parametrize("number", ["1" * 30, "٠٠٠٠٣"], ids=["of 30 digits", "of another script"])
@@ -135,7 +135,7 @@ def test_a_sidecar_that_no_part_can_have_is_no_finished_part(number: str, tmp_pa
     store = under_way(tmp_path / "out", images=200, parts=20, finished=3)
     store.create(f"_parts/{FINGERPRINT}/train/{number}.json", b"{}")
 
-    status = status_of(store.url)
+    status = build_status(store.url)
     assert (status.parts, status.exact, status.work_files) == (3, True, 5)
 
 
@@ -143,7 +143,7 @@ def test_a_reason_that_is_none_is_not_told(tmp_path: Path) -> None:
     store = under_way(tmp_path / "out", images=200, parts=20, finished=3)
     store.create(naming.outcome_name("run"), b"[" * DEEP)
 
-    assert status_of(store.url).last_failure == ""
+    assert build_status(store.url).last_failure == ""
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_what_can_be_no_place_for_a_build_is_refused(
     (tmp_path / "notes.txt").write_text("…")
 
     with pytest.raises(UsageError) as refused:
-        status_of(place)
+        build_status(place)
     assert str(refused.value) == message.format(here=tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_not_made_by_a_look(tmp_path: Path) -> None:
     before = tmp_path.stat().st_mtime_ns
 
-    assert status_of(str(tmp_path / "a" / "b")).state == "empty"
+    assert build_status(str(tmp_path / "a" / "b")).state == "empty"
     assert (os.listdir(tmp_path), tmp_path.stat().st_mtime_ns) == ([], before)
 
 
@@ -184,7 +184,7 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
         (tmp_path / "out").mkdir(exist_ok=True)
         (tmp_path / "out" / name).symlink_to(target)
 
-    status = status_of(str(tmp_path / "out"))
+    status = build_status(str(tmp_path / "out"))
     assert (status.state, status.foreign) == ("foreign", ["below", "gone", "loop"])
     assert {name: stat.size for name, stat in stores.open_output(str(tmp_path / "out")).list()} == {
         "loop": 4,

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
-import pytest
-
-from shardfeed.pipeline.status.command import status_of
+from shardfeed.pipeline.status.command import build_status
 from shardfeed.transforms import stores
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.status.outputs import NOW, claim, write_sidecar
 
-URL = "gs://data/out"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    """An empty bucket ``data``."""
-    with StrictGCS() as strict:
-        strict.objects.buckets["data"] = {}
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", strict.url)
-        yield strict
+URL = "gs://bucket/out"
 
 
 def _five_parts_of_twenty() -> None:
@@ -31,11 +19,11 @@ def _five_parts_of_twenty() -> None:
         write_sidecar(store, number)
 
 
-def test_generations_that_are_microseconds_give_rate_and_time_left(server: StrictGCS) -> None:
-    server.objects.generations = itertools.count(round((NOW - 10) * 1e6), 2_000_000)
+def test_generations_that_are_microseconds_give_rate_and_time_left(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.generations = itertools.count(round((NOW - 10) * 1e6), 2_000_000)
     _five_parts_of_twenty()
 
-    assert status_of(URL, now=NOW + 4).to_text().splitlines()[:4] == [
+    assert build_status(URL, now=NOW + 4).to_text().splitlines()[:4] == [
         f"{URL}: a build, encoding, last file written 4 s ago",
         "  images     50 of 200 (25 %)",
         "  parts      5 finished, 5.0 kB",
@@ -43,11 +31,11 @@ def test_generations_that_are_microseconds_give_rate_and_time_left(server: Stric
     ]
 
 
-def test_generations_that_are_no_times_are_not_taken_for_any(server: StrictGCS) -> None:
-    server.objects.generations = itertools.count(1)
+def test_generations_that_are_no_times_are_not_taken_for_any(strict_gcs: StrictGCS) -> None:
+    strict_gcs.objects.generations = itertools.count(1)
     _five_parts_of_twenty()
 
-    status = status_of(URL, now=NOW)
+    status = build_status(URL, now=NOW)
     assert (status.rate, status.idle, status.silent) == (None, None, None)
     assert status.to_text().splitlines()[0] == f"{URL}: a build, encoding"
     assert status.next.endswith(
@@ -55,9 +43,9 @@ def test_generations_that_are_no_times_are_not_taken_for_any(server: StrictGCS) 
     )
 
 
-def test_a_look_only_lists_and_reads(server: StrictGCS) -> None:
+def test_a_look_only_lists_and_reads(strict_gcs: StrictGCS) -> None:
     _five_parts_of_twenty()
-    asked = len(server.log)
-    status_of(URL)
+    asked = len(strict_gcs.log)
+    build_status(URL)
 
-    assert [request.kind for request in server.log[asked:]] == ["list", *["get"] * 6]
+    assert [request.kind for request in strict_gcs.log[asked:]] == ["list", *["get"] * 6]

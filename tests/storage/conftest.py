@@ -14,18 +14,8 @@ import pytest
 from shardfeed.storage import retry
 from shardfeed.transforms import stores
 from shardfeed.transforms.stores.base import WritableStore
-from tests.kit.servers.strict_gcs import StrictGCS
 
 NOBODY = 65534
-
-
-@pytest.fixture
-def strict_gcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    """Our own server with the empty bucket ``bucket``; this process takes it for Google's."""
-    with StrictGCS() as server:
-        server.objects.buckets["bucket"] = {}
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        yield server
 
 
 @pytest.fixture

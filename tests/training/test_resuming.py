@@ -17,7 +17,7 @@ import pytest
 import shardfeed
 from shardfeed.accelerator.hosts import Host
 from shardfeed.resuming.same_training import require_agreement
-from shardfeed.resuming.state_file import LocalStateFile, State, open_state_file
+from shardfeed.resuming.state_file import LocalStateFile, TrainingState, open_state_file
 from tests.kit.sources import ROOT
 from tests.training import programs
 from tests.training.exactness import tiny_model
@@ -397,7 +397,7 @@ def test_hosts_that_read_different_states_are_refused(monkeypatch: pytest.Monkey
 
     with pytest.raises(shardfeed.UsageError, match=message):
         require_agreement(None, "/there")
-    require_agreement(State({"epoch": 3, "step": 7}, {}), "/there")
+    require_agreement(TrainingState({"epoch": 3, "step": 7}, {}), "/there")
 
 
 @pytest.mark.parametrize("address", ["", 7, "ftp://there/run"])
@@ -443,7 +443,7 @@ def test_every_type_of_a_variable_comes_back(tmp_path: Path) -> None:
         ]
     } | {"scalar": np.float16(3), "empty": np.zeros((0, 4))}  # fmt: skip
     file = LocalStateFile(str(tmp_path))
-    file.write(State({"epoch": 1}, arrays))
+    file.write(TrainingState({"epoch": 1}, arrays))
     found = file.read()
     file.close()
 
@@ -459,8 +459,8 @@ def test_in_a_bucket_the_newer_run_goes_on_and_the_older_is_refused(gcs_bucket: 
     url = f"{gcs_bucket}/run7"
     older = open_state_file(url)
     assert older.read() is None
-    older.write(State({"step": 1}, {}))
-    older.write(State({"step": 2}, {}))
+    older.write(TrainingState({"step": 1}, {}))
+    older.write(TrainingState({"step": 2}, {}))
 
     newer = open_state_file(url)
     found = newer.read()
@@ -469,5 +469,5 @@ def test_in_a_bucket_the_newer_run_goes_on_and_the_older_is_refused(gcs_bucket: 
     newer.write(found)
 
     with pytest.raises(shardfeed.UsageError, match=f"^resume={url}: another run has begun to train with this address"):
-        older.write(State({"step": 3}, {}))
-    newer.write(State({"step": 4}, {}))
+        older.write(TrainingState({"step": 3}, {}))
+    newer.write(TrainingState({"step": 4}, {}))

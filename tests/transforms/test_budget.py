@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from shardfeed.transforms.encode.budget import Budget
+from shardfeed.transforms.encode.budget import MemoryBudget
 
 
 class _Announcing(threading.Condition):
@@ -23,7 +23,7 @@ class _Announcing(threading.Condition):
 
 @pytest.mark.parametrize(("limit", "first", "second"), [(10, 6, 5), (10, 99, 1), (10, 1, 99)], ids=str)
 def test_a_budget_holds_back_what_does_not_fit(limit: int, first: int, second: int) -> None:
-    budget, condition = Budget(limit), _Announcing()
+    budget, condition = MemoryBudget(limit), _Announcing()
     budget._free = condition
     inside: list[int] = []
 
@@ -41,14 +41,14 @@ def test_a_budget_holds_back_what_does_not_fit(limit: int, first: int, second: i
 
 
 def test_a_budget_lets_in_what_fits() -> None:
-    budget = Budget(10)
+    budget = MemoryBudget(10)
 
     with budget.hold(4), budget.hold(6):
         pass
 
 
 def test_a_budget_is_given_back_when_the_work_fails() -> None:
-    budget = Budget(10)
+    budget = MemoryBudget(10)
     for _ in range(3):
         with pytest.raises(ValueError, match="broken"), budget.hold(10):
             raise ValueError("broken")

@@ -203,7 +203,7 @@ def test_the_mapped_index_has_the_offset_and_the_class_of_each_record_in_the_ord
     expected = {"fingerprint": PLAN.fingerprint, "records": 5, "shards": 2}
     for column, data in (("offsets", index), ("classes", classes)):
         header = asdict(record_index.parse_header(data, column))  # type: ignore[arg-type]
-        assert header == {"column": column, **expected, "crc32c": crc32c(data[record_index.HEADER_BYTES :])}
+        assert header == {"column": column, **expected, "crc32c": crc32c(data[record_index.INDEX_HEADER_BYTES :])}
     assert struct.unpack_from("<5Q", index, 64) == (0, 10, 0, 10, 20)
     assert struct.unpack_from("<5i", classes, 64) == (0, 1, 0, 1, 2)
     assert (len(index), len(classes)) == (64 + 5 * 8, 64 + 5 * 4)

@@ -14,7 +14,7 @@ from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_refs
 from shardfeed.transforms.metadata import join_here, unmatched
 from shardfeed.transforms.metadata.join import match_bucket, refs_by_bucket, rows_by_bucket, without_refs
-from shardfeed.transforms.metadata.table import Table, TableRow
+from shardfeed.transforms.metadata.table import MetadataTable, TableRow
 from tests.kit.metadata import write_table
 
 KEYS = [b"a", b"b", b"c", "größe".encode(), b"a/b"]
@@ -106,7 +106,7 @@ def test_the_join_of_one_process_is_the_same_through_files_and_leaves_none(
     out = tmp_path / "out" / "deeper"
 
     batches = [refs(key.encode() for key in keys[start : start + 500]) for start in range(0, 3_000, 500)]
-    found = rows_of(join_here.join_here(batches, Table(str(table), "file_name", label="label"), str(out)))
+    found = rows_of(join_here.join_here(batches, MetadataTable(str(table), "file_name", label="label"), str(out)))
 
     assert found == {key.encode(): found[f"{key[0]}/{key[0]}.jpg".encode()] for key in keys}
     assert len(found) == 3_000

@@ -6,7 +6,7 @@ import pytest
 
 from shardfeed.errors import UsageError
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.run.versions import Versions, require_same, versions_here
+from shardfeed.transforms.run.versions import Versions, require_same_versions, versions_here
 
 HERE = dict(versions_here())
 
@@ -18,13 +18,13 @@ def launched_with(name: str) -> Versions:
 
 @pytest.mark.parametrize("image", [None, ImageOptions(), ImageOptions(format="png", resizer="pillow")])
 def test_the_launchers_own_versions_are_accepted(image: ImageOptions | None) -> None:
-    require_same(versions_here(image))
+    require_same_versions(versions_here(image))
 
 
 @pytest.mark.parametrize("name", ["Python", "apache-beam", "shardfeed"])
 def test_another_version_is_named_with_the_remedy(name: str) -> None:
     with pytest.raises(UsageError) as found:
-        require_same(launched_with(name))
+        require_same_versions(launched_with(name))
 
     assert str(found.value) == (
         f"the workers run other versions than this launcher: {name} {HERE[name]} there, 0.1.2.3 here. Give an image with the "
@@ -49,7 +49,7 @@ def test_another_version_is_named_with_the_remedy(name: str) -> None:
 )
 def test_another_codec_is_named_and_pinned_where_pip_has_it(name: str, install: str) -> None:
     with pytest.raises(UsageError) as found:
-        require_same(launched_with(name))
+        require_same_versions(launched_with(name))
 
     assert str(found.value) == (
         f"the workers run other codecs than this launcher, and would make other bytes: {name} {HERE[name]} there, 0.1.2.3 here. "

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardfeed
-from shardfeed.format.record_index import HEADER_BYTES, IndexHeader
+from shardfeed.format.record_index import INDEX_HEADER_BYTES, IndexHeader
 from shardfeed.format.record_table import table_value
 from shardfeed.verification.dataset import verify
 from shardfeed.verification.report import rebuild, restore
@@ -76,7 +76,7 @@ def test_a_dataset_of_version_1_is_in_order_without_them() -> None:
 def test_a_number_of_an_index_that_is_not_the_shards_is_found_with_its_record(
     out: Path, column: str, at: str, item: int
 ) -> None:
-    place = HEADER_BYTES + (FIRST + 3) * item
+    place = INDEX_HEADER_BYTES + (FIRST + 3) * item
     expected = {"offset": records(out / SHARD)[3][0], "class": columns(out, SHARD)[3]["class"]}[column]
     flip(out / at, place)
     shown = f"{expected} as in the shard", str(expected ^ 0x10)
@@ -107,8 +107,8 @@ def test_an_index_that_was_published_too_short_is_found(out: Path) -> None:
 def test_the_header_of_another_dataset_is_found(out: Path, change: dict[str, Any], expected: str, saw: str) -> None:
     data = (out / "train.index").read_bytes()
     header = IndexHeader("offsets", "0123456789abcdef" * 2, 15, 3, int.from_bytes(data[44:48], "little"))
-    assert header.to_bytes() == data[:HEADER_BYTES]
-    change_file(out, "train.index", replace(header, **change).to_bytes() + data[HEADER_BYTES:])
+    assert header.to_bytes() == data[:INDEX_HEADER_BYTES]
+    change_file(out, "train.index", replace(header, **change).to_bytes() + data[INDEX_HEADER_BYTES:])
     ((file, offset, what, wanted, seen),) = found(out)
     assert (file, offset, what) == ("train.index", 0, "header")
     assert expected in wanted and saw in seen
@@ -117,9 +117,9 @@ def test_the_header_of_another_dataset_is_found(out: Path, change: dict[str, Any
 def test_a_crc_of_another_column_is_found(out: Path) -> None:
     data = (out / "train.index").read_bytes()
     header = IndexHeader("offsets", "0123456789abcdef" * 2, 15, 3, 7)
-    change_file(out, "train.index", header.to_bytes() + data[HEADER_BYTES:])
+    change_file(out, "train.index", header.to_bytes() + data[INDEX_HEADER_BYTES:])
     ((file, offset, what, wanted, _),) = found(out)
-    assert (file, offset, what, wanted) == ("train.index", HEADER_BYTES, "crc32c of the column", "00000007")
+    assert (file, offset, what, wanted) == ("train.index", INDEX_HEADER_BYTES, "crc32c of the column", "00000007")
 
 
 def change_table(out: Path, change: Callable[[pa.Table], pa.Table], *, manifest: bool = False) -> None:

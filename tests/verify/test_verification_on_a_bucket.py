@@ -8,15 +8,9 @@ import pytest
 
 from shardfeed.inspection.first_records import first_records
 from shardfeed.inspection.summary import dataset_summary
-from shardfeed.transforms import stores
 from shardfeed.verification.dataset import verify
+from tests.kit.datasets import upload
 from tests.verify.damage import REJECTS, SHARD, append, flip, records
-
-
-def upload(folder: Path, url: str) -> None:
-    store = stores.open_output(url)
-    for file in folder.iterdir():
-        assert store.create(file.name, file.read_bytes())
 
 
 @pytest.fixture

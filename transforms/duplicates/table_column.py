@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _READING = threading.Lock()
 
 
-def group_column(url: str, plan: Plan, shard: ShardPlan, found: Duplicates) -> NDArray[np.int32]:
+def duplicate_column(url: str, plan: Plan, shard: ShardPlan, found: Duplicates) -> NDArray[np.int32]:
     """The number of its group for each record of a shard, -1 for none.
 
     Raises:

@@ -15,7 +15,7 @@ SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is a
 PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
 
 
-class Budget:
+class MemoryBudget:
     """A semaphore in bytes. A request above the whole budget waits until it is alone."""
 
     def __init__(self, limit: int) -> None:

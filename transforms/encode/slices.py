@@ -23,7 +23,7 @@ from shardfeed.format.example import encode_feature, feature_head, join_features
 from shardfeed.format.hashing import hash64, key_hash
 from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
-from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, Budget
+from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, MemoryBudget
 from shardfeed.transforms.encode.fingerprints import SliceFingerprints, slice_fingerprints
 from shardfeed.transforms.encode.label_features import LabelEncoder
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT, default_threads
@@ -156,10 +156,10 @@ class SliceEncoder:
         if any(map(storage.is_remote, sources)):
             encoders = settings.encoders or max(cores() // processes, 1)
             self._encoders = ThreadPoolExecutor(min(self.threads, encoders), thread_name_prefix="encode-fetched")
-        self._source_budget = Budget(SOURCE_BUDGET // processes)
+        self._source_budget = MemoryBudget(SOURCE_BUDGET // processes)
         # One slice per reader and as many waiting ones fit into the budget: no reader waits.
         self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self.threads))
-        self._pixel_budget = Budget(PIXEL_BUDGET // processes)
+        self._pixel_budget = MemoryBudget(PIXEL_BUDGET // processes)
 
     def close(self) -> None:
         """Ends the threads; drops the slices that no thread has begun."""

@@ -4,7 +4,7 @@ A table is read from front to back and never held whole: CSV in blocks, JSON Lin
 Parquet in batches through a small buffer, so that a row group of any size takes the same memory.
 
 CSV has text only, and its types are guessed by pyarrow from the first block. So the launcher looks
-at the head once (``found_types``) and every later reader is told the types (``read_batches``). A
+at the head once (``found_types``) and every later reader is told the types (``read_table``). A
 value that does not fit is then an error, and no type depends on where in the file a value stands.
 """
 
@@ -71,7 +71,7 @@ def found_types(url: str) -> list[tuple[str, pa.DataType]]:
         return _HEADS[kind](url)
 
 
-def read_batches(url: str, types: Mapping[str, pa.DataType | None]) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+def read_table(url: str, types: Mapping[str, pa.DataType | None]) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     """Number of the first row, and the columns that ``types`` names, batch by batch.
 
     A type is what CSV's text is read as; None: values are taken as they are.

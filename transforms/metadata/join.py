@@ -21,7 +21,7 @@ from shardfeed.errors import clip
 from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_keys, with_row
-from shardfeed.transforms.metadata.table import Table, TableRow, read_rows, row_name
+from shardfeed.transforms.metadata.table import MetadataTable, TableRow, read_rows, row_name
 
 BUCKETS = 1_024  # at 100 M images some 100,000 references of each, about 20 MB with their rows
 _BATCH = 10_000  # references, as in the listing
@@ -35,7 +35,7 @@ TABLE_FAULTS = {
         "stored columns are. Remove one of each two."
     ),
 }
-UNMATCHED = {
+UNMATCHED_KINDS = {
     NO_IMAGE: (
         "rows of --metadata without an image in --input: {count} ({examples})",
         "A row names its image by the path below the input. Name another --key_column, add what is missing with --key_format "
@@ -86,7 +86,7 @@ def rows_by_bucket(rows: Iterable[TableRow]) -> dict[int, bytes]:
     return {bucket: b"".join(packed) for bucket, packed in pieces.items()}
 
 
-def table_in_buckets(table: Table, check: Callable[[], None]) -> Iterator[dict[int, bytes]]:
+def table_in_buckets(table: MetadataTable, check: Callable[[], None]) -> Iterator[dict[int, bytes]]:
     """The packed rows of a table by bucket, some thousand rows at a time.
 
     ``check`` is called now and then; it raises to end the reading.

@@ -17,13 +17,13 @@ from typing import IO
 from shardfeed import storage
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.metadata.join import BUCKETS, match_bucket, refs_by_bucket, table_in_buckets, without_refs
-from shardfeed.transforms.metadata.table import Table
+from shardfeed.transforms.metadata.table import MetadataTable
 
 _RUN = 32 << 20  # bytes of a side that wait in memory: some 32 kB per bucket, so that reading seeks rarely
 
 
 def join_here(
-    batches: Iterable[RefBatch], table: Table | None, output: str, check: Callable[[], None] = lambda: None
+    batches: Iterable[RefBatch], table: MetadataTable | None, output: str, check: Callable[[], None] = lambda: None
 ) -> Iterator[RefBatch]:
     """The batches of a listing with rows of the table; without a table as they are.
 

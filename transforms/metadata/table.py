@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import Column
-from shardfeed.transforms.metadata.formats import format_of, read_batches
+from shardfeed.transforms.metadata.formats import format_of, read_table
 from shardfeed.transforms.metadata.row import Row, pack_table_row
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MetadataTable:
     """A table and what a build takes of it: names of columns, None for what it does not take.
 
     ``key_format``: what an image's key is, with ``{}`` for the value of ``key``. ``many_labels``:
@@ -40,7 +40,7 @@ class Table:
     columns: tuple[Column, ...] = ()
     roots: tuple[str, ...] = ()
     folder: str = ""
-    more: tuple[Table, ...] = ()
+    more: tuple[MetadataTable, ...] = ()
 
 
 TableRow = tuple[int, bytes, bytes]
@@ -49,7 +49,7 @@ TableRow = tuple[int, bytes, bytes]
 _TABLE_BITS = 40  # of a row's number, behind which the number of its table stands
 
 
-def read_rows(table: Table) -> Iterator[TableRow]:
+def read_rows(table: MetadataTable) -> Iterator[TableRow]:
     """The rows of a table and of those behind it, in the order of the files.
 
     Raises:
@@ -66,7 +66,7 @@ def row_name(number: int) -> str:
     return f"{place:,} of table {file + 1}" if file else f"{place:,}"
 
 
-def _read_rows(table: Table) -> Iterator[TableRow]:
+def _read_rows(table: MetadataTable) -> Iterator[TableRow]:
     import pyarrow as pa
 
     is_csv = format_of(table.url) == "csv"
@@ -77,11 +77,13 @@ def _read_rows(table: Table) -> Iterator[TableRow]:
     for column in table.columns:
         kind = _read_as(column)
         types[column.name] = kind if is_csv and types.get(column.name) is None else None
-    for first, arrays in read_batches(table.url, types):
+    for first, arrays in read_table(table.url, types):
         yield from _rows(table, first, arrays, empty_is_absent=is_csv)
 
 
-def _rows(table: Table, first: int, arrays: dict[str, pa.Array], *, empty_is_absent: bool) -> Iterator[TableRow]:
+def _rows(
+    table: MetadataTable, first: int, arrays: dict[str, pa.Array], *, empty_is_absent: bool
+) -> Iterator[TableRow]:
     count = len(arrays[table.key])
     keys = _texts(table, table.key, arrays)
     labels = _labels(table, arrays, count)
@@ -104,7 +106,7 @@ def _rows(table: Table, first: int, arrays: dict[str, pa.Array], *, empty_is_abs
             raise _wrong(table, place, table.key, "holds text that is not Unicode", "Correct the row.") from None
 
 
-def key_of(value: str, table: Table) -> bytes:
+def key_of(value: str, table: MetadataTable) -> bytes:
     """The key that a value of the key column means: below a root, or an address under one."""
     value = table.key_format.replace("{}", value)
     for root in table.roots:
@@ -118,7 +120,7 @@ def key_of(value: str, table: Table) -> bytes:
     return value.encode()
 
 
-def _labels(table: Table, arrays: dict[str, pa.Array], count: int) -> Sequence[Sequence[str | None] | None]:
+def _labels(table: MetadataTable, arrays: dict[str, pa.Array], count: int) -> Sequence[Sequence[str | None] | None]:
     if table.label is None:
         return [()] * count
     if not table.many_labels:
@@ -136,7 +138,7 @@ def _labels(table: Table, arrays: dict[str, pa.Array], count: int) -> Sequence[S
     return list(_cast(table, table.label, array, pa.list_(pa.string())).to_pylist())
 
 
-def _texts(table: Table, name: str, arrays: dict[str, pa.Array]) -> list[str | None]:
+def _texts(table: MetadataTable, name: str, arrays: dict[str, pa.Array]) -> list[str | None]:
     """Text, integers or bools as text."""
     import pyarrow as pa
 
@@ -163,7 +165,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _features(
-    table: Table, column: Column, arrays: dict[str, pa.Array], first: int, empty_is_absent: bool
+    table: MetadataTable, column: Column, arrays: dict[str, pa.Array], first: int, empty_is_absent: bool
 ) -> list[bytes]:
     if column.type == "bool":
         _refuse_numbers(table, column.name, arrays[column.name], first)
@@ -192,7 +194,7 @@ def _features(
     return encoded
 
 
-def _refuse_numbers(table: Table, name: str, array: pa.Array, first: int) -> None:
+def _refuse_numbers(table: MetadataTable, name: str, array: pa.Array, first: int) -> None:
     """Of numbers only 0 and 1 are bools; Arrow would take any other for true."""
     import pyarrow as pa
 
@@ -220,7 +222,7 @@ def _read_as(column: Column) -> pa.DataType:
     return kind
 
 
-def _cast(table: Table, name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast(table: MetadataTable, name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
@@ -237,5 +239,5 @@ def _cast(table: Table, name: str, array: pa.Array, kind: pa.DataType) -> pa.Arr
         ) from None
 
 
-def _wrong(table: Table, number: int, name: str | None, what: str, remedy: str) -> UsageError:
+def _wrong(table: MetadataTable, number: int, name: str | None, what: str, remedy: str) -> UsageError:
     return UsageError(f"--metadata {clip(table.url)}: row {number:,}: column {clip(name)} {what}. {remedy}")

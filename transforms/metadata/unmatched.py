@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from shardfeed.transforms.elements import RefBatch, unpack_keys
-from shardfeed.transforms.metadata.join import UNMATCHED
+from shardfeed.transforms.metadata.join import UNMATCHED_KINDS
 from shardfeed.words import printable_json
 
 LINES = 100_000  # of each kind; up to twice as many keys are held, some 20 MB
@@ -19,7 +19,7 @@ class UnmatchedKeys:
     """What did not match, from the batches of a joined listing, in any order."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, list[bytes]] = {kind: [] for kind in sorted(UNMATCHED)}
+        self._keys: dict[str, list[bytes]] = {kind: [] for kind in sorted(UNMATCHED_KINDS)}
 
     def add(self, batch: RefBatch) -> None:
         """Takes the keys of a batch whose fault is that they do not match."""

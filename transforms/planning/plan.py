@@ -17,7 +17,7 @@ from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTota
 from shardfeed.transforms.inputs.classes import choose_classes
 from shardfeed.transforms.inputs.labels import DROPPED, FAULTS, FOLDER_FAULTS, labeller
 from shardfeed.transforms.inputs.splits import parse_splits
-from shardfeed.transforms.metadata.join import NO_ROW, UNMATCHED, UnmatchedLimit
+from shardfeed.transforms.metadata.join import NO_ROW, UNMATCHED_KINDS, UnmatchedLimit
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.output.part_rows import LAYOUT
@@ -119,15 +119,16 @@ def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOp
 def _refuse_unmatched(totals: Totals, limit: UnmatchedLimit) -> None:
     """Names both sides if both are there: how the paths of rows and images differ is then plain to see."""
     most = limit.most(totals.candidates + totals.skipped.get(NO_ROW, 0))
-    found = {what: totals.faults[what] for what in UNMATCHED if what in totals.faults}
+    found = {what: totals.faults[what] for what in UNMATCHED_KINDS if what in totals.faults}
     if too_many := [what for what, (count, _) in found.items() if count > most]:
         said = "; ".join(
-            UNMATCHED[what][0].format(count=f"{count:,}", examples=", ".join(keys))
+            UNMATCHED_KINDS[what][0].format(count=f"{count:,}", examples=", ".join(keys))
             for what, (count, keys) in found.items()
         )
         largest = max(count for count, _ in found.values())
         raise UsageError(
-            f"{said}. {UNMATCHED[too_many[0]][1]} or go on without them: --max_unmatched {largest} lists them in unmatched.jsonl."
+            f"{said}. {UNMATCHED_KINDS[too_many[0]][1]} or go on without them: --max_unmatched {largest} lists them in "
+            "unmatched.jsonl."
         )
 
 

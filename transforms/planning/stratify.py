@@ -28,7 +28,7 @@ _BITS = 128
 _STEP_BITS = 10
 _FEW = 1 << _STEP_BITS  # hashes that are collected, not counted
 
-Place = tuple[int, int, int, int]
+Bound = tuple[int, int, int, int]
 """Where a bound is: among the ``images`` whose hashes begin at ``low`` and go on for 2**``bits``, it
 is number ``rank``. As (low, bits, rank, images); found if ``bits`` is 0."""
 
@@ -44,7 +44,7 @@ class ClassSizes(Element):
 class Cuts(Element):
     """The bounds of each class, as far as they are known."""
 
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[Bound, ...]] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
@@ -86,7 +86,7 @@ def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
     return Cuts({name: tuple(_begin(count, share) for share in shares) for name, count in sizes.images.items()})
 
 
-def _begin(images: int, share: int) -> Place:
+def _begin(images: int, share: int) -> Bound:
     rank = (images * share + (1 << 63)) >> 64
     return ((1 << _BITS), 0, 0, 0) if rank == images else (0, _BITS, rank, images)
 
@@ -140,7 +140,7 @@ def narrow(cuts: Cuts, seen: Tally) -> Cuts:
     return Cuts(places)
 
 
-def _narrower(place: Place, hashes: Iterable[int], steps: Iterable[tuple[int, int]]) -> Place:
+def _narrower(place: Bound, hashes: Iterable[int], steps: Iterable[tuple[int, int]]) -> Bound:
     low, bits, rank, images = place
     if not bits:
         return place

@@ -264,7 +264,7 @@ class _Process:
                 made.set_exception(_LostError(at_work))
 
     def _take(self, message: object) -> None:
-        if isinstance(message, worker.Said):
+        if isinstance(message, worker.LogLine):
             _LOG.log(message.level, "%s", message.text)
         elif isinstance(message, worker.Answer):
             retry.count_retries(message.retries)

@@ -26,7 +26,7 @@ READY = "ready"  # what ends the process from now on is a part's fault
 
 
 @dataclass(frozen=True)
-class Said:
+class LogLine:
     """A line for the builder's log."""
 
     level: int
@@ -89,7 +89,7 @@ class _Saying(logging.Handler):
         self._send = send
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._send(Said(record.levelno, record.getMessage()))
+        self._send(LogLine(record.levelno, record.getMessage()))
 
 
 def _packed(error: BaseException) -> tuple[bytes, str]:

@@ -21,7 +21,7 @@ from itertools import islice
 from shardfeed.errors import ConflictError, ShardfeedError
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
-from shardfeed.format.manifest import ImageInfo, Manifest, Shard, SideFile, Split, Table, sealed_json
+from shardfeed.format.manifest import ImageInfo, Manifest, RecordTable, Shard, SideFile, Split, sealed_json
 from shardfeed.transforms.elements import Counts, Duplicates, FileResult, Plan, ShardResult, Totals, add_counts
 from shardfeed.transforms.inputs.skipped import SkippedFile
 from shardfeed.transforms.options import BuildOptions
@@ -98,7 +98,7 @@ def commit(
     indexes = split_indexes(plan.fingerprint, results)
     others = [*rejects, *duplicates.files, *(index.file() for index in indexes)]
     files += [SideFile(file.file, file.bytes, to_hex(file.crc32c)) for file in others]
-    tables = [Table(naming.table_name(s.file), s.records, s.table_digest) for s in results]
+    tables = [RecordTable(naming.table_name(s.file), s.records, s.table_digest) for s in results]
     manifest = Manifest(
         fingerprint=plan.fingerprint,
         config=options.config(),

@@ -17,7 +17,7 @@ from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c
 from shardfeed.format.columns import decode_features
 from shardfeed.format.record_table import ROW_GROUP, TableWriter, schema, table_value
-from shardfeed.transforms.duplicates.table_column import group_column
+from shardfeed.transforms.duplicates.table_column import duplicate_column
 from shardfeed.transforms.elements import Duplicates, Plan, ShardPlan
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.finished_parts import finished_sidecars
@@ -61,7 +61,7 @@ def write_record_files(
     """
     name = naming.shard_name(shard.split, shard.index, shard.count)
     table, end = TableWriter(options.columns, plan.label_kind), 0
-    groups = group_column(store.url, plan, shard, duplicates)
+    groups = duplicate_column(store.url, plan, shard, duplicates)
     lines, offsets, classes = [], [], []
     parts = [(shard.split, part.part) for part in shard.parts]
     for rows in _row_groups(sidecar.rows for sidecar in finished_sidecars(store, plan.fingerprint, parts)):

@@ -47,7 +47,7 @@ def codec_pins(versions: Mapping[str, str]) -> str:
     return " ".join(f"{_PACKAGES[name]}=={version}" for name, version in versions.items() if name in _PACKAGES)
 
 
-def require_same(launcher: Versions) -> None:
+def require_same_versions(launcher: Versions) -> None:
     """Compares the launcher's versions with this process's.
 
     Raises:

@@ -18,7 +18,7 @@ from shardfeed.transforms.encode.part_encoder import PartsInFlight
 from shardfeed.transforms.encode.slices import EncoderSettings
 from shardfeed.transforms.pool.pool import Pool
 from shardfeed.transforms.run.outcome import reported
-from shardfeed.transforms.run.versions import require_same
+from shardfeed.transforms.run.versions import require_same_versions
 from shardfeed.transforms.steps import metrics
 
 _LOG = logging.getLogger("shardfeed")
@@ -83,7 +83,7 @@ class _Encode(beam.DoFn):
 
     def _open(self, plan: Plan) -> PartsInFlight:
         self._run.enter("encoding")
-        require_same(tuple(plan.versions.items()))
+        require_same_versions(tuple(plan.versions.items()))
         self._key = self._run.run_id, self._run.output, plan.fingerprint
         with _SHARING:
             _USERS[self._key] += 1

@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 
 from shardfeed.transforms.elements import RefBatch
 from shardfeed.transforms.metadata.join import match_bucket, refs_by_bucket, table_in_buckets, without_refs
-from shardfeed.transforms.metadata.table import Table
+from shardfeed.transforms.metadata.table import MetadataTable
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
 
@@ -21,7 +21,7 @@ class JoinRows(beam.PTransform[Any, Any]):
     What does not match is counted, then refused.
     """
 
-    table: Table
+    table: MetadataTable
     run: Run
 
     def expand(self, batches: PCollection[RefBatch]) -> PCollection[RefBatch]:
@@ -40,7 +40,7 @@ class JoinRows(beam.PTransform[Any, Any]):
         return (joined, others) | "Join" >> beam.Flatten()
 
 
-def _read(_url: str, table: Table, run: Run) -> Iterator[tuple[int, bytes]]:
+def _read(_url: str, table: MetadataTable, run: Run) -> Iterator[tuple[int, bytes]]:
     with reported(run):
         for rows in table_in_buckets(table, run.check):
             yield from rows.items()

@@ -17,7 +17,7 @@ from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
-from shardfeed.transforms.run.versions import Versions, require_same, versions_here
+from shardfeed.transforms.run.versions import Versions, require_same_versions, versions_here
 from shardfeed.transforms.steps import metrics
 
 
@@ -49,7 +49,7 @@ def _find_folders(
     run.enter("listing")
     retry.take_retries()  # of an earlier run in this process
     with reported(run):
-        require_same(launchers)
+        require_same_versions(launchers)
         return [(index, section) for section in open_root(roots[index]).sections()]
 
 

@@ -8,7 +8,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from shardfeed.transforms.elements import RefBatch
-from shardfeed.transforms.metadata.join import UNMATCHED
+from shardfeed.transforms.metadata.join import UNMATCHED_KINDS
 from shardfeed.transforms.metadata.unmatched import UnmatchedKeys
 
 
@@ -27,7 +27,7 @@ class ListUnmatched(beam.PTransform[Any, Any]):
 
 
 def _is_unmatched(batch: RefBatch) -> bool:
-    return batch.fault in UNMATCHED
+    return batch.fault in UNMATCHED_KINDS
 
 
 def _to_one(batch: RefBatch) -> tuple[int, RefBatch]:

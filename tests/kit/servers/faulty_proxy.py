@@ -14,12 +14,14 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
+from tests.kit.servers.in_a_thread import InAThread
+
 Effect = Literal["503", "half", "short", "late"]
 EFFECTS: tuple[Effect, ...] = ("503", "half", "short", "late")
 _HOP = {"connection", "transfer-encoding", "keep-alive", "content-length", "date", "server"}
 
 
-class FaultyProxy:
+class FaultyProxy(InAThread):
     """The proxy. ``log``: method, path and headers of every request."""
 
     def __init__(self, upstream: str) -> None:
@@ -30,16 +32,6 @@ class FaultyProxy:
         self._lock = threading.Lock()
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> FaultyProxy:
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def inject(self, effect: Effect, times: int) -> None:
         """Spoils the next ``times`` requests for the bytes of a file (GET).

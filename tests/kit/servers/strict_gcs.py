@@ -27,6 +27,7 @@ from xml.sax.saxutils import escape
 
 from tests.kit.servers.gcs_objects import Object, Objects, Refusal, encode_crc
 from tests.kit.servers.gcs_requests import Kind, Request, multipart, parse
+from tests.kit.servers.in_a_thread import InAThread
 
 Effect = Literal["status", "drop", "short", "corrupt", "lost_answer", "call"]
 Transcoding = Literal["as asked", "streamed", "always"]
@@ -59,7 +60,7 @@ class Fault:
     action: Callable[[], object] = lambda: None
 
 
-class StrictGCS:
+class StrictGCS(InAThread):
     """The server: its content (``objects``), requests (``log``) and number of ``connections``.
 
     ``transcoding``: what happens to objects of Content-Encoding gzip. ``as asked``: unpacked on
@@ -82,15 +83,8 @@ class StrictGCS:
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> StrictGCS:
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__()
         with self._lock:
             for connection in list(self._open):
                 with contextlib.suppress(OSError):

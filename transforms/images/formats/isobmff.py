@@ -18,7 +18,7 @@ _MOST_BOXES = 10_000  # of one level; a picture of 512 tiles has two boxes per t
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class HeifPicture:
     """The main picture of a file.
 
     ``width``, ``height``: pixels before it is turned, at most: a clean aperture may cut them.
@@ -56,7 +56,7 @@ def brand_of(data: bytes) -> Literal["HEIC", "AVIF", "ISO"] | None:
     return "ISO"
 
 
-def read_picture(data: bytes) -> Picture:
+def read_picture(data: bytes) -> HeifPicture:
     """The main picture of a file with brands of HEIC or AVIF.
 
     Raises:
@@ -95,7 +95,7 @@ def read_picture(data: bytes) -> Picture:
             profile = data[start + 4 : end]
     if not (width and height):
         raise NoPictureError("no size of the main picture")
-    return Picture(width, height, turned, bits, None if profile else colours, profile)
+    return HeifPicture(width, height, turned, bits, None if profile else colours, profile)
 
 
 def coded_pieces(data: bytes, kind: bytes) -> Iterator[tuple[int, int]]:

@@ -46,7 +46,7 @@ class CutError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TiffPage:
     """The first page.
 
     ``width``, ``height``: pixels as stored. ``piece``: (width, height) of a tile or strip.
@@ -71,7 +71,7 @@ class FirstPage(TiffImagePlugin.TiffImageFile):
         super().load_prepare()
 
 
-def read_page(data: bytes) -> Page:
+def read_page(data: bytes) -> TiffPage:
     """The first page of a TIFF or BigTIFF file.
 
     Raises:
@@ -102,12 +102,12 @@ def read_page(data: bytes) -> Page:
     piece = (one(_TILE_WIDTH, 0), one(_TILE_HEIGHT, 0))
     if _TILE_OFFSETS not in tags.values:
         piece = width, min(one(_ROWS, height), height)
-    page = Page(width, height, piece, bits[0], one(_ORIENTATION, 1), tags.more)
+    page = TiffPage(width, height, piece, bits[0], one(_ORIENTATION, 1), tags.more)
     _check_pieces(data, tags, page)
     return page
 
 
-def _check_pieces(data: bytes, tags: _Tags, page: Page) -> None:
+def _check_pieces(data: bytes, tags: _Tags, page: TiffPage) -> None:
     tiled = _TILE_OFFSETS in tags.values
     offsets = tags.values.get(_TILE_OFFSETS if tiled else _OFFSETS, ())
     counts = tags.values.get(_TILE_COUNTS if tiled else _COUNTS, ())
@@ -137,7 +137,7 @@ def _check_pieces(data: bytes, tags: _Tags, page: Page) -> None:
             _check_jpeg(tables, data[offset : offset + count], page)
 
 
-def _check_jpeg(tables: bytes, piece: bytes, page: Page) -> None:
+def _check_jpeg(tables: bytes, piece: bytes, page: TiffPage) -> None:
     """Decodes a piece with the decoder that refuses damage; libtiff's fills it with gray."""
     whole = tables[:-2] + piece[2:] if len(tables) > 4 else piece
     height, width, *_ = simplejpeg.decode_jpeg_header(whole)
