@@ -2,6 +2,7 @@
 
 Limit (``limit.py``, a whole command too, start-up included) and build run in turn, several rounds;
 the ratio is the median of the rounds' ratios, so a machine whose speed drifts does not decide it.
+Other flags are the build's: ``--duplicates off``, ``--runner DirectRunner``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ def main() -> None:
     parser = photos_parser(__doc__)
     parser.add_argument("--copies", type=int, default=4, help="hard-linked copies of the photos (4 = 12 k of 3 k)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--runner", help="of Beam (default: the local build)")
-    args = parser.parse_args()
+    args, flags = parser.parse_known_args()
     print(where())
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         photos = link_copies(args.photos, Path(work) / "photos", args.copies)
@@ -27,8 +27,7 @@ def main() -> None:
         ratios, peaks = [], []
         for turn in range(args.rounds + 1):
             loop = command("benchmarks/limit.py", "--photos", str(photos)).seconds
-            runner = ["--runner", args.runner] if args.runner else []
-            ran = build(photos, Path(work) / "out", *runner)
+            ran = build(photos, Path(work) / "out", *flags)
             split = json.loads(ran.output.splitlines()[-1])["splits"]["train"]
             balance = split["max_bytes"] * split["shards"] / split["bytes"]
             print(

@@ -21,6 +21,9 @@ _IN_BODY = re.compile(r'"message": *"((?:[^"\\]|\\.)*)"|<Message>([^<]*)')
 _REQUEST = re.compile(r"^(\d{3} )?[A-Z]+ https?://\S+: ")
 # Where a machine of AWS or Azure asks for its own account, which obstore tries last.
 _ASKED_THE_MACHINE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity/")
+# Why there was no connection, deep in obstore's account of an error: "dns error", "Name or service
+# not known".
+_NO_CONNECTION = re.compile(r'ConnectError\(\s*"([^"]+)".*?(?:error|message): "([^"]+)"', re.DOTALL)
 _WRONG_REGION = "incorrectly configured region"
 _NO_RANGES = "Range request not supported"
 _NO_PATH = re.compile(r'invalid path: .*?[Pp]ath "(.*?)"(?: contained|: )')  # of a listed object
@@ -100,6 +103,11 @@ def explained(
     url = f"{bucket}/{clip(name)}" if scheme.startswith("http") else f"{scheme}://{bucket}/{clip(name)}"
     said = clip(text.partition("\n")[0], 300)
     kind = UnreadableError if action in ("list", "get") else UsageError
+    if transient and (found := _NO_CONNECTION.search(text)):
+        return StorageError(
+            f"cannot {action} {url}: {found[1]}, {clip(found[2])}, {attempts()} times. Check the address and the network, then "
+            "run the same command again."
+        )
     if transient:
         return StorageError(f"cannot {action} {url}: {said}, {attempts()} times. Run the same command again later.")
     if _ASKED_THE_MACHINE.search(text):

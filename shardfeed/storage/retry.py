@@ -99,5 +99,5 @@ def _log(error: Exception, attempt: int, seconds: float) -> None:
         _last_logged = clock()
         _LOG.warning(
             "A request failed %d time%s in %.0f s and is tried again, up to %d times or for %.0f s: %s",
-            attempt, "s" * (attempt > 1), seconds, ATTEMPTS, DEADLINE, clip(error),
+            attempt, "s" * (attempt > 1), seconds, ATTEMPTS, DEADLINE, clip(str(error).partition("\n")[0]),
         )  # fmt: skip

@@ -59,6 +59,17 @@ def test_a_fault_that_stays_is_named_with_the_file(place: Place, proxy: FaultyPr
     assert str(raised.value).endswith(", 10 times. Run the same command again later.")
 
 
+def test_a_store_to_which_there_is_no_way_says_why(place: Place) -> None:
+    url = place.redirect(f"http://127.0.0.1:{unused_port()}")
+    with pytest.raises(shardfeed.StorageError) as raised:
+        storage.open_store(url).read_range(SHARD, 0, 100)
+
+    assert str(raised.value) == (
+        f"cannot get {url}/{SHARD}: tcp connect error, Connection refused, 10 times. Check the address and the network, then "
+        "run the same command again."
+    )
+
+
 def test_a_store_that_is_silent_is_told_in_one_line(
     place: Place, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
