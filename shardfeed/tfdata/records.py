@@ -93,8 +93,9 @@ def training_stream(
         [-1 if count is None else len(range(i, count, streams.slots)) for i in range(len(rows))], tf.int64
     )
     records = tf.constant(blocks.records)
-    starts, stops = tf.constant(streams.starts), tf.constant(streams.starts + streams.lengths)
-    backwards, phases = tf.constant(streams.backwards), tf.constant(streams.phases(window))
+    by_stream = tf.constant(
+        [streams.starts, streams.starts + streams.lengths, streams.backwards, streams.phases(window)], tf.int64
+    )
     base = _word(order.stream_seed(seed))
     # A million blocks are sorted in 0.2 s, and the first batch waits for all slots.
     entered_epoch = streams.place(start)[0]
@@ -105,23 +106,23 @@ def training_stream(
             epoch_seed = hashed(base, epoch)
             permuted = tf.cond(epoch == entered_epoch, lambda: known, lambda: permutation(len(blocks), epoch_seed))
             stream, _ = streams.stream(slot, epoch)
-            runs = _runs_up_to(tf.cumsum(tf.gather(records, permuted)), starts[stream], stops[stream])
-            place, skip, take = (tf.where(backwards[stream] > 0, column[::-1], column) for column in runs)
-            phase, length = phases[stream], tf.size(place, tf.int64)
+            start, stop, backwards, phase = tf.unstack(tf.gather(by_stream, stream, axis=1))
+            runs = _runs_up_to(tf.cumsum(tf.gather(records, permuted)), start, stop)
+            place, skip, take = (tf.where(backwards > 0, tf.reverse(column, [0]), column) for column in runs)
+            place, length = tf.gather(permuted, place), tf.size(place, tf.int64)
             edges = tf.range(-(-(length + phase) // window) + 1) * window - phase
             edges = tf.clip_by_value(edges, 0, length)
             before = tf.gather(tf.concat([[0], tf.cumsum(take)], 0), edges)
             entered = tf.where(epoch == first_epoch, first_index, 0)
 
-            def window_stream(number: Any) -> tf.data.Dataset:
-                one = slice(edges[number], edges[number + 1])
-                first = before[number]
+            def window_stream(begin: Any, end: Any, first: Any, stop: Any) -> tf.data.Dataset:
+                runs = (tf.slice(column, [begin], [end - begin]) for column in (place, skip, take))
                 seed = hashed(_mix(epoch_seed), streams.first + first * streams.count + stream)
-                whole = read_runs(tf.gather(permuted, place[one]), skip[one], take[one])
-                return _shuffled(whole, before[number + 1] - first, seed).skip(tf.maximum(entered - first, 0))
+                return _shuffled(read_runs(*runs), stop - first, seed).skip(tf.maximum(entered - first, 0))
 
-            number = tf.searchsorted(before[1:], [entered], "right", tf.int64)[0]
-            return tf.data.Dataset.range(number, tf.size(before, tf.int64) - 1).flat_map(window_stream)
+            windows = edges[:-1], edges[1:], before[:-1], before[1:]
+            ended = tf.reduce_sum(tf.cast(before[1:] <= entered, tf.int64))
+            return tf.data.Dataset.from_tensor_slices(windows).skip(ended).flat_map(window_stream)
 
         stream = tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream).take(count)
         return stream.prefetch(ahead) if ahead else stream
@@ -169,9 +170,10 @@ def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Datase
 
 def _runs_up_to(ends: Any, start: Any, stop: Any) -> tuple[Any, Any, Any]:
     """``host_share.runs_up_to`` on tensors: block, skip, take. There is at least one record."""
-    first = tf.searchsorted(ends, [start], "right", tf.int64)[0]
-    last = tf.searchsorted(ends, [stop], "left", tf.int64)[0]
-    block = tf.range(first, last + 1)
+    row = tf.expand_dims(ends, 0)
+    first = tf.raw_ops.UpperBound(sorted_inputs=row, values=[[start]], out_type=tf.int64)
+    last = tf.raw_ops.LowerBound(sorted_inputs=row, values=[[stop]], out_type=tf.int64)
+    block = tf.range(tf.squeeze(first), tf.squeeze(last) + 1)
     begins = tf.gather(tf.concat([[0], ends], 0), block)
     skip = tf.maximum(start - begins, 0)
     return block, skip, tf.minimum(tf.gather(ends, block), stop) - begins - skip
