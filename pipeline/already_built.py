@@ -27,6 +27,7 @@ from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, listing_of
 from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.words import plural
 
 _ROWS = 20  # differing classes shown
 
@@ -89,9 +90,8 @@ def _describe_change(config: BuildConfig, store: WritableStore, manifest: Manife
     if config.table is not None:
         count, keys = changed_rows(store, manifest, config.options, _labelled(config))
         if count:
-            shown = (
-                f"{shown}\n" * bool(rows) + f"  {count:,} image(s) with another row in --metadata: {', '.join(keys)}"
-            )
+            changed = f"  {plural(count, 'image')} with another row in --metadata: {', '.join(keys)}"
+            shown = f"{shown}\n" * bool(rows) + changed
         elif not rows:
             shown += ", or other rows of rejected images, or groups of other names"
     return (

@@ -105,7 +105,9 @@ def check_address(url: str, use: str) -> None:
     if scheme == "gs" or scheme in {"dataset": tuple(_READ_ONLY), "input": _LISTED}.get(use, ()):
         split_url(url)
         return
-    remedy = f"Write the path without {found[1]}://." if scheme == "file" else "Copy the data to one of these first."
+    remedy = "Copy the data to one of these first." if use in ("dataset", "input") else "Give one of these."
+    if scheme == "file":
+        remedy = f"Write the path without {found[1]}://."
     allowed = " or gs://bucket/folder"
     if use == "input":
         allowed = ", gs://bucket/folder, s3://bucket/folder or az://container/folder"

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shardfeed
+from shardfeed.words import plural
 from tests.kit import builds, disk, hooks
 from tests.kit.builder import Ended
 from tests.kit.images import photo, write
@@ -120,8 +121,8 @@ def test_order_format_compression_and_other_columns_change_no_byte(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({1: {"weight_g": 7.0}}, "1 image(s) with another row in --metadata: 0/3.jpg"),
-        ({0: {"age": 50}, 4: {"tags": []}}, "2 image(s) with another row in --metadata: "),
+        ({1: {"weight_g": 7.0}}, "1 image with another row in --metadata: 0/3.jpg"),
+        ({0: {"age": 50}, 4: {"tags": []}}, "2 images with another row in --metadata: "),
         ({0: {"fold": "val"}}, "  train/käfer: "),
     ],
     ids=["a cell", "two rows", "a split"],
@@ -136,7 +137,7 @@ def test_a_changed_cell_is_another_dataset_and_the_rows_that_differ_are_counted(
 
     assert ended.code == 5
     assert expected in ended.err
-    assert f"{len(change)} image(s) with another row" in ended.err
+    assert f"{plural(len(change), 'image')} with another row" in ended.err
 
 
 @pytest.mark.parametrize("driver", builds.DRIVERS.values(), ids=list(builds.DRIVERS))
@@ -166,7 +167,7 @@ def test_what_does_not_match_ends_the_build_before_any_work(
     )
     assert end([*rows, {**rows[4], "species": "bee"}]) == (
         2,
-        f"shardfeed: --metadata has 1 image(s) with two different rows: {rows[4]['file_name']} (rows 5 and 10). Rows count as "
+        f"shardfeed: --metadata has images with two different rows (1): {rows[4]['file_name']} (rows 5 and 10). Rows count as "
         "equal if label, split, group and stored columns are. Remove one of each two.\n",
     )
     assert end(rows, "--max_unmatched", "2")[0] == 0
@@ -201,7 +202,7 @@ def test_of_several_labels_a_changed_one_is_counted_too(tmp_path: Path) -> None:
     ended = builds.build(tmp_path / "photos", tmp_path / "out", *flags, other)
 
     assert ended.code == 5
-    assert "1 image(s) with another row in --metadata: 1.jpg" in ended.err
+    assert "1 image with another row in --metadata: 1.jpg" in ended.err
 
 
 def test_tables_of_several_folders_are_as_one_table_of_all(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_tables_of_several_folders_are_as_one_table_of_all(tmp_path: Path) -> No
     again = write_table(photos / "val" / "again.csv", [{**more[0], "age": 8}])
     text = write_table(photos / "val" / "text.csv", [{**more[0], "age": "old"}])
     for tables, said in {
-        (one, two, again): "two different rows: val/0.jpg (rows 1 of table 2 and 2 of table 3)",
+        (one, two, again): "two different rows (1): val/0.jpg (rows 1 of table 2 and 2 of table 3)",
         (
             one,
             text,

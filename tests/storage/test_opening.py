@@ -68,7 +68,7 @@ def test_an_address_that_cannot_be_used_says_what_can(url: str, said: str) -> No
 
 INPUT = "a local path, gs://bucket/folder, s3://bucket/folder or az://container/folder"
 OUTPUT = "a local path or gs://bucket/folder"
-COPY, PATH = "Copy the data to one of these first.", "Write the path without file://."
+COPY, GIVE, PATH = "Copy the data to one of these first.", "Give one of these.", "Write the path without file://."
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ COPY, PATH = "Copy the data to one of these first.", "Write the path without fil
         (open_source, "https://host/a", f"{INPUT}. {COPY}"),
         (open_source, "file:///data", f"{INPUT}. {PATH}"),
         *(
-            (stores.open_output, url, f"{OUTPUT}. {COPY}")
+            (stores.open_output, url, f"{OUTPUT}. {GIVE}")
             for url in ("s3://bucket/a", "az://container/a", "https://host/a")
         ),
         (stores.open_output, "file:///data", f"{OUTPUT}. {PATH}"),

@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<QII")  # number of the row, bytes of key, bytes of row
 DOUBLED, NO_ROW, NO_IMAGE = "doubled_row", "no_row", "no_image"
 TABLE_FAULTS = {
     DOUBLED: (
-        "--metadata has {count} image(s) with two different rows: {examples}. Rows count as equal if label, split, group and "
+        "--metadata has images with two different rows ({count}): {examples}. Rows count as equal if label, split, group and "
         "stored columns are. Remove one of each two."
     ),
 }
