@@ -153,8 +153,8 @@ def _add_dataset(group: argparse._ArgumentGroup) -> None:
     add(
         "--stratify",
         action="store_true",
-        help="with ratios: cut each class by itself, so that its shares are exact to one image. New images may then move old "
-        "ones to another split",
+        help="with ratios: cut each class by itself, so that its shares are exact to one image, or with --group_by to half of "
+        "a group. New images may then move old ones to another split",
     )
     add(
         "--label_from",

@@ -35,10 +35,6 @@ from shardfeed.sampling.blocks import Block, blocks_in
 from shardfeed.storage.base import NotFoundError
 from shardfeed.storage.local import LocalStore
 
-# Neighbours that lie no further apart are read at once: these bytes take as long as a request saved.
-_GAP = 16_000
-_JOINED = 4_000_000  # most bytes of such a read
-
 Stored = tuple[bytes, int | None]
 """The frame of a record, which may be damaged, and its class by the index; None as in ``OpenSplit``."""
 
@@ -128,34 +124,26 @@ class SplitReader:
     def read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, Stored]]:
         """Several records in their order on the disk, each with its place in ``numbers``.
 
-        Neighbours are read at once.
-
         Raises:
             DatasetError, StorageError: as ``read``.
         """
         opened = self.opened
+        offsets, classes, sizes = opened.offsets, opened.classes, self.sizes
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
         ranges: list[Range] = []
-        joined: list[list[tuple[int, int, int]]] = []  # of each range: place, start and size of its records
-        before, first, end = -1, 0, 0
-        for place in sorted(range(len(numbers)), key=numbers.__getitem__):
-            shard, start, size = self._place(numbers[place], opened.offsets)
-            if size < OVERHEAD or start + size > self.sizes[shard]:
+        for place in order:
+            shard, start, size = found = self._place(numbers[place], offsets)
+            if size < OVERHEAD or start + size > sizes[shard]:
                 raise self.explained(numbers[place])
-            if shard != before or not first <= start <= end + _GAP or start + size - first > _JOINED:
-                before, first, end = shard, start, start
-                ranges.append((shard, start, size))
-                joined.append([])
-            end = max(end, start + size)
-            ranges[-1] = shard, first, end - first
-            joined[-1].append((place, start - first, size))
-        frames, classes = iter(opened.shards.read_all(ranges)), opened.classes
-        for members in joined:
+            ranges.append(found)
+        frames = opened.shards.read_all(ranges)
+        for place in order:
+            number = numbers[place]
             try:
-                data = next(frames)
+                framed = next(frames)
             except NotFoundError:
-                raise self.explained(numbers[members[0][0]]) from None
-            for place, start, size in members:
-                yield place, (data[start : start + size], None if classes is None else classes[numbers[place]])
+                raise self.explained(number) from None
+            yield place, (framed, None if classes is None else classes[number])
 
     def damage(self, number: int, data: bytes, problem: RecordProblem | RecordError) -> DatasetError:
         """The error for a record of this ``data`` that has a ``problem``."""

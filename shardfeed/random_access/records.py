@@ -83,7 +83,7 @@ class Records:
         return self._item(number, *self._reader.read(number))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Item]:
-        """Several records in the order of ``indices``; neighbours are read at once."""
+        """Several records in the order of ``indices``; in a bucket, one request reads neighbours."""
         numbers = [self._number(index) for index in indices]
         found: list[Item] = [{}] * len(numbers)
         for place, stored in self._reader.read_all(numbers):

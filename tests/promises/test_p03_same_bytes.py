@@ -71,6 +71,17 @@ def test_a_build_in_this_process_has_the_same_bytes(
     assert disk.digests(tmp_path / "out") == reference
 
 
+def test_shares_of_classes_and_groups_are_those_of_the_other_driver(tmp_path: Path) -> None:
+    for number in range(16):
+        write(tmp_path / "photos", f"{'cat' if number % 3 else 'dog'}/p{number // 2}_{number}.jpg", photo(number))
+    flags = ("--splits", "train=0.5,test=0.5", "--stratify", "--group_by", "/(?P<group>p[0-9]+)_", "--num_shards", "1")
+    for driver in builds.DRIVERS:
+        builds.built(tmp_path / "photos", tmp_path / driver, *flags, *builds.DRIVERS[driver])
+
+    assert disk.manifest(tmp_path / "local")["splits"].keys() == {"train", "test"}
+    assert disk.digests(tmp_path / "local") == disk.digests(tmp_path / "DirectRunner")
+
+
 def test_a_build_whose_every_bundle_runs_three_times_has_the_same_bytes(
     photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import shardfeed
+from shardfeed.dataset.same_dataset import ShardVersions
+from shardfeed.random_access.shard_files import RemoteShards
+from shardfeed.storage import open_store
 from tests.kit.datasets import Written, write_dataset
 from tests.reader.damage import offset_of
 
@@ -122,11 +125,11 @@ def test_getitems_keeps_the_order_that_was_asked_for_and_gives_duplicates(
     assert ds.__getitems__([]) == []
 
 
-def test_getitems_reads_neighbours_at_once(
-    written: Written, ds: shardfeed.Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_request_reads_neighbours(written: Written, ds: shardfeed.Records, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[int, int, int]] = []
-    shards = ds._reader.opened.shards
+    reader = ds._reader
+    versions = ShardVersions(reader.url, reader.fingerprint, dict(zip(reader.names, reader.versions, strict=True)))
+    shards = reader.opened.shards = RemoteShards(open_store(str(written.path)), reader.names, versions)
     original = shards.read
 
     def noted(shard: int, start: int, size: int) -> bytes:
@@ -137,20 +140,20 @@ def test_getitems_reads_neighbours_at_once(
     sizes = [shard.bytes for shard in written.manifest.splits["train"].shards]
 
     ds.__getitems__(SPAN)
-    assert read == [(number, 0, size) for number, size in enumerate(sizes)]
+    assert sorted(read) == [(number, 0, size) for number, size in enumerate(sizes)]
 
     read.clear()
-    monkeypatch.setattr("shardfeed.random_access.reader._JOINED", sizes[1] - 1)
+    monkeypatch.setattr("shardfeed.random_access.shard_files._JOINED", sizes[1] - 1)
     ds.__getitems__(range(12, 24))
     last = offset_of(written.path, 11)
-    assert read == [(1, 0, last), (1, last, sizes[1] - last)]
+    assert sorted(read) == [(1, 0, last), (1, last, sizes[1] - last)]
 
     read.clear()
-    monkeypatch.setattr("shardfeed.random_access.reader._GAP", 10)
+    monkeypatch.setattr("shardfeed.random_access.shard_files._GAP", 10)
     ds.__getitems__([12, 14, 15])  # 13 lies between two of them
     first, third, fifth = (offset_of(written.path, number) for number in (0, 2, 4))
     end = offset_of(written.path, 1)
-    assert read == [(1, first, end - first), (1, third, fifth - third)]
+    assert sorted(read) == [(1, first, end - first), (1, third, fifth - third)]
 
 
 def test_labels_are_a_view_of_the_file(written: Written, ds: shardfeed.Records) -> None:

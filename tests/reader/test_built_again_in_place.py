@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,12 @@ def streams_end_before_their_bucket(strict_gcs: StrictGCS) -> Iterator[None]:
 
 
 def write(path: Path, **changes: Any) -> None:
-    """A dataset instead of what is at ``path``."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    write_dataset(path, **OPTIONS, **changes)
+    """A dataset instead of what is at ``path``, a link; at once, since readers read ahead."""
+    folder, link = path.with_name(f"{path.name}-{len(changes)}"), path.with_name("link")
+    folder.mkdir()
+    write_dataset(folder, **OPTIONS, **changes)
+    link.symlink_to(folder)
+    link.replace(path)
 
 
 def upload(server: StrictGCS, path: Path) -> None:

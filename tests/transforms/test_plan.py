@@ -288,6 +288,10 @@ def test_a_split_that_no_image_falls_into_is_an_error(splits: str, empty: str) -
             {"stratify": True},
             "With --stratify each class is divided by itself, to the nearest image, so small shares of few images can be empty.",
         ),
+        (
+            {"group_by": "column:patient", "stratify": True},
+            "With --stratify each class is divided by itself, to the nearest group, so small shares of few groups can be empty.",
+        ),
     ],
 )
 def test_an_empty_split_is_explained_by_what_chooses_the_split(options: dict[str, object], said: str) -> None:

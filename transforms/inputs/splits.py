@@ -3,7 +3,8 @@
 A ratio hashes the key, or with ``--group_by`` the name of the image's group, in a domain of its
 own. So adding images never moves the others, a group is never divided, and the split is independent
 of the part an image lands in. With ``--stratify`` each class has bounds of its own, which follow
-from its images (``planning/stratify.py``): the shares are exact, and new images may move old ones.
+from its images (``planning/stratify.py``): the shares are exact, but for groups, and new images may
+move old ones.
 
 Where folders or a column choose the split, ``--group_by`` chooses nothing: it refuses a group that
 lies in two splits.
@@ -39,7 +40,7 @@ class SplitRule:
     ``bounds``: (name, upper bound of hash64) in order, for names and ratios. ``column``: name of
     the table's column that holds the split. Without both the first folder is the split.
     ``grouped``: the row's group is hashed in place of the key, if there are ratios. ``cuts``: with
-    ``--stratify``, upper bounds of hash128 by class.
+    ``--stratify``, upper bounds of hash128 by class, or by group.
     """
 
     bounds: tuple[tuple[str, int], ...] = ()
@@ -69,10 +70,11 @@ class SplitRule:
             return (split, "") if split else ("", "split_value")
         if len(self.bounds) == 1:
             return self.bounds[0][0], ""
+        unit = group.encode() if self.grouped else key
         if self.cuts is not None:
-            spot, bounds = hash128("split", 0, key), self.cuts[stratum(labels)]
+            spot, bounds = hash128("split", 0, unit), self.cuts[group if self.grouped else stratum(labels)]
             return next(name for (name, _), bound in zip(self.bounds, bounds, strict=True) if spot < bound), ""
-        value = hash64("split", 0, group.encode() if self.grouped else key)
+        value = hash64("split", 0, unit)
         return next(name for name, bound in self.bounds if value < bound), ""
 
 
@@ -128,14 +130,7 @@ def split_rule(options: BuildOptions) -> SplitRule:
     ):
         if bad:
             raise UsageError(f"{flag}, not with --splits {clip(options.splits)}. Example: --splits train=0.9,test=0.1")
-    if options.group_by is None:
-        return rule
-    if options.stratify:
-        raise UsageError(
-            "--group_by keeps each group in one split, and --stratify divides each class exactly: both cannot hold, because a "
-            "group may hold several classes. Give one of them."
-        )
-    return replace(rule, grouped=True)
+    return rule if options.group_by is None else replace(rule, grouped=True)
 
 
 @functools.lru_cache(maxsize=8)

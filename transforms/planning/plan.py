@@ -153,8 +153,8 @@ def _refuse_empty_splits(totals: Totals, options: BuildOptions) -> None:
         why = "The split follows from a hash of the key"
         if options.group_by:
             units, why = "groups", "The split follows from a hash of the name that --group_by gives an image"
-        elif options.stratify:
-            why = "With --stratify each class is divided by itself, to the nearest image"
+        if options.stratify:
+            why = f"With --stratify each class is divided by itself, to the nearest {units.removesuffix('s')}"
         raise UsageError(
             f"--splits {options.splits}: none of {totals.candidates:,} images falls into {', '.join(empty)}. {why}, so small "
             f"shares of few {units} can be empty. Give larger shares or more {units}, or choose by hand with --splits folders."

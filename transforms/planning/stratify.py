@@ -6,26 +6,31 @@ pass counts the hashes between a lower and an upper limit in 1,024 steps and goe
 until few enough are left to be collected. Two passes are enough for a million images of a class,
 three for a billion.
 
-Hashes have 128 bits, so no two images share one.
+Hashes have 128 bits, so no two images share one. With ``--group_by`` it is the group's name that is
+hashed, and all images of a group share its hash. A group counts for one class, the first of its
+images' by their bytes, so it is never divided: a cut that falls into it moves to its nearer end.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from shardfeed.errors import UsageError, clip
 from shardfeed.format.hashing import hash128
 from shardfeed.transforms.elements import Element, RefBatch, add_into, unpack_keys
 from shardfeed.transforms.inputs.key_regex import add_found
 from shardfeed.transforms.inputs.labels import labeller
-from shardfeed.transforms.inputs.splits import split_rule, stratum
+from shardfeed.transforms.inputs.splits import group_of_row, split_rule, stratum
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.planning.totals import label_batch
+from shardfeed.transforms.planning.totals import MOST_GROUPS, label_batch
 
 PASSES = 4  # enough for 10**12 images of one class
 _BITS = 128
 _STEP_BITS = 10
+_LAST_BITS = _BITS - PASSES * _STEP_BITS  # what shares more bits than these is one group
 _FEW = 1 << _STEP_BITS  # hashes that are collected, not counted
 
 Bound = tuple[int, int, int, int]
@@ -35,25 +40,29 @@ is number ``rank``. As (low, bits, rank, images); found if ``bits`` is 0."""
 
 @dataclass(frozen=True)
 class ClassSizes(Element):
-    """Number of images by class."""
+    """Number of images by class, or, with ``--group_by``, (class, images) by group."""
 
     images: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cuts(Element):
-    """The bounds of each class, as far as they are known."""
+    """The bounds of each class, as far as they are known; with ``--group_by`` the ``classes`` of groups."""
 
     places: Mapping[str, tuple[Bound, ...]] = field(default_factory=dict)
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
         """Whether no further pass is needed."""
         return not any(bits for places in self.places.values() for _, bits, _, _ in places)
 
+    @cached_property
     def bounds(self) -> dict[str, tuple[int, ...]]:
-        """Upper bounds of the splits' hashes by class; the last split has no other bound."""
-        return {name: (*(low for low, _, _, _ in places), 1 << _BITS) for name, places in self.places.items()}
+        """Upper bounds of the splits' hashes by class, or by group; the last split has no other bound."""
+        found = {name: (*(low for low, _, _, _ in places), 1 << _BITS) for name, places in self.places.items()}
+        return {group: found[name] for group, name in self.classes.items()} if self.classes else found
 
 
 @dataclass(frozen=True)
@@ -69,21 +78,41 @@ class Tally(Element):
 
 def class_sizes(batch: RefBatch, options: BuildOptions) -> ClassSizes:
     """Images by class in a batch that is not labelled yet; images without a label do not count."""
-    return ClassSizes(dict(Counter(name for name, _ in _units(batch, options))))
+    if not split_rule(options).grouped:
+        return ClassSizes(dict(Counter(name for name, _ in _units(batch, options))))
+    return add_sizes(ClassSizes(groups={unit.decode(): (name, 1)}) for name, unit in _units(batch, options))
 
 
 def add_sizes(many: Iterable[ClassSizes]) -> ClassSizes:
-    """Sum of sizes."""
+    """Sum of sizes, in any order."""
     total: dict[str, int] = {}
+    groups: dict[str, tuple[str, int]] = {}
     for sizes in many:
         add_into(total, sizes.images)
-    return ClassSizes(total)
+        for group, (name, count) in sizes.groups.items():
+            before, images = groups.get(group, (name, 0))
+            if images or len(groups) <= MOST_GROUPS:  # one above it: there are more
+                groups[group] = stratum((before, name)), images + count
+    return ClassSizes(total, groups)
 
 
 def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
-    """The bounds' ranks; nothing is known of their hashes yet."""
+    """The bounds' ranks; nothing is known of their hashes yet.
+
+    Raises:
+        UsageError: there are more than ``MOST_GROUPS`` groups.
+    """
+    if len(sizes.groups) > MOST_GROUPS:
+        raise UsageError(
+            f"--group_by {clip(options.group_by)} finds more than {MOST_GROUPS:,} groups, and --stratify must hold the class of "
+            "each. Leave --stratify out: shares of so many groups are nearly exact without it."
+        )
+    images = dict(sizes.images)
+    for name, count in sizes.groups.values():
+        images[name] = images.get(name, 0) + count
     shares = [bound for _, bound in split_rule(options).bounds[:-1]]
-    return Cuts({name: tuple(_begin(count, share) for share in shares) for name, count in sizes.images.items()})
+    places = {name: tuple(_begin(count, share) for share in shares) for name, count in images.items()}
+    return Cuts(places, {group: name for group, (name, _) in sizes.groups.items()})
 
 
 def _begin(images: int, share: int) -> Bound:
@@ -95,8 +124,8 @@ def tally(batch: RefBatch, cuts: Cuts, options: BuildOptions) -> Tally:
     """What a batch adds to a pass."""
     hashes: dict[str, list[list[int]]] = {}
     steps: dict[str, list[dict[int, int]]] = {}
-    for name, key in () if cuts.found else _units(batch, options):
-        spot = hash128("split", 0, key)
+    for own, unit in () if cuts.found else _units(batch, options):
+        name, spot = cuts.classes[unit.decode()] if cuts.classes else own, hash128("split", 0, unit)
         for number, (low, bits, _, images) in enumerate(cuts.places[name]):
             if not bits or not 0 <= spot - low < 1 << bits:
                 continue
@@ -137,7 +166,7 @@ def narrow(cuts: Cuts, seen: Tally) -> Cuts:
         empty: tuple[tuple[()], ...] = ((),) * len(old)
         hashes, steps = seen.hashes.get(name, empty), seen.steps.get(name, empty)
         places[name] = tuple(map(_narrower, old, hashes, steps))
-    return Cuts(places)
+    return replace(cuts, places=places)
 
 
 def _narrower(place: Bound, hashes: Iterable[int], steps: Iterable[tuple[int, int]]) -> Bound:
@@ -145,13 +174,24 @@ def _narrower(place: Bound, hashes: Iterable[int], steps: Iterable[tuple[int, in
     if not bits:
         return place
     if images <= _FEW:
-        return sorted(hashes)[rank], 0, 0, 1
+        ordered = sorted(hashes)
+        spot = ordered[rank]
+        first, count = ordered.index(spot), ordered.count(spot)
+        return spot + _goes_before(rank - first, count), 0, 0, 1
     bits -= _STEP_BITS
     for step, count in sorted(steps):
         if rank < count:
-            return low + (step << bits), bits, rank, count
+            low += step << bits
+            return (
+                (low, bits, rank, count) if bits > _LAST_BITS else (low + (_goes_before(rank, count) << bits), 0, 0, 1)
+            )
         rank -= count
     raise AssertionError("a pass saw fewer images than the pass before")
+
+
+def _goes_before(rank: int, images: int) -> bool:
+    """Whether a group of ``images`` lies before the cut that falls behind ``rank`` of them."""
+    return 2 * rank >= images
 
 
 def find_cuts(batches: Iterable[RefBatch], options: BuildOptions) -> Cuts:
@@ -172,17 +212,18 @@ def label_all(batches: Iterable[RefBatch], options: BuildOptions) -> Iterator[Re
             yield from label_batch(batch, options)
         return
     held = list(batches)
-    bounds = find_cuts(held, options).bounds()
+    bounds = find_cuts(held, options).bounds
     while held:
         yield from label_batch(held.pop(), options, bounds)
 
 
 def _units(batch: RefBatch, options: BuildOptions) -> Iterator[tuple[str, bytes]]:
-    """(class, key) of the images whose label is known; those without one are a class, too."""
+    """(class, key or group) of the images whose label is known; those without one are a class, too."""
     if batch.fault:
         return
-    label = labeller(options).labels_or_fault
+    label, grouped = labeller(options).labels_or_fault, split_rule(options).grouped
     for key, row, _ in unpack_keys(add_found(batch.refs, options)):
         labels, fault = label(key, row)
-        if not fault:
-            yield stratum(labels), key
+        unit = group_of_row(row).encode() if grouped else key
+        if unit and not fault:
+            yield stratum(labels), unit

@@ -58,4 +58,4 @@ def _tally(batch: RefBatch, options: BuildOptions, cuts: Cuts) -> Tally:
 
 
 def _label(batch: RefBatch, options: BuildOptions, cuts: Cuts) -> list[RefBatch]:
-    return label_batch(batch, options, cuts.bounds())
+    return label_batch(batch, options, cuts.bounds)
