@@ -128,14 +128,20 @@ class SplitReader:
             DatasetError, StorageError: as ``read``.
         """
         opened = self.opened
-        offsets, classes, sizes = opened.offsets, opened.classes, self.sizes
+        offsets, classes, sizes, firsts = opened.offsets, opened.classes, self.sizes, self.firsts
         order = sorted(range(len(numbers)), key=numbers.__getitem__)
         ranges: list[Range] = []
+        shard = stop = -1
         for place in order:
-            shard, start, size = found = self._place(numbers[place], offsets)
+            number = numbers[place]
+            if number >= stop:
+                shard = bisect_right(firsts, number) - 1
+                stop = firsts[shard + 1]
+            start, after = offsets[number], number + 1
+            size = (offsets[after] if after < stop else sizes[shard]) - start
             if size < OVERHEAD or start + size > sizes[shard]:
-                raise self.explained(numbers[place])
-            ranges.append(found)
+                raise self.explained(number)
+            ranges.append((shard, start, size))
         frames = opened.shards.read_all(ranges)
         for place in order:
             number = numbers[place]

@@ -61,8 +61,8 @@ class Records:
     ) -> None:
         self.classes, self.fingerprint = parse.classes, reader.fingerprint
         self._reader, self._parse, self._decode = reader, parse, decode
-        self._columns, self._pixels = columns, pixels
-        self._numbers = range(len(reader))
+        self._pixels = pixels
+        self._show(range(len(reader)), columns)
         self._labels: Labels | None = None
 
     # another process maps the labels anew
@@ -134,8 +134,13 @@ class Records:
 
     def _view(self, numbers: range, columns: tuple[str, ...]) -> Records:
         view = copy(self)
-        view._numbers, view._columns = numbers, columns
+        view._show(numbers, columns)
         return view
+
+    def _show(self, numbers: range, columns: tuple[str, ...]) -> None:
+        self._numbers, self._columns = numbers, columns
+        # A third of the time of a read that does not decode is Python's, so nothing is asked twice.
+        self._known = self._parse.known if self._parse.plain and "size" not in columns else None
 
     def _number(self, index: int) -> int:
         """Number in the split. Raises IndexError, and TypeError for what is no index."""
@@ -157,24 +162,24 @@ class Records:
         """The item of a record that is ``listed`` with a class; None = it is not listed."""
         try:
             every: Item
-            if self._parse.plain and "size" not in self._columns:
-                fields = self._parse.known(framed) or self._parse(framed)
-                if fields is None:
-                    raise self._reader.explained(number)
-                image, label, key, size = fields
-                every = {"image": image, "label": label, "key": key}
-            else:
+            if self._known is None:
                 found = self._parse.everything(framed)
                 if found is None:
                     raise self._reader.explained(number)
                 every, size = found
-                image, label = every["image"], every.get("label", 0)
                 every["size"] = np.array(size, np.int64)
-            if listed is not None and self._parse.label_kind == "single" and listed != label:
+                label = every.get("label", 0)
+            else:
+                fields = self._known(framed) or self._parse(framed)
+                if fields is None:
+                    raise self._reader.explained(number)
+                image, label, key, size = fields
+                every = {"image": image, "label": label, "key": key}
+            if listed is not None and listed != label and self._parse.label_kind == "single":
                 self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
             if self._pixels is not None and "image" in self._columns:
-                every["image"] = self._pixels.pixels(image, size, number, self._decode)
+                every["image"] = self._pixels.pixels(every["image"], size, number, self._decode)
         except RecordProblem as problem:
             raise self._reader.damage(number, framed[HEADER_BYTES:-CRC_BYTES], problem) from None
         return every if self._columns == _COLUMNS else {column: every[column] for column in self._columns}
