@@ -11,7 +11,9 @@ import pytest
 from shardfeed.errors import IncompleteError
 from shardfeed.runtime import cores
 from shardfeed.storage import Stat, StorageError
+from shardfeed.transforms.elements import pack_ref, unpack_keys
 from shardfeed.transforms.encode import slices, threads
+from shardfeed.transforms.encode.slices import Slice
 from shardfeed.transforms.images import process as images
 from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
@@ -36,6 +38,37 @@ def test_images_are_read_in_parallel(folder: Folder, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(LocalSource, "read", read)
 
     assert folder.encode(refs, threads=3).records == 20
+
+
+@pytest.mark.parametrize("folder", ["disk"], indirect=True)
+def test_one_thread_makes_one_part_at_a_time_also_after_one_that_failed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [pack_ref(folder.add(b"cat/%d.png" % i)) for i in range(24)]
+    encoder, read_one, merge = folder.encoder(threads=1), LocalSource.read, Slice.merge
+    seen: list[bytes] = []
+    failed: list[Slice] = []
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        seen.append(key)
+        return read_one(self, key, stat)
+
+    def merge_or_fail(self: Slice, other: Slice) -> None:
+        if not failed:
+            failed.append(other)
+            raise ValueError("the first part's own thread fails")
+        merge(self, other)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    monkeypatch.setattr(Slice, "merge", merge_or_fail)
+    made = [encoder.begin("train", part, refs[8 * part : 8 * part + 8]) for part in range(3)]
+
+    with pytest.raises(ValueError, match="the first part's own thread fails"):
+        made[0].result(30)
+    assert [made[part].result(30)[0].records for part in (1, 2)] == [8, 8]
+    assert len(seen) == 4 + 8 + 8
+    own = [{key for piece in refs[8 * part : 8 * part + 8] for key, _, _ in unpack_keys(piece)} for part in range(3)]
+    assert [set(seen[:4]) < own[0], set(seen[4:12]) == own[1], set(seen[12:]) == own[2]] == [True] * 3
 
 
 @pytest.mark.parametrize("folder", ["bucket"], indirect=True)

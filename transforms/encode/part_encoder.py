@@ -1,9 +1,9 @@
 """A part's references become a finished part: the job's hot path, without Beam.
 
 One thread per part looks for a sidecar that an earlier run left, sorts the part's references by
-their hashes, collects their slices in that order and writes. ``PartsInFlight`` keeps the next parts
-in flight while one is written, so that the threads that encode never idle between parts, nor while
-a bucket answers.
+their hashes, makes or collects their slices in that order and writes. ``PartsInFlight`` keeps the
+next parts in flight while one is written, so that nothing idles between parts, nor while a bucket
+answers.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class PartEncoder:
         if found is not None:
             return found.result, found.result.images
         ordered = self._in_order(ref for batch in packed for ref in unpack_refs(batch))
-        return self._finish(split, part, self._slices.encode(ordered))
+        with contextlib.closing(self._slices.encode(ordered)) as slices:  # others wait for its end
+            return self._finish(split, part, slices)
 
     def _in_order(self, refs: Iterable[ImageRef]) -> list[ImageRef]:
         """The references in the order of their records in the part."""

@@ -1,17 +1,18 @@
 """Slices of a part, a few images each: references become framed records or rejects, in threads.
 
 Reading, decoding, resizing and encoding all release the interpreter's lock. If the images lie on a
-disk, a thread encodes what it reads. If they lie in a bucket, one pool of threads reads, as many as
-hide the bucket's answers, and another pool encodes, one thread per core: more would drive each
-other's pixels out of the processor's caches. What cannot be an image becomes a reject. A fault of
-the store is raised, because it is not the image's.
+disk, a thread encodes what it reads, and one thread per process is the part's own. If they lie in a
+bucket, one pool of threads reads, as many as hide the bucket's answers, and another pool encodes,
+one thread per core: more would drive each other's pixels out of the processor's caches. What cannot
+be an image becomes a reject. A fault of the store is raised, because it is not the image's.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -151,6 +152,7 @@ class SliceEncoder:
         self._encode_labels, self._several = LabelEncoder(plan).encode, plan.label_kind == "multi"
         self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
         self.threads = settings.threads or default_threads(sources)
+        self._one_part = threading.Lock()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
         self._encoders: ThreadPoolExecutor | None = None
         if any(map(storage.is_remote, sources)):
@@ -167,15 +169,19 @@ class SliceEncoder:
         if self._encoders is not None:
             self._encoders.shutdown(wait=True, cancel_futures=True)
 
-    def encode(self, refs: Sequence[ImageRef]) -> Iterator[Slice]:
-        """Yields the slices of ``refs`` in order. The threads get all of them at the beginning.
+    def encode(self, refs: Sequence[ImageRef]) -> Generator[Slice, None, None]:
+        """Yields the slices of ``refs`` in order. Close it if it may not be read to its end.
 
         When the run is stopped, slices end early and without an error. So the caller must check the
         run's stop flag after each slice.
         """
+        pieces = cut_slices(refs, self.threads, self._slice_bytes)
+        if self.threads == 1 and self._encoders is None:  # handing slices over to a thread costs 4 %
+            with self._one_part:
+                yield from map(self.encode_slice, pieces)
+            return
         task: Callable[[Sequence[ImageRef]], Slice | Future[Slice]]
         task = self.encode_slice if self._encoders is None else self._fetch_slice
-        pieces = cut_slices(refs, self.threads, self._slice_bytes)
         slices: deque[Future[Slice | Future[Slice]]] = deque(self._pool.submit(task, piece) for piece in pieces)
         while slices:
             done = slices.popleft().result()
