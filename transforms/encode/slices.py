@@ -47,8 +47,10 @@ if TYPE_CHECKING:
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 # Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
-# spread over the threads.
+# spread over the threads. One thread has nothing to spread: a part is one slice, whose fingerprints
+# cost half as much as those of four slices.
 _SLICE_IMAGES = (4, 16)
+_SLICE_OF_ONE_THREAD = 64
 _SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice
 _NAMES = ("class", "image", "image", "key", "label", "size")  # of the pieces of a record's features
 
@@ -200,7 +202,7 @@ class SliceEncoder:
         return out
 
     def _fingerprints(self) -> SliceFingerprints | None:
-        return slice_fingerprints(_SLICE_IMAGES[1]) if self.settings.options.duplicates else None
+        return slice_fingerprints(_SLICE_OF_ONE_THREAD) if self.settings.options.duplicates else None
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
         """Encodes an image as a build does: (bytes of record, None) or (0, reason of reject)."""
@@ -346,7 +348,7 @@ def cut_slices(refs: Sequence[ImageRef], threads: int, most_bytes: int) -> Itera
     ``most_bytes``: about the most bytes of sources per slice.
     """
     least, most = _SLICE_IMAGES
-    images = min(max(len(refs) // (2 * threads), least), most)
+    images = _SLICE_OF_ONE_THREAD if threads == 1 else min(max(len(refs) // (2 * threads), least), most)
     piece: list[ImageRef] = []
     size = 0
     for ref in refs:
