@@ -200,6 +200,7 @@ def one_image_a_slice() -> None:
     from shardfeed.transforms.encode import slices
 
     put(slices, "_SLICE_IMAGES", (1, 1))
+    put(slices, "_SLICE_OF_ONE_THREAD", 1)
 
 
 def rejects_a_file(lines: int) -> None:

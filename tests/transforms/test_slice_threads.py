@@ -59,6 +59,7 @@ def test_one_thread_makes_one_part_at_a_time_also_after_one_that_failed(
             raise ValueError("the first part's own thread fails")
         merge(self, other)
 
+    monkeypatch.setattr(slices, "_SLICE_OF_ONE_THREAD", 4)
     monkeypatch.setattr(LocalSource, "read", read)
     monkeypatch.setattr(Slice, "merge", merge_or_fail)
     made = [encoder.begin("train", part, refs[8 * part : 8 * part + 8]) for part in range(3)]
