@@ -136,6 +136,7 @@ def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in
     assert [len(piece) for piece in sizes(*[0] * 48)] == [12, 12, 12, 12]
     assert [len(piece) for piece in sizes(*[0] * 48, threads=8)] == [4] * 12
     assert [len(piece) for piece in sizes(*[0] * 300)] == [16] * 18 + [12]
+    assert [len(piece) for piece in sizes(*[0] * 100, threads=1)] == [64, 36]
     assert sizes(3, 3, 3, 3) == [[3, 3, 3], [3]]
     assert sizes(8, 1, 64, 1) == [[8], [1, 64], [1]]
     assert sizes() == []
