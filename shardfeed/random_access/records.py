@@ -175,7 +175,7 @@ class Records:
                     raise self._reader.explained(number)
                 image, label, key, size = fields
                 every = {"image": image, "label": label, "key": key}
-            if listed is not None and listed != label and self._parse.label_kind == "single":
+            if listed is not None and self._parse.label_kind == "single" and listed != label:
                 self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
             if self._pixels is not None and "image" in self._columns:

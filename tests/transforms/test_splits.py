@@ -257,7 +257,7 @@ def test_classes_are_cut_between_groups_at_the_nearest_place(
         before = 0
         for name, high in split_rule(options).bounds:
             before += counts[b"%c" % (97 + number), name]
-            assert abs(before - sum(sizes) * high / 2**64) <= (max(sizes) + 1) / 2 + 1e-9
+            assert abs(before - sum(sizes) * high / 2**64) <= max(sizes) / 2 + 1e-9
 
 
 def test_a_group_of_several_classes_counts_for_the_first_of_them() -> None:
@@ -269,6 +269,17 @@ def test_a_group_of_several_classes_counts_for_the_first_of_them() -> None:
     assert len({(key.split(b"/")[1].split(b"_")[0], split) for key, split in found.items()}) == 40
     cats = splits([batch(alone + both[::2] + [key.replace(b"_1", b"_2") for key in both[::2]])], options)
     assert {key: cats[key] for key in alone} == {key: found[key] for key in alone}
+
+
+def test_a_group_without_any_label_is_a_class_of_its_own_and_one_with_some_is_not() -> None:
+    options = BuildOptions(
+        splits="a=0.5,b=0.5", stratify=True, group_by="column:g", label_from="table", multi_label=True
+    )
+    labels: list[tuple[str, ...]] = [("x",), (), ("z", "y"), (), ()]
+    rows = [pack_table_row(Row(labels=found, group=f"g{number // 2}")) for number, found in enumerate(labels)]
+
+    sizes = stratify.class_sizes(batch([b"%d.jpg" % number for number in range(5)], rows), options)
+    assert sizes.groups == {"g0": ("x", 2), "g1": ("y", 2), "g2": ("", 1)}
 
 
 def test_a_group_that_is_never_few_images_goes_to_the_nearer_side() -> None:

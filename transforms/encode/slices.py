@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
 # Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
-# spread over the threads. One thread has nothing to spread: a part is one slice, whose fingerprints
-# cost half as much as those of four slices.
+# spread over the threads. One thread has nothing to spread: most parts are one slice, whose
+# fingerprints cost a third of those of four slices.
 _SLICE_IMAGES = (4, 16)
 _SLICE_OF_ONE_THREAD = 64
 _SLICE_BYTES = 8 << 20  # about the most bytes of sources per slice

@@ -1,14 +1,15 @@
 """The bounds of ``--stratify``: where each class is cut, so that its shares are exact to one image.
 
 A class of n images, in the order of their hashes, is cut behind the first round(n * share) of them.
-The bound is the hash of the image behind the cut. It is found without a list of the images: each
+The bound follows from the hash of the image there. It is found without a list of the images: each
 pass counts the hashes between a lower and an upper limit in 1,024 steps and goes on in one of them,
 until few enough are left to be collected. Two passes are enough for a million images of a class,
 three for a billion.
 
 Hashes have 128 bits, so no two images share one. With ``--group_by`` it is the group's name that is
 hashed, and all images of a group share its hash. A group counts for one class, the first of its
-images' by their bytes, so it is never divided: a cut that falls into it moves to its nearer end.
+images' by their bytes. It is never divided: where a share ends in it, the class is cut at its nearer
+end.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from shardfeed.transforms.planning.totals import MOST_GROUPS, label_batch
 PASSES = 4  # enough for 10**12 images of one class
 _BITS = 128
 _STEP_BITS = 10
-_LAST_BITS = _BITS - PASSES * _STEP_BITS  # what shares more bits than these is one group
+_LAST_BITS = _BITS - PASSES * _STEP_BITS  # hashes that agree in all bits above these are one group's
 _FEW = 1 << _STEP_BITS  # hashes that are collected, not counted
 
 Bound = tuple[int, int, int, int]
-"""Where a bound is: among the ``images`` whose hashes begin at ``low`` and go on for 2**``bits``, it
-is number ``rank``. As (low, bits, rank, images); found if ``bits`` is 0."""
+"""Where a bound is: behind ``share`` / 2**64 of the ``images`` whose hashes begin at ``low`` and go on
+for 2**``bits``. As (low, bits, share, images); found if ``bits`` is 0."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ def add_sizes(many: Iterable[ClassSizes]) -> ClassSizes:
         for group, (name, count) in sizes.groups.items():
             before, images = groups.get(group, (name, 0))
             if images or len(groups) <= MOST_GROUPS:  # one above it: there are more
-                groups[group] = stratum((before, name)), images + count
+                groups[group] = stratum(tuple(filter(None, (before, name)))), images + count
     return ClassSizes(total, groups)
 
 
 def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
-    """The bounds' ranks; nothing is known of their hashes yet.
+    """The bounds' shares; nothing is known of their hashes yet.
 
     Raises:
         UsageError: there are more than ``MOST_GROUPS`` groups.
@@ -111,13 +112,8 @@ def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
     for name, count in sizes.groups.values():
         images[name] = images.get(name, 0) + count
     shares = [bound for _, bound in split_rule(options).bounds[:-1]]
-    places = {name: tuple(_begin(count, share) for share in shares) for name, count in images.items()}
+    places = {name: tuple((0, _BITS, count * share, count) for share in shares) for name, count in images.items()}
     return Cuts(places, {group: name for group, (name, _) in sizes.groups.items()})
-
-
-def _begin(images: int, share: int) -> Bound:
-    rank = (images * share + (1 << 63)) >> 64
-    return ((1 << _BITS), 0, 0, 0) if rank == images else (0, _BITS, rank, images)
 
 
 def tally(batch: RefBatch, cuts: Cuts, options: BuildOptions) -> Tally:
@@ -170,28 +166,28 @@ def narrow(cuts: Cuts, seen: Tally) -> Cuts:
 
 
 def _narrower(place: Bound, hashes: Iterable[int], steps: Iterable[tuple[int, int]]) -> Bound:
-    low, bits, rank, images = place
+    low, bits, share, images = place
     if not bits:
         return place
     if images <= _FEW:
         ordered = sorted(hashes)
-        spot = ordered[rank]
-        first, count = ordered.index(spot), ordered.count(spot)
-        return spot + _goes_before(rank - first, count), 0, 0, 1
+        spot = ordered[share >> 64]
+        inside = share - (ordered.index(spot) << 64)
+        return spot + _lies_before(inside, ordered.count(spot)), 0, 0, 1
     bits -= _STEP_BITS
     for step, count in sorted(steps):
-        if rank < count:
+        if share < count << 64:
             low += step << bits
-            return (
-                (low, bits, rank, count) if bits > _LAST_BITS else (low + (_goes_before(rank, count) << bits), 0, 0, 1)
-            )
-        rank -= count
+            if bits > _LAST_BITS:
+                return low, bits, share, count
+            return low + (_lies_before(share, count) << bits), 0, 0, 1
+        share -= count << 64
     raise AssertionError("a pass saw fewer images than the pass before")
 
 
-def _goes_before(rank: int, images: int) -> bool:
-    """Whether a group of ``images`` lies before the cut that falls behind ``rank`` of them."""
-    return 2 * rank >= images
+def _lies_before(share: int, images: int) -> bool:
+    """Whether an image, or a group of ``images``, in which the share ends lies before the cut."""
+    return 2 * share >= images << 64
 
 
 def find_cuts(batches: Iterable[RefBatch], options: BuildOptions) -> Cuts:
