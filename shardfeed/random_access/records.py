@@ -139,7 +139,7 @@ class Records:
 
     def _show(self, numbers: range, columns: tuple[str, ...]) -> None:
         self._numbers, self._columns = numbers, columns
-        # A third of the time of a read that does not decode is Python's, so nothing is asked twice.
+        # Half of the time of a read that does not decode is Python's, so this is not asked at each.
         self._known = self._parse.known if self._parse.plain and "size" not in columns else None
 
     def _number(self, index: int) -> int:
