@@ -24,6 +24,7 @@ from shardfeed.arrays.decoded_cache import DecodedImages
 from shardfeed.arrays.decoder import DecodeOptions, RecordDecoder
 from shardfeed.arrays.forms import Batch, BatchForm
 from shardfeed.arrays.pipeline import batches
+from shardfeed.arrays.read_ahead import REMOTE_READERS
 from shardfeed.arrays.user_map import Empty, UserMap
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.local_copy import copy_remedy, mirror
@@ -44,8 +45,6 @@ Reading = Callable[[int, Empty], Generator[Batch, None, None]]
 """From the number of the first batch, and what makes arrays of images, to the batches."""
 
 _LOCAL_READERS = 1
-# requests in flight to a remote store: a block is a megabyte, and a request waits about 50 ms
-_REMOTE_READERS = 16
 _FOREVER = 1 << 62  # records of a stream
 
 
@@ -125,7 +124,7 @@ class SplitStream:
         source = self._source(versions, mine, plan.weight, share if pad else 0)
 
         def read(begin: int, empty: Empty) -> Generator[Batch, None, None]:
-            windows = evaluation_windows(source.blocks, host=index, hosts=hosts, start=begin * share)
+            windows = evaluation_windows(source.blocks, mine[begin * share :])
             with closing(source.batches(windows, mine[begin * share :], empty=empty)) as stream:
                 yield from stream
             # This host's records can be used up before those of another one.
@@ -162,7 +161,7 @@ class SplitStream:
         form = BatchForm(onehot, self.as_dict, weight, rows, self.batch_map, self.crop_seed)
         decoded = partial(
             batches, decoder=decoder, form=form, kept=kept, batch_size=self.share,
-            readers=_REMOTE_READERS if remote else _LOCAL_READERS, threads=self.threads,
+            readers=REMOTE_READERS if remote else _LOCAL_READERS, threads=self.threads,
         )  # fmt: skip
 
         def padding() -> Batch:

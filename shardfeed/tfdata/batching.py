@@ -9,7 +9,7 @@ also make two runs equal.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -22,8 +22,14 @@ RECORDS_PER_CALL = 128
 _MOST_CALLS = 64  # at a time: 64 cores outrun any accelerator
 
 
+class Records(Protocol):
+    """A stream of serialised records, such as a dataset."""
+
+    def batch(self, size: int, drop_remainder: bool = False) -> tf.data.Dataset: ...
+
+
 def batches(
-    stream: tf.data.Dataset,
+    stream: Records,
     decode: ChunkDecoder,
     form: Callable[[Columns], Any],
     batch_size: int,
@@ -49,10 +55,10 @@ def batches(
     return decoded if chunk == batch_size else decoded.rebatch(batch_size, drop_remainder=drop_remainder)
 
 
-def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None, *, requests: int) -> tf.data.Dataset:
+def finished(batches: tf.data.Dataset, steps: int, watch: Repeats | None = None) -> tf.data.Dataset:
     """``steps`` of ``batches``, two ahead of the caller; ``watch`` notices each reading."""
     ahead = batches.apply(tf.data.experimental.assert_cardinality(steps)).prefetch(2)
-    return with_options(ahead if watch is None else _watched(ahead, steps, watch), requests)
+    return with_options(ahead if watch is None else _watched(ahead, steps, watch))
 
 
 def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Dataset:
@@ -73,17 +79,14 @@ def _watched(batches: tf.data.Dataset, steps: int, watch: Repeats) -> tf.data.Da
     return batches.enumerate().map(notice).with_options(options)
 
 
-def with_options(batches: tf.data.Dataset, requests: int = 0) -> tf.data.Dataset:
-    """``batches`` with fixed settings: its own threads, a fixed order, and no autotuning.
-
-    ``requests``: how many requests to a store are in flight; each keeps a thread.
-    """
+def with_options(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """``batches`` with fixed settings: its own threads, a fixed order, and no autotuning."""
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
     # They find nothing to fuse here, and take half of the time that an iterator takes to begin.
     options.experimental_optimization.apply_default_optimizations = False
-    options.threading.private_threadpool_size = threads() + requests
+    options.threading.private_threadpool_size = threads()
     options.threading.max_intra_op_parallelism = 1
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(options)

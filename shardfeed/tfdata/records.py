@@ -1,9 +1,7 @@
-"""Serialised records in the order of ``shardfeed.sampling.order``, as tf.data.
+"""Serialised records of a folder in the order of ``shardfeed.sampling.order``, as tf.data.
 
 A block is read by seeking (``TFRecordDatasetV2`` with a byte offset), so entering the stream
-anywhere costs one window per slot. Parallel readers do not change the order: ``interleave`` whose block
-length is no shorter than any run drains its inputs one after the other, and further readers only
-read ahead.
+anywhere costs one window per slot.
 
 The shuffle is the raw op with both seeds given. ``Dataset.shuffle`` mixes in the global seed, so
 the order would change with ``keras.utils.set_random_seed``.
@@ -20,23 +18,18 @@ import tensorflow as tf
 
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import Blocks
+from shardfeed.sampling.buffer_order import SECOND_SEED
 from shardfeed.sampling.streams import Streams
 
 RunReader = Callable[[Any, Any, Any], tf.data.Dataset]
 """From runs (int64[n] of block, records to skip, to take) to what they hold, in order."""
 
 _FOREVER = 1 << 62  # epochs; an int64 that no stream reaches
-# records: the most that TensorFlow 2.22 takes as a block length. A block of ours holds fewer
-# (1 MB, at least 16 bytes per record), but the merged blocks of an evaluation may hold more.
-_BLOCK_LENGTH = 1 << 20
-# bytes per local read; TensorFlow's own default. A gs:// read is as long as its cache block
-_BUFFER = 256 << 10
+_BUFFER = 256 << 10  # bytes per read; TensorFlow's own default
 
 
-def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader:
+def record_runs(paths: Sequence[str], blocks: Blocks) -> RunReader:
     """Reader of the serialised records of runs, out of the shards at ``paths``."""
-    if blocks.records.max() > _BLOCK_LENGTH:
-        readers = 1  # several would take turns within such a block, which changes the order
     files = tf.constant([os.fsencode(path) for path in paths], tf.string)
     shard, offset, skipped = (tf.constant(column) for column in (blocks.shard, blocks.offset, blocks.skip))
 
@@ -48,13 +41,7 @@ def record_runs(paths: Sequence[str], blocks: Blocks, readers: int) -> RunReader
     def read_runs(block: Any, skip: Any, take: Any) -> tf.data.Dataset:
         path = tf.gather(files, tf.gather(shard, block))
         skip += tf.gather(skipped, block)
-        return tf.data.Dataset.from_tensor_slices((path, tf.gather(offset, block), skip, take)).interleave(
-            read_run,
-            cycle_length=readers,
-            block_length=_BLOCK_LENGTH,
-            num_parallel_calls=readers if readers > 1 else None,
-            deterministic=True if readers > 1 else None,
-        )
+        return tf.data.Dataset.from_tensor_slices((path, tf.gather(offset, block), skip, take)).flat_map(read_run)
 
     return read_runs
 
@@ -79,12 +66,11 @@ def training_stream(
     streams: Streams,
     start: int = 0,
     count: int | None = None,
-    ahead: int = 0,
 ) -> tf.data.Dataset:
     """``count`` records (None: endless) of one host from its row ``start`` on.
 
     Their windows are those of ``order.host_windows``. The order is the same, whatever ``read_runs``
-    gives. With ``ahead``, each slot is read by a thread of its own, so many records ahead.
+    gives.
     """
     rows = range(start, start + streams.slots)
     slots = tf.constant([row % streams.slots for row in rows], tf.int64)
@@ -124,17 +110,10 @@ def training_stream(
             ended = tf.reduce_sum(tf.cast(before[1:] <= entered, tf.int64))
             return tf.data.Dataset.from_tensor_slices(windows).skip(ended).flat_map(window_stream)
 
-        stream = tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream).take(count)
-        return stream.prefetch(ahead) if ahead else stream
+        return tf.data.Dataset.range(first_epoch, _FOREVER).flat_map(epoch_stream).take(count)
 
     every = tf.data.Dataset.from_tensor_slices((slots, epochs, indices, counts))
-    return every.interleave(
-        slot_stream,
-        cycle_length=streams.slots,
-        block_length=1,
-        num_parallel_calls=streams.slots if ahead else None,
-        deterministic=True if ahead else None,
-    )
+    return every.interleave(slot_stream, cycle_length=streams.slots, block_length=1)
 
 
 def permutation(count: int, seed: Any) -> Any:
@@ -154,13 +133,12 @@ def _records_from(path: Any, offset: Any) -> tf.data.Dataset:
 
 
 def _shuffled(records: tf.data.Dataset, count: Any, seed: Any) -> tf.data.Dataset:
-    # A buffer as long as its input makes a uniform permutation. The seeds (0, 0) would mean
-    # "random", hence the 1.
+    # A buffer as long as its input makes a uniform permutation.
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=count,
         seed=tf.bitcast(seed, tf.int64),
-        seed2=tf.constant(1, tf.int64),
+        seed2=tf.constant(SECOND_SEED, tf.int64),
         output_types=[records.element_spec.dtype],
         output_shapes=[records.element_spec.shape],
         reshuffle_each_iteration=False,

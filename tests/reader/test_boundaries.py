@@ -49,8 +49,8 @@ def test_load_reads_the_next_epochs_first_window_while_the_last_one_is_used_up(
     opened, next_epoch = [0], threading.Event()
     real = records.record_runs
 
-    def watched(paths: Any, blocks: Any, readers: int) -> records.RunReader:
-        pieces = real(paths, blocks, readers)
+    def watched(paths: Any, blocks: Any) -> records.RunReader:
+        pieces = real(paths, blocks)
 
         def note(skip: Any) -> Any:
             opened[0] += 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +16,11 @@ import tensorflow as tf
 
 import shardfeed
 from shardfeed.sampling.blocks import blocks_in
-from shardfeed.tfdata.batching import threads
+from shardfeed.tfdata import remote_records
 from shardfeed.transforms import stores
 from tests.kit.datasets import Written, upload, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
-from tests.reader.streams import THREE_BLOCKS
+from tests.reader.streams import THREE_BLOCKS, elastic, numbers
 
 SHARD = "flowers/train-00001-of-00003.tfrecord"
 
@@ -40,11 +43,6 @@ def test_info_is_the_same_as_of_the_folder_that_was_copied(url: str, tmp_path: P
 
 def test_whole_shards_are_accepted_and_nothing_of_them_is_read(url: str) -> None:
     assert shardfeed.load(url, "train", 8).element_spec[0] == tf.TensorSpec([8, 8, 12, 3], tf.uint8)
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_requests_in_flight_take_no_thread_from_the_decoders(url: str, split: str) -> None:
-    assert shardfeed.load(url, split, 8).options().threading.private_threadpool_size == threads() + 8
 
 
 def test_a_missing_shard_is_named(url: str) -> None:
@@ -100,6 +98,73 @@ def test_batches_are_those_of_the_folder_that_was_copied(
     theirs = shardfeed.load(written.path, "train", 9, as_dict=True, **options)  # type: ignore[arg-type]
     for one, other in zip(ours.as_numpy_iterator(), theirs.as_numpy_iterator(), strict=True):
         assert all(np.array_equal(one[name], other[name]) for name in other)
+
+
+@pytest.fixture
+def of_8_streams(strict_gcs: StrictGCS, tmp_path: Path) -> Written:
+    """Also in gs://bucket/many."""
+    written = elastic(tmp_path / "many")
+    upload(written.path, "gs://bucket/many")
+    return written
+
+
+@pytest.mark.parametrize("options", [{}, {"host": (1, 2), "start_step": 7}, {"host": (2, 3)}], ids=str)
+def test_several_streams_come_in_the_order_of_the_folder(of_8_streams: Written, options: dict[str, Any]) -> None:
+    near, far = (
+        shardfeed.load(url, "train", 6, shuffle_buffer=THREE_BLOCKS * 8, **options).take(120)
+        for url in (of_8_streams.path, "gs://bucket/many")
+    )
+
+    assert numbers(far, of_8_streams, "train") == numbers(near, of_8_streams, "train")
+
+
+def test_iterators_of_one_stream_do_not_disturb_each_other(of_8_streams: Written) -> None:
+    batches = shardfeed.load("gs://bucket/many", "train", 6, shuffle_buffer=THREE_BLOCKS)
+    whole = [labels.tolist() for _, labels in batches.take(50).as_numpy_iterator()]
+
+    one, left, other = (batches.as_numpy_iterator() for _ in range(3))
+    next(left)
+    found = [(next(one)[1].tolist(), next(other)[1].tolist()) for _ in whole]
+
+    assert found == list(zip(whole, whole, strict=True))
+
+
+class Begun:
+    """Readings of chunks that hold their own number; notes what begins and what ends."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def __call__(self, number: int) -> Generator[Any, None, None]:
+        self.log.append(f"begin {number}")
+        try:
+            for at in itertools.count(number):
+                yield np.array([at], object)
+        finally:
+            self.log.append(f"end {number}")
+
+
+def test_a_reading_goes_on_for_whoever_asks_for_its_next_chunk() -> None:
+    begun = Begun()
+    readings = remote_records._Readings(begun, 5)
+
+    found = [readings.chunk(number).tolist() for number in (0, 1, 0, 1, 2, 2, 3, 4, 3)]
+
+    assert found == [[0], [1], [0], [1], [2], [2], [3], [4], [3]]
+    assert begun.log == ["begin 0", "begin 0", "end 0"]  # two iterators, of which one came to the end
+    assert readings.chunk(2).tolist() == [2] and begun.log[3:] == ["begin 2"]
+
+
+def test_readings_that_nobody_asks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Begun()
+    readings = remote_records._Readings(begun, 100)
+    readings.chunk(0), readings.chunk(7)
+    monkeypatch.setattr(remote_records, "_IDLE", -1.0)
+
+    readings.chunk(8)
+    assert begun.log == ["begin 0", "begin 7", "end 0"]
+    readings.chunk(1)
+    assert begun.log[3:] == ["begin 1", "end 7"] or begun.log[3:] == ["end 7", "begin 1"]
 
 
 def test_each_block_is_one_request_of_its_own_bytes(server: StrictGCS, written: Written) -> None:

@@ -19,6 +19,7 @@ from tensorflow.python.autograph.impl import api
 import shardfeed
 from shardfeed.sampling import order
 from shardfeed.sampling.blocks import blocks_in
+from shardfeed.sampling.buffer_order import buffer_order
 from shardfeed.sampling.record_order import training_windows
 from shardfeed.sampling.streams import host_streams
 from shardfeed.tfdata import records
@@ -164,36 +165,6 @@ def test_order_does_not_depend_on_cores(written: Written, reader: Any, one_core:
     assert train(reader, written, 5, 20) == alone
 
 
-def keys(written: Written, readers: int, ahead: int = 0) -> list[bytes]:
-    """The ends of the records of three passes."""
-    shards = written.manifest.splits["train"].shards
-    blocks = blocks_in(shards)
-    runs = records.record_runs([str(written.path / shard.file) for shard in shards], blocks, readers)
-    count = int(blocks.records.sum())
-    streams = host_streams(count, len(blocks), 0, 1)
-    stream = records.training_stream(blocks, runs, seed=0, window=3, streams=streams, start=5, ahead=ahead)
-    return [record[-200:] for record in stream.take(3 * count).as_numpy_iterator()]
-
-
-@pytest.mark.parametrize("readers", [2, 8])
-def test_order_does_not_depend_on_parallel_readers(written: Written, readers: int) -> None:
-    assert keys(written, readers) == keys(written, 1)
-
-
-def test_order_does_not_depend_on_reading_streams_ahead(many_blocks: Written) -> None:
-    assert keys(many_blocks, 1, ahead=20) == keys(many_blocks, 1)
-
-
-@pytest.mark.parametrize("readers", [1, 8])
-def test_runs_longer_than_the_longest_block_length_keep_their_order(
-    written: Written, monkeypatch: pytest.MonkeyPatch, readers: int
-) -> None:
-    expected = keys(written, 1)
-    monkeypatch.setattr(records, "_BLOCK_LENGTH", 2)  # records; the blocks here hold more
-
-    assert keys(written, readers) == expected
-
-
 @READERS
 def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path, reader: Any) -> None:
     written = lossless(tmp_path, splits={"train": 36})
@@ -228,6 +199,14 @@ def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
         found = records.permutation(count, tf.constant(seed, tf.uint64))
 
         assert found.numpy().tolist() == order.permutation(count, seed).tolist()
+
+
+@pytest.mark.parametrize("count", [1, 4, 9, 3000])
+def test_a_shuffle_buffer_of_tensorflow_gives_the_computed_order(count: int) -> None:
+    for seed in (0, 1, 2**64 - 1, order.window_seed(3, 4, 5)):
+        found = records._shuffled(tf.data.Dataset.range(count), count, tf.constant(seed, tf.uint64))
+
+        assert list(found.as_numpy_iterator()) == buffer_order(count, seed)
 
 
 @READERS
