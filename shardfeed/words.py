@@ -25,9 +25,9 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, ending: str = "s") -> str:
     """``1 shard``, ``2,000 shards``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{ending * (count != 1)}"
 
 
 def largest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -24,7 +24,7 @@ from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, describe_conflict, read_claim
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.words import human_bytes
+from shardfeed.words import human_bytes, plural, some_of
 
 BUILD_BYTES = 200_000_000  # of a local build, however many images it lists
 IMAGE_BYTES = 200  # at most, per listed image of a local build (benchmarks/memory.py)
@@ -112,9 +112,9 @@ def about_classes(sample: Calibration, totals: Totals, options: BuildOptions) ->
     good = {name for name, reason in trials if reason is None}
     lost = [name for name in sorted(read) if name not in good and read[name] >= min(SEVERAL, listed[name])]
     if lost and good:  # without any good image the split's own note says it
-        shown = ", ".join(f"{clip(name, 60)} ({read[name]:,} of {listed[name]:,} read)" for name in lost[:_SHOWN])
+        shown = some_of([f"{clip(name, 60)} ({read[name]:,} of {listed[name]:,} read)" for name in lost], _SHOWN)
         yield _nothing_published(
-            f"no image that was read of {len(lost):,} class(es) can be used: {shown}{', …' * (len(lost) > _SHOWN)}; with a class "
+            f"no image that was read of {plural(len(lost), 'class', 'es')} can be used: {shown}; with a class "
             "that gives no record",
             sure=any(read[name] == listed[name] for name in lost),
         )

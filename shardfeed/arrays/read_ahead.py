@@ -143,20 +143,25 @@ class ReadingThreads(NamedTuple):
 
 
 @contextmanager
-def reading_threads(readers: int) -> Iterator[ReadingThreads]:
-    """Threads for a stream. The one that finds ends after the readers: it waits for them."""
-    with thread_pool(1, "shardfeed-find") as finding, thread_pool(readers, "shardfeed-read") as reading:
+def reading_threads(readers: int, wait: bool = True) -> Iterator[ReadingThreads]:
+    """Threads for a stream. The one that finds ends after the readers: it waits for them.
+
+    Without ``wait``, requests under way are left to their threads at the end. The garbage collector
+    may end such a stream in one of these threads, which cannot wait for itself.
+    """
+    with thread_pool(1, "shardfeed-find", wait) as finding, thread_pool(readers, "shardfeed-read", wait) as reading:
         yield ReadingThreads(readers, reading, finding)
 
 
 @contextmanager
-def thread_pool(threads: int, name: str, ending: Callable[[], bool] = sys.is_finalizing) -> Iterator[Executor]:
+def thread_pool(
+    threads: int, name: str, wait: bool = True, ending: Callable[[], bool] = sys.is_finalizing
+) -> Iterator[Executor]:
     """Threads that end with the stream; those of a stream that is left open end with the program.
 
     ``ending`` is no name of this module, because modules lose their names at the program's end.
     """
     pool = ThreadPoolExecutor(threads, name)
-    wait = True
     try:
         yield pool
     # a store that does not answer would keep its user waiting for minutes

@@ -13,9 +13,10 @@ import functools
 import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,10 +24,12 @@ from numpy.typing import NDArray
 
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.arrays.read_ahead import REMOTE_READERS, picked_batches, reading_threads
-from shardfeed.errors import DatasetError
+from shardfeed.errors import DatasetError, ShardfeedError
 from shardfeed.sampling.record_order import ReadWindow
 
-_IDLE = 60.0  # seconds after which a reading that nobody asks is ended
+_IDLE = 60.0  # seconds that a reading waits to be asked for its next chunk
+_MOST = 2  # readings of a stream that wait: each may hold two windows
+_ASKED_AHEAD = 64  # chunks that TensorFlow asks for behind one that failed, before its iterator ends
 _FOREVER = 1 << 62  # chunks
 
 _Reading = Generator[NDArray[np.object_], None, None]
@@ -50,22 +53,33 @@ class RemoteRecords:
         """Chunks string[``size``]; without ``drop_remainder`` the last may be smaller."""
         _register_end()
         count = _FOREVER if self.rows is None else self.rows // size if drop_remainder else -(-self.rows // size)
-        readings = _Readings(functools.partial(self._from, size), count)
         shape = [size if drop_remainder else None]
+        new = functools.cache(lambda: _Readings(functools.partial(self._from, size), count))
+        readings = new()
+        new.cache_clear()
+        # TensorFlow keeps the function that it calls as long as the program runs, so the function
+        # must not keep the readings. The dataset does. Only a graph may outlive the dataset.
+        kept = weakref.ref(readings)
 
-        def chunk(number: Any) -> Any:
-            return tf.ensure_shape(tf.numpy_function(readings.chunk, [number], tf.string), shape)
+        def chunk(number: Any) -> NDArray[np.object_]:
+            return (kept() or new()).chunk(int(number))
 
-        return tf.data.Dataset.range(count).map(chunk)
+        def asked(number: Any) -> Any:
+            # What a chunk holds depends on its number alone: there is no state.
+            return tf.ensure_shape(tf.numpy_function(chunk, [number], tf.string, stateful=False), shape)
 
-    def _from(self, size: int, number: int) -> _Reading:
-        with reading_threads(REMOTE_READERS) as threads:
-            windows = self.windows(number * size)
+        chunks = tf.data.Dataset.range(count).map(asked)
+        chunks._shardfeed_readings = readings
+        return chunks
+
+    def _from(self, size: int, first: int) -> _Reading:
+        with reading_threads(REMOTE_READERS, wait=False) as threads:
+            windows = self.windows(first * size)
             for picked in picked_batches(windows, threads, read=self.reader.read, find=_places, batch_size=size):
                 chunk = np.empty(sum(len(one.numbers) for one in picked), object)
                 for one in picked:
                     data, starts, stops = one.found
-                    chunk[one.places] = [data[number][starts[number] : stops[number]] for number in one.numbers]
+                    chunk[one.places] = [data[record][starts[record] : stops[record]] for record in one.numbers]
                 yield chunk
 
 
@@ -73,52 +87,92 @@ def _places(window: ReadWindow, blocks: list[LoadedBlock]) -> tuple[list[bytes],
     """By record: the block's bytes, and where the record begins and ends in them.
 
     An object per record would make Python's garbage collector run, which looks at all of
-    TensorFlow's.
+    TensorFlow's. It does not count integers and bytes.
     """
     data = [block.data for block in blocks for _ in range(len(block))]
     starts = [start for block in blocks for start in block.starts.tolist()]
     return data, starts, [stop for block in blocks for stop in block.stops.tolist()]
 
 
-class _Readings:
-    """Readings of one stream. Each stands at the number of its next chunk, below ``count``.
+class _Waiting(NamedTuple):
+    """A reading that is ready to give the chunk ``number``; ``since``: when it gave the one before."""
 
-    What a chunk holds depends on its number alone. So any iterator takes the reading that stands at
-    the number that it asks for. If there is none, a new one begins there. Iterators that were left
-    need no word of it: readings that nobody asks end.
+    number: int
+    since: float
+    reading: _Reading
+
+
+class _Readings:
+    """Gives any chunk below ``count``; readings go on where they stopped.
+
+    What a chunk holds depends on its number alone. So any iterator takes the reading that is ready
+    to give what it asks for. If there is none, a new one begins there. An iterator that was left
+    leaves a reading behind: the one that waits longest ends if there are more than ``_MOST``, and
+    each ends after ``_IDLE`` seconds.
     """
 
     def __init__(self, begin: Callable[[int], _Reading], count: int) -> None:
         self._begin, self._count = begin, count
-        self._waiting: list[tuple[int, float, _Reading]] = []  # number, time of the last chunk
-        self._lock = threading.Lock()
+        self._lock, self._waiting = threading.Lock(), list[_Waiting]()  # the one that waits longest first
+        self._watched = False
+        self._failed: tuple[int, type[Exception], str] | None = None
 
-    def chunk(self, number: Any) -> NDArray[np.object_]:
-        """The records of a chunk; called by TensorFlow."""
-        number = int(number)
-        reading = self._taken(number) or self._begin(number)
+    def chunk(self, number: int) -> NDArray[np.object_]:
+        """The records of a chunk."""
+        if self._failed is not None:
+            failed, kind, text = self._failed
+            if failed < number <= failed + _ASKED_AHEAD:  # by the iterator that ends with this error
+                raise kind(text)
+            self._failed = None
+        with self._lock:
+            place = next((place for place, one in enumerate(self._waiting) if one.number == number), None)
+            ready = None if place is None else self._waiting.pop(place)
+        reading = self._begin(number) if ready is None else ready.reading
         try:
             found = next(reading)
-        except DatasetError as error:
-            # What TensorFlow makes an InvalidArgumentError of, which explain_errors looks into.
-            raise ValueError(str(error)) from None
+        except ShardfeedError as error:
+            # Of a ValueError TensorFlow makes an InvalidArgumentError, which explain_errors looks into.
+            kind = ValueError if isinstance(error, DatasetError) else type(error)
+            self._failed = number, kind, str(error)
+            raise kind(str(error)) from None
         if number + 1 < self._count:
-            with self._lock:
-                self._waiting.append((number + 1, time.monotonic(), reading))
-        else:
-            reading.close()
+            self._wait(_Waiting(number + 1, time.monotonic(), reading))
         return found
 
-    def _taken(self, number: int) -> _Reading | None:
-        """The reading that stands at ``number``, which leaves the list; ends those that are idle."""
+    def _wait(self, one: _Waiting) -> None:
         with self._lock:
-            taken = next((one for one in self._waiting if one[0] == number), None)
-            oldest = time.monotonic() - _IDLE
-            idle = [one for one in self._waiting if one is not taken and one[1] < oldest]
-            self._waiting = [one for one in self._waiting if one is not taken and one not in idle]
-        for _, _, reading in idle:
-            reading.close()
-        return taken and taken[2]
+            self._waiting.append(one)
+            too_many = self._waiting[:-_MOST]
+            self._waiting = self._waiting[-_MOST:]
+            watch, self._watched = not self._watched, True
+        for old in too_many:
+            old.reading.close()
+        if watch:
+            _look_later(weakref.ref(self))
+
+    def end_idle(self) -> bool:
+        """Ends readings that have waited too long; whether any waits still."""
+        oldest = time.monotonic() - _IDLE
+        with self._lock:
+            idle = [one for one in self._waiting if one.since < oldest]
+            self._waiting = self._waiting[len(idle) :]
+            self._watched = bool(self._waiting)
+        for one in idle:
+            one.reading.close()
+        return self._watched
+
+
+def _look_later(kept: weakref.ref[_Readings]) -> None:
+    """Ends idle readings after a while, as long as the dataset keeps them."""
+
+    def look() -> None:
+        readings = kept()
+        if readings is not None and readings.end_idle():
+            _look_later(kept)
+
+    timer = threading.Timer(_IDLE, look)
+    timer.daemon = True
+    timer.start()
 
 
 @functools.cache

@@ -111,7 +111,7 @@ def test_a_class_without_one_written_record_fails_whatever_the_limit(tmp_path: P
         write(photos, f"lost/{number}.jpg", b"")
     ended = builds.build(photos, out, "--max_rejected", "100%")
     assert (ended.code, (out / "manifest.json").exists()) == (3, False)
-    assert "no image of 1 class(es) can be used: lost. Rejected: EMPTY 3." in ended.err
+    assert "no image of 1 class can be used: lost. Rejected: EMPTY 3." in ended.err
     assert len(rejects_named(ended.err)) == 1
 
 
@@ -139,7 +139,7 @@ def test_of_several_labels_each_needs_a_record_and_without_labels_each_split_doe
     none = builds.build(photos, tmp_path / "none", *table, "--label_from", "none", "--splits", "column:fold")
 
     assert [ended.code for ended in (several, none)] == [3, 3]
-    assert "no image of 1 class(es) can be used: rare. Rejected: EMPTY 2." in several.err
+    assert "no image of 1 class can be used: rare. Rejected: EMPTY 2." in several.err
     assert "no image of split fold_1 can be used (EMPTY 2)" in none.err
     assert [len(disk.rejects(rejects_named(ended.err)[0].parent)) for ended in (several, none)] == [2, 2]
     write(photos, "3.jpg", photo(3))

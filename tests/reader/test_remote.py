@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tests.kit.datasets import Written, upload, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.streams import THREE_BLOCKS, elastic, numbers
 
+PATIENCE = 60  # seconds until a test gives up
 SHARD = "flowers/train-00001-of-00003.tfrecord"
 
 
@@ -129,19 +132,49 @@ def test_iterators_of_one_stream_do_not_disturb_each_other(of_8_streams: Written
     assert found == list(zip(whole, whole, strict=True))
 
 
+def test_readings_of_left_iterators_end_with_the_dataset(of_8_streams: Written) -> None:
+    before = set(threading.enumerate())
+    batches = shardfeed.load("gs://bucket/many", "train", 6, shuffle_buffer=THREE_BLOCKS)
+    next(batches.as_numpy_iterator())
+    begun = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("shardfeed-")]
+    assert begun
+
+    del batches
+    gc.collect()
+
+    for thread in begun:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in begun)
+
+
+def test_a_graph_that_outlives_the_dataset_reads_on(of_8_streams: Written) -> None:
+    def labels() -> tf.data.Dataset:
+        return shardfeed.load("gs://bucket/many", "train", 6, epochs=1, shuffle_buffer=THREE_BLOCKS)
+
+    variant = tf.data.experimental.to_variant(labels())
+    gc.collect()
+
+    again = tf.data.experimental.from_variant(variant, labels().element_spec)
+    assert [y.tolist() for _, y in again.as_numpy_iterator()] == [y.tolist() for _, y in labels().as_numpy_iterator()]
+
+
 class Begun:
     """Readings of chunks that hold their own number; notes what begins and what ends."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.ended = threading.Event()
 
     def __call__(self, number: int) -> Generator[Any, None, None]:
         self.log.append(f"begin {number}")
         try:
             for at in itertools.count(number):
+                if at == 13:
+                    raise shardfeed.StorageError("13")
                 yield np.array([at], object)
         finally:
             self.log.append(f"end {number}")
+            self.ended.set()
 
 
 def test_a_reading_goes_on_for_whoever_asks_for_its_next_chunk() -> None:
@@ -155,16 +188,39 @@ def test_a_reading_goes_on_for_whoever_asks_for_its_next_chunk() -> None:
     assert readings.chunk(2).tolist() == [2] and begun.log[3:] == ["begin 2"]
 
 
-def test_readings_that_nobody_asks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_than_two_readings_the_one_that_waits_longest_ends() -> None:
     begun = Begun()
     readings = remote_records._Readings(begun, 100)
-    readings.chunk(0), readings.chunk(7)
-    monkeypatch.setattr(remote_records, "_IDLE", -1.0)
 
-    readings.chunk(8)
-    assert begun.log == ["begin 0", "begin 7", "end 0"]
-    readings.chunk(1)
-    assert begun.log[3:] == ["begin 1", "end 7"] or begun.log[3:] == ["end 7", "begin 1"]
+    for number in (0, 7, 1, 9):
+        readings.chunk(number)
+
+    assert begun.log == ["begin 0", "begin 7", "begin 9", "end 7"]
+
+
+def test_a_reading_that_nobody_asks_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_records, "_IDLE", 0.01)
+    begun = Begun()
+    readings = remote_records._Readings(begun, 100)
+
+    readings.chunk(0)
+
+    assert begun.ended.wait(PATIENCE)
+    assert readings.chunk(1).tolist() == [1] and begun.log[-1] == "begin 1"
+
+
+def test_chunks_behind_one_that_failed_are_not_read() -> None:
+    begun = Begun()
+    readings = remote_records._Readings(begun, 100)
+    readings.chunk(12)
+
+    for number in (13, 14, 15):
+        with pytest.raises(shardfeed.StorageError, match=r"^13$"):
+            readings.chunk(number)
+
+    assert begun.log == ["begin 12", "end 12"]
+    assert readings.chunk(12).tolist() == [12]
+    assert readings.chunk(14).tolist() == [14]  # whoever begins anew gets an answer
 
 
 def test_each_block_is_one_request_of_its_own_bytes(server: StrictGCS, written: Written) -> None:

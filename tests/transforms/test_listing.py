@@ -294,3 +294,21 @@ def strict_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
     with StrictGCS() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         yield server
+
+
+def test_threads_end_if_nobody_wants_the_rest_of_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> Iterator[RefBatch]:
+        while True:
+            yield RefBatch("", b"")
+
+    monkeypatch.setattr(listing, "list_section", endless)
+    before = set(threading.enumerate())
+    batches = listing._list_side_by_side((InputRoot("gs://bucket"),), [(0, b"cat"), (0, b"dog")], lambda: None)
+    next(batches)
+    begun = set(threading.enumerate()) - before
+
+    batches.close()  # type: ignore[attr-defined]
+
+    for thread in begun:
+        thread.join(10)
+    assert len(begun) == 2 and not any(thread.is_alive() for thread in begun)

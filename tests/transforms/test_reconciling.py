@@ -107,8 +107,18 @@ def test_a_class_without_a_record_stops_the_build_whatever_the_limit() -> None:
     verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=1_000))
     assert (verdict.code, verdict.message) == (
         3,
-        "no image of 1 class(es) can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Mend those images, or "
-        "take the folder(s) out of --input, then rerun with --discard_incomplete.",
+        "no image of 1 class can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Mend those images, or "
+        "take their folders out of --input, then rerun with --discard_incomplete.",
+    )
+
+
+def test_ten_classes_without_a_record_are_named_and_the_others_are_counted() -> None:
+    plan = replace(PLAN, classes=(*(f"c{number:02}" for number in range(12)), *PLAN.classes))
+
+    message = judge(GOOD, TOTALS, plan, RejectLimit(count=1_000)).message
+
+    assert message.startswith(
+        "no image of 12 classes can be used: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 2 more. Rejected"
     )
 
 

@@ -128,6 +128,12 @@ def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
             held -= len(data)
         return process(data, *args, **more)
 
+    def cut_slices(refs: Any, threads: int, most_bytes: int) -> Any:
+        assert most_bytes == 8_000 // 16  # a slice per thread is read while another one waits
+        return cut(refs, threads, most_bytes)
+
+    cut = slices.cut_slices
+    monkeypatch.setattr(slices, "cut_slices", cut_slices)
     monkeypatch.setattr(LocalSource, "read", read)
     monkeypatch.setattr(slices, "process_image", process_image)
     assert folder.encode(refs, threads=8, processes=2).records == 96

@@ -17,7 +17,7 @@ from shardfeed.format.hashing import MASK128
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.images.pixels.stats import Stats, add_stats
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
-from shardfeed.words import by_count
+from shardfeed.words import by_count, plural, some_of
 
 DEFAULT_SHARE = Fraction(1, 100)
 DEFAULT_FLOOR = 10  # images; so that by default three bad ones of fifty do not fail a build
@@ -130,10 +130,11 @@ def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
 def _emptied(counts: Counts, plan: Plan) -> str:
     by_class = add_counts(*counts.class_counts.values())
     if lost := [name for name in plan.classes if not by_class.get(name)]:
-        shown = ", ".join(clip(name, 60) for name in lost[:10])
+        shown = some_of([clip(name, 60) for name in lost], 10)
         return (
-            f"no image of {len(lost)} class(es) can be used: {shown}. Rejected: {by_count(counts.rejected)}. Nothing was "
-            "published. Mend those images, or take the folder(s) out of --input, then rerun with --discard_incomplete."
+            f"no image of {plural(len(lost), 'class', 'es')} can be used: {shown}. Rejected: {by_count(counts.rejected)}. "
+            "Nothing was published. Mend those images, or take their folders out of --input, then rerun with "
+            "--discard_incomplete."
         )
     rejected: dict[str, int] = {}
     for name, _, rejects in counts.rejects_by_part:
