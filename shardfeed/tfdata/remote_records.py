@@ -29,7 +29,6 @@ from shardfeed.sampling.record_order import ReadWindow
 
 _IDLE = 60.0  # seconds that a reading waits to be asked for its next chunk
 _MOST = 2  # readings of a stream that wait: each may hold two windows
-_ASKED_AHEAD = 64  # chunks that TensorFlow asks for behind one that failed, before its iterator ends
 _FOREVER = 1 << 62  # chunks
 
 _Reading = Generator[NDArray[np.object_], None, None]
@@ -54,15 +53,17 @@ class RemoteRecords:
         _register_end()
         count = _FOREVER if self.rows is None else self.rows // size if drop_remainder else -(-self.rows // size)
         shape = [size if drop_remainder else None]
-        new = functools.cache(lambda: _Readings(functools.partial(self._from, size), count))
-        readings = new()
-        new.cache_clear()
+
+        def new() -> _Readings:
+            return _Readings(functools.partial(self._from, size), count)
+
         # TensorFlow keeps the function that it calls as long as the program runs, so the function
-        # must not keep the readings. The dataset does. Only a graph may outlive the dataset.
-        kept = weakref.ref(readings)
+        # must not keep the readings. The dataset does.
+        readings = new()
+        kept, of_a_graph_that_outlives_it = weakref.ref(readings), functools.cache(new)
 
         def chunk(number: Any) -> NDArray[np.object_]:
-            return (kept() or new()).chunk(int(number))
+            return (kept() or of_a_graph_that_outlives_it()).chunk(int(number))
 
         def asked(number: Any) -> Any:
             # What a chunk holds depends on its number alone: there is no state.
@@ -108,7 +109,8 @@ class _Readings:
     What a chunk holds depends on its number alone. So any iterator takes the reading that is ready
     to give what it asks for. If there is none, a new one begins there. An iterator that was left
     leaves a reading behind: the one that waits longest ends if there are more than ``_MOST``, and
-    each ends after ``_IDLE`` seconds.
+    each ends after ``_IDLE`` seconds. Behind a chunk that failed nothing is read, until somebody
+    asks for it again or for one before it.
     """
 
     def __init__(self, begin: Callable[[int], _Reading], count: int) -> None:
@@ -121,7 +123,7 @@ class _Readings:
         """The records of a chunk."""
         if self._failed is not None:
             failed, kind, text = self._failed
-            if failed < number <= failed + _ASKED_AHEAD:  # by the iterator that ends with this error
+            if number > failed:  # TensorFlow asks on for an iterator that ends with this error
                 raise kind(text)
             self._failed = None
         with self._lock:
