@@ -143,7 +143,7 @@ def test_readings_of_left_iterators_end_with_the_dataset(of_8_streams: Written) 
     gc.collect()
 
     for thread in begun:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE / len(begun))
     assert not any(thread.is_alive() for thread in begun)
 
 
