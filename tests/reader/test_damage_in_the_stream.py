@@ -323,8 +323,11 @@ def test_nothing_is_changed_where_nothing_fails(tmp_path: Path) -> None:
 
 
 def test_the_threads_of_array_batches_end_where_the_stream_is_left(tmp_path: Path) -> None:
+    before = set(threading.enumerate())  # streams of other tests may be waiting still
+
     def ours() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("shardfeed-")]
+        begun = set(threading.enumerate()) - before
+        return [thread.name for thread in begun if thread.name.startswith("shardfeed-")]
 
     write_dataset(tmp_path)
     stream = iter(shardfeed.array_batches(tmp_path, "train", 8))
