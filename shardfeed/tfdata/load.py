@@ -23,6 +23,7 @@ from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.reader_arguments import cache_place, shown_size
 from shardfeed.dataset.shown_columns import shown_columns
 from shardfeed.dataset.training_streams import StreamSource, remember
+from shardfeed.errors import UsageError
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
 from shardfeed.sampling.streams import is_elastic
@@ -120,6 +121,7 @@ def load(
     """
     if keras_backend() in ("jax", "torch"):  # TensorFlow only reads
         hide_gpus_from_tensorflow()
+    _refuse_fork()
     found = opened(dataset)
     chosen = found.splits[split]
     batch_size = positive("batch_size", batch_size)
@@ -162,3 +164,17 @@ def load(
         remember(batches, StreamSource(found, split, batch_size, epochs, order_of, reopen))
         return batches
     return unconverted(stream.evaluate)(pad=pad, epochs=epochs, start_step=start_step)
+
+
+_process: int | None = None  # that has made a stream
+
+
+def _refuse_fork() -> None:
+    """Raises UsageError in a process forked from one that has made a stream: TensorFlow's threads are not in it."""
+    global _process
+    if _process not in (None, os.getpid()):
+        raise UsageError(
+            "load: this process was forked from one that had used load, and TensorFlow would wait for ever in it. Start "
+            "processes with multiprocessing.get_context('spawn'), or read with array_batches."
+        )
+    _process = os.getpid()

@@ -18,9 +18,9 @@ from tests.kit.datasets import Written, write_dataset
 THREE_BLOCKS = 5_000
 
 
-@pytest.fixture(scope="module", params=["one size", "varying sizes"])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return write_dataset(tmp_path_factory.mktemp("dataset"), size=(24, 20) if request.param == "one size" else None)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return write_dataset(tmp_path_factory.mktemp("dataset"), size=None)
 
 
 def batches(folder: Path, split: str, cache: str | Path | None, count: int | None = None, **options: Any) -> list[Any]:
@@ -38,25 +38,24 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2), "count": 30}
 
 
-@pytest.mark.parametrize("crop", [None, "center", "random_resized"])
-@pytest.mark.parametrize("image_format", ["jpeg", "raw"])
-def test_training_is_the_same_in_every_mode(tmp_path: Path, image_format: str, crop: str | None) -> None:
-    for size in ((24, 20), None):
-        folder = write_dataset(tmp_path / str(size), image_format=image_format, size=size).path
-        plain, kept, copied = (
-            batches(folder, "train", cache, crop=crop, **TRAIN) for cache in (None, "decoded", tmp_path / "copies")
-        )
-
-        assert_equal(kept, plain)
-        assert_equal(copied, plain)
-
-
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("host", [(1, 2), (0, 8)], ids=str)
-def test_evaluation_is_the_same_in_every_mode(written: Written, tmp_path: Path, host: Any) -> None:
-    plain, kept, copied = (
-        batches(written.path, "validation", cache, host=host, label="onehot") for cache in (None, "decoded", tmp_path)
-    )
+@pytest.mark.parametrize(
+    ("split", "image_format", "size", "options"),
+    [
+        ("train", "jpeg", (24, 20), TRAIN),
+        ("train", "raw", None, TRAIN | {"crop": "center"}),
+        ("train", "raw", (24, 20), TRAIN | {"crop": "random_resized"}),
+        ("train", "jpeg", None, TRAIN | {"crop": "random_resized"}),
+        ("validation", "jpeg", None, {"host": (1, 2), "label": "onehot"}),
+        ("validation", "jpeg", (24, 20), {"host": (0, 8), "label": "onehot"}),
+    ],
+    ids=lambda one: str(one.get("crop")) if isinstance(one, dict) else str(one),
+)
+def test_batches_are_the_same_in_every_mode(
+    tmp_path: Path, split: str, image_format: str, size: tuple[int, int] | None, options: dict[str, Any]
+) -> None:
+    folder = write_dataset(tmp_path / "data", image_format=image_format, size=size).path
+    plain, kept, copied = (batches(folder, split, cache, **options) for cache in (None, "decoded", tmp_path / "copies"))
 
     assert_equal(kept, plain)
     assert_equal(copied, plain)

@@ -65,16 +65,6 @@ def test_evaluation_keeps_many_requests_in_flight(
     assert numbers(batches, written, "train") == list(range(37))
 
 
-@pytest.mark.parametrize("effect", ["status", "drop"])
-def test_a_fault_of_the_store_is_tried_again(strict_gcs: StrictGCS, tmp_path: Path, effect: str) -> None:
-    written = write_dataset(tmp_path, image_format="raw")
-    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
-    fault = strict_gcs.inject(effect, "get", SHARD, times=3)  # type: ignore[arg-type]
-
-    assert sorted(numbers(batches, written, "train")) == list(range(37))
-    assert fault.times == 0
-
-
 def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tmp_path: Path) -> None:
     write_dataset(tmp_path)
     batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)

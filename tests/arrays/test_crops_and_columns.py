@@ -11,13 +11,11 @@ import pytest
 import tensorflow as tf
 
 import shardfeed
-from shardfeed import testing
-from shardfeed.format.example import Value
 from shardfeed.resizing import cut_and_resize
 from shardfeed.sampling import boxes, order
-from shardfeed.testing import assert_resumes
 from shardfeed.tfdata import crops
 from tests.kit.datasets import Written, write_dataset
+from tests.reader.damage import place, rewrite
 
 # Windows of one record: inside a larger one, each reader has an order of its own.
 ONE = {"shuffle_buffer": 1}
@@ -52,18 +50,17 @@ def assert_alike(found: list[Any], expected: list[Any], levels: int = 1) -> None
 
 
 @pytest.mark.parametrize(
-    ("image_format", "size", "options"),
+    ("image_format", "channels", "size", "options"),
     [
-        ("jpeg", (33, 40), OPTIONS[0]), ("jpeg", None, OPTIONS[1]), ("jpeg", (33, 40), OPTIONS[2]),
-        ("png", None, OPTIONS[0]), ("png", (33, 40), OPTIONS[1]), ("raw", (33, 40), OPTIONS[1]),
-        ("raw", None, OPTIONS[2]), ("webp", (33, 40), OPTIONS[0]), ("webp", None, OPTIONS[2]),
+        ("jpeg", 3, (33, 40), OPTIONS[0]), ("png", 1, None, OPTIONS[0]), ("raw", 3, (33, 40), OPTIONS[1]),
+        ("jpeg", 1, None, OPTIONS[1]), ("webp", 3, (33, 40), OPTIONS[2]), ("raw", 3, None, OPTIONS[2]),
     ],
     ids=lambda one: str(one.get("crop") if isinstance(one, dict) else one),
 )  # fmt: skip
 def test_images_are_cut_and_resized_as_load_does_it_to_one_level(
-    tmp_path: Path, image_format: str, size: tuple[int, int] | None, options: dict[str, Any]
+    tmp_path: Path, image_format: str, channels: int, size: tuple[int, int] | None, options: dict[str, Any]
 ) -> None:
-    ordered(tmp_path, image_format=image_format, size=size, splits={"train": 9})
+    ordered(tmp_path, image_format=image_format, channels=channels, size=size, splits={"train": 9})
 
     found, expected = (
         batches(reader, tmp_path, "train", 4, **ONE, **options) for reader in (shardfeed.array_batches, shardfeed.load)
@@ -82,16 +79,6 @@ def test_a_crop_that_has_the_size_already_is_that_of_load_to_the_bit(tmp_path: P
     )
 
     assert_alike(found, expected, levels=0)
-
-
-def test_gray_images_are_resized(tmp_path: Path) -> None:
-    ordered(tmp_path, size=(32, 64), splits={"validation": 4}, channels=1)
-
-    found, expected = (
-        batches(reader, tmp_path, "validation", 4, image_size=9) for reader in (shardfeed.array_batches, shardfeed.load)
-    )
-
-    assert_alike(found, expected)
 
 
 def test_a_value_is_at_most_one_level_from_the_exact_one(tmp_path: Path) -> None:
@@ -131,18 +118,6 @@ def test_boxes_are_those_of_load_to_the_bit() -> None:
         assert np.array_equal(boxes.center_boxes(sizes), crops.center_boxes(tf.constant(sizes)).numpy())
 
 
-@pytest.mark.parametrize("size", [(33, 40), None], ids=["one size", "varying sizes"])
-def test_random_crops_resume_to_the_pixel(tmp_path: Path, size: tuple[int, int] | None) -> None:
-    write_dataset(tmp_path, size=size)
-
-    assert_resumes(
-        lambda step: shardfeed.array_batches(
-            tmp_path, "train", 9, start_step=step, image_size=12, crop="random_resized", threads=3
-        ),
-        steps=9,
-    )
-
-
 def test_a_crop_does_not_depend_on_tasks_and_batches(tmp_path: Path) -> None:
     write_dataset(tmp_path, size=(33, 40), splits={"train": 200})
     options: dict[str, Any] = {"epochs": 1, "crop": "random_resized"}
@@ -156,8 +131,7 @@ def test_a_crop_does_not_depend_on_tasks_and_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("label", ["int", "onehot"])
-@pytest.mark.parametrize("host", [None, (0, 20), (19, 20)], ids=str)
+@pytest.mark.parametrize(("label", "host"), [("onehot", None), ("onehot", (0, 20)), ("int", (19, 20))], ids=str)
 def test_evaluation_has_the_columns_weights_and_padding_of_load(tmp_path: Path, label: str, host: Any) -> None:
     write_dataset(tmp_path, size=None)
 
@@ -167,18 +141,6 @@ def test_evaluation_has_the_columns_weights_and_padding_of_load(tmp_path: Path, 
     )
 
     assert_alike(found, expected)
-
-
-@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-def test_without_as_dict_a_batch_is_a_tuple_of_the_same_arrays(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    for split, names in (("train", ["image", "label"]), ("validation", ["image", "label", "weight"])):
-        (named, *_) = batches(shardfeed.array_batches, tmp_path, split, 8, 1, label="onehot")
-
-        plain = next(iter(shardfeed.array_batches(tmp_path, split, 8, label="onehot")))
-
-        assert isinstance(plain, tuple) and len(plain) == len(names)
-        assert all(np.array_equal(values, named[name]) for name, values in zip(names, plain, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -205,17 +167,8 @@ def test_wrong_values_are_refused_as_by_load(tmp_path: Path, options: dict[str, 
 
 
 def test_an_image_of_another_size_than_its_record_says_is_named(tmp_path: Path) -> None:
-    written = write_dataset(tmp_path / "good", size=None, splits={"train": 3})
-    columns: list[dict[str, Value]] = [
-        {"image": one.image, "class": 0, "label": b"daisy", "size": [7, 7], "key": one.key}
-        for one in written.records["train"]
-    ]
-    testing.write_dataset(
-        tmp_path / "bad", {"train": columns}, image=written.manifest.image, classes=written.manifest.classes,
-        fingerprint=written.manifest.fingerprint, config=written.manifest.config,
-    )  # fmt: skip
+    write_dataset(tmp_path, size=None)
+    rewrite(tmp_path, lambda row: {**row, "size": [7, 7]})
 
-    with pytest.raises(
-        shardfeed.DatasetError, match=r"record \d at byte \d+, key train/.*: image: expected a jpeg image "
-    ):
-        next(iter(shardfeed.array_batches(tmp_path / "bad", "train", 3, image_size=4)))
+    with pytest.raises(shardfeed.DatasetError, match=f"{place(tmp_path)}: image: expected a jpeg image of 7 x 7 x 3, "):
+        list(shardfeed.array_batches(tmp_path, "train", 37, image_size=4, epochs=1))

@@ -28,8 +28,7 @@ def batches(path: Path, split: str = "train", batch_size: int = 9, count: int = 
     return list(islice(shardfeed.array_batches(path, split, batch_size, **options), count))
 
 
-@pytest.mark.parametrize("image_size", [None, 6], ids=["as stored", "resized"])
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "raw"])
+@pytest.mark.parametrize(("image_format", "image_size"), [("jpeg", 6), ("png", None), ("raw", None)])
 def test_each_image_is_what_map_makes_of_it(tmp_path: Path, image_format: str, image_size: int | None) -> None:
     write_dataset(tmp_path, image_format=image_format)
 
@@ -45,15 +44,22 @@ def test_each_image_is_what_map_makes_of_it(tmp_path: Path, image_format: str, i
         assert np.array_equal(found, images.astype(np.float32).mean(axis=3) / 255)
 
 
-@pytest.mark.parametrize("cache", [None, "decoded"], ids=str)
-@pytest.mark.parametrize("crop", [None, "random_resized"])
-def test_random_maps_resume_to_the_bit(tmp_path: Path, crop: str | None, cache: str | None) -> None:
-    write_dataset(tmp_path)
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ((8, 12), {}),
+        (None, {"image_size": 12, "crop": "random_resized"}),
+        (None, {"image_size": 12, "cache": "decoded"}),
+    ],
+    ids=["as stored", "cut at random", "kept"],
+)
+def test_random_maps_and_crops_resume_to_the_bit(
+    tmp_path: Path, size: tuple[int, int] | None, options: dict[str, Any]
+) -> None:
+    write_dataset(tmp_path, size=size)
 
     assert_resumes(
-        lambda step: shardfeed.array_batches(
-            tmp_path, "train", 9, start_step=step, crop=crop, cache=cache, map=shifted, threads=3
-        ),
+        lambda step: shardfeed.array_batches(tmp_path, "train", 9, start_step=step, map=shifted, threads=3, **options),
         steps=9,
     )
 
@@ -71,16 +77,16 @@ def test_every_image_and_every_batch_of_every_pass_has_a_seed_of_its_own(tmp_pat
     of_batches = [seed for _, seed in found]
     assert len(seeds) >= 3 * 37 and len({*seeds, *of_batches}) == len(seeds) + 3
     assert all(type(seed) is int and 0 <= seed < 1 << 64 for seed in [*seeds, *of_batches])
-    assert of_batches == [seed for _, seed in batches(tmp_path, batch_size=37, count=3, map_batches=noted)]
-    assert of_batches[1:] == [
-        seed for _, seed in batches(tmp_path, batch_size=37, count=2, start_step=1, map_batches=noted)
-    ]
-    assert of_batches != [seed for _, seed in batches(tmp_path, batch_size=37, count=3, seed=1, map_batches=noted)]
+
+    def again(**options: Any) -> list[int]:
+        return [seed for _, seed in batches(tmp_path, batch_size=37, count=3, map_batches=noted, **options)]
+
+    assert of_batches == again() != again(seed=1)
+    assert of_batches[1:] == again(start_step=1)[:2]
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("host", [(0, 1), (0, 20)], ids=str)
-@pytest.mark.parametrize("as_dict", [False, True])
+@pytest.mark.parametrize(("as_dict", "host"), [(False, (0, 20)), (True, (0, 1)), (True, (0, 20))], ids=str)
 def test_map_batches_gets_what_would_be_handed_out(tmp_path: Path, as_dict: bool, host: tuple[int, int]) -> None:
     write_dataset(tmp_path)
     for split in ("train", "validation"):
@@ -119,8 +125,7 @@ def test_both_run_in_threads_of_the_reader(tmp_path: Path) -> None:
     assert names == {"shardfeed-decode", "shardfeed-map"}
 
 
-@pytest.mark.parametrize("cache", [None, "decoded"], ids=str)
-@pytest.mark.parametrize("as_dict", [False, True])
+@pytest.mark.parametrize(("as_dict", "cache"), [(False, None), (True, None), (False, "decoded")], ids=str)
 def test_an_error_of_map_names_the_record(tmp_path: Path, as_dict: bool, cache: str | None) -> None:
     written = write_dataset(tmp_path, image_format="raw")
     third = written.records["train"][2]
@@ -171,20 +176,11 @@ def test_an_error_of_map_batches_at_padding_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (
-            np.zeros((2, 2)),
-            r"^map returned float64\[2, [23]\] at the record with the key .*, and float64\[2, [23]\] for",
-        ),
-        (
-            np.zeros((2, 3), np.float32),
-            r"^map returned float(32|64)\[2, 3\] at the record .*, and float(32|64)\[2, 3\] for",
-        ),
-        (
-            None,
-            r"^map returned NoneType at the record with the key train/\w+/\d+\.jpg: expected an array of numbers\.$",
-        ),
-        ("text", r"^map returned str at the record with the key .*: expected an array of numbers\.$"),
-        ([[1], [2, 3]], r"^map returned list at the record with the key .*: expected an array of numbers\.$"),
+        (np.zeros((2, 2)), r"float64\[2, [23]\] at the record with the key .*, and float64\[2, [23]\] for"),
+        (np.zeros((2, 3), np.float32), r"float(32|64)\[2, 3\] at the record .*, and float(32|64)\[2, 3\] for"),
+        (None, r"NoneType at the record with the key train/\w+/\d+\.jpg: expected an array of numbers\.$"),
+        ("text", r"str at the record with the key .*: expected an array of numbers\.$"),
+        ([[1], [2, 3]], r"list at the record with the key .*: expected an array of numbers\.$"),
     ],
     ids=["another shape", "another type", "nothing", "text", "lists of several lengths"],
 )
@@ -192,10 +188,11 @@ def test_images_of_a_batch_have_one_shape_and_type(tmp_path: Path, second: Any, 
     written = write_dataset(tmp_path, image_format="raw")
     one = written.records["train"][1].pixels
 
-    with pytest.raises(shardfeed.UsageError, match=message):
-        batches(
-            tmp_path, batch_size=37, map=lambda image, seed: second if np.array_equal(image, one) else np.zeros((2, 3))
-        )
+    def made(image: Any, seed: int) -> Any:
+        return second if np.array_equal(image, one) else np.zeros((2, 3))
+
+    with pytest.raises(shardfeed.UsageError, match=f"^map returned {message}"):
+        batches(tmp_path, batch_size=37, map=made)
 
 
 @pytest.mark.parametrize("name", ["map", "map_batches"])

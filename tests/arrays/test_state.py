@@ -108,25 +108,16 @@ def test_a_loaded_state_counts_for_one_reading(folder: Path) -> None:
         assert_same(list(batches), whole)
 
 
-def test_a_stream_that_has_ended_ends_at_once_when_it_is_resumed(folder: Path) -> None:
-    batches = stream(folder, epochs=1)
-    assert list(batches)
-    state = batches.state_dict()
-
-    resumed = stream(folder, epochs=1)
-    resumed.load_state_dict(state)
-
-    assert state["step"] == 4 and list(resumed) == []
-
-
-def test_a_stream_of_epochs_can_be_given_more_of_them(folder: Path) -> None:
+def test_a_stream_that_has_ended_goes_on_if_it_is_given_more_epochs(folder: Path) -> None:
     whole = list(stream(folder, epochs=2))
-    batches = stream(folder, epochs=1)
-    assert list(batches)
+    ended = stream(folder, epochs=1)
+    assert_same(list(ended), whole[:4])
+    same, longer = stream(folder, epochs=1), stream(folder, epochs=2)
 
-    longer = stream(folder, epochs=2)
-    longer.load_state_dict(batches.state_dict())
+    for resumed in (same, longer):
+        resumed.load_state_dict(ended.state_dict())
 
+    assert ended.state_dict()["step"] == 4 and list(same) == []
     assert_same(list(longer), whole[4:])
 
 
@@ -187,10 +178,8 @@ def test_the_state_of_another_dataset_is_refused(folder: Path) -> None:
     info = shardfeed.info(folder)
     other = replace(info, manifest=replace(info.manifest, fingerprint="f" * 32))
 
-    with pytest.raises(
-        shardfeed.UsageError,
-        match=r"dataset \(fingerprint\) is 0123456789abcdef in the state and ffffffffffffffff here",
-    ):
+    difference = r"dataset \(fingerprint\) is 0123456789abcdef in the state and ffffffffffffffff here"
+    with pytest.raises(shardfeed.UsageError, match=difference):
         stream(other).load_state_dict(stream(info).state_dict())
 
 
@@ -203,9 +192,8 @@ def test_what_is_no_state_is_refused(folder: Path, change: Any) -> None:
     batches = stream(folder)
     state = batches.state_dict() | change if change and isinstance(change, dict) else change
 
-    with pytest.raises(
-        shardfeed.UsageError, match=r"^load_state_dict\(.*: expected what state_dict\(\) of array_batches gave"
-    ):
+    expected = r"^load_state_dict\(.*: expected what state_dict\(\) of array_batches gave"
+    with pytest.raises(shardfeed.UsageError, match=expected):
         batches.load_state_dict(state)
 
 
@@ -213,9 +201,8 @@ def test_a_state_behind_the_end_is_refused(folder: Path) -> None:
     longer, batches = stream(folder, epochs=3), stream(folder, epochs=1)
     longer.load_state_dict(longer.state_dict() | {"step": 9})
 
-    with pytest.raises(
-        shardfeed.UsageError, match=r"before step 9, and this stream ends after 4 steps\. Give it more epochs"
-    ):
+    ends = r"before step 9, and this stream ends after 4 steps\. Give it more epochs"
+    with pytest.raises(shardfeed.UsageError, match=ends):
         batches.load_state_dict(longer.state_dict())
 
 

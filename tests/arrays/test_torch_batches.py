@@ -7,6 +7,7 @@ the real PyTorch does with it was run by hand (docs/how-to/pytorch.md).
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,11 @@ def Numpy(tensor: Tensor) -> Any:
     return np.asarray(tensor)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset")).path
+
+
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The stand-in, in the place of PyTorch; ``torch.cuda.found`` says whether there is a GPU."""
@@ -75,11 +81,10 @@ OPTIONS: dict[str, Any] = {"crop": "random_resized", "image_size": (6, 9), "map"
 
 
 @pytest.mark.parametrize("pin_memory", [False, True])
-def test_a_batch_is_that_of_array_batches_with_channels_first(tmp_path: Path, torch: Any, pin_memory: bool) -> None:
-    write_dataset(tmp_path)
-    expected = list(islice(shardfeed.array_batches(tmp_path, "train", 9, **OPTIONS), 5))
+def test_a_batch_is_that_of_array_batches_with_channels_first(folder: Path, torch: Any, pin_memory: bool) -> None:
+    expected = list(islice(shardfeed.array_batches(folder, "train", 9, **OPTIONS), 5))
 
-    found = list(islice(shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=pin_memory, **OPTIONS), 5))
+    found = list(islice(shardfeed.torch_batches(folder, "train", 9, pin_memory=pin_memory, **OPTIONS), 5))
 
     for (x, y), (images, labels) in zip(found, expected, strict=True):
         assert np.array_equal(x.array, images.transpose(0, 3, 1, 2)) and np.array_equal(y.array, labels)
@@ -89,9 +94,8 @@ def test_a_batch_is_that_of_array_batches_with_channels_first(tmp_path: Path, to
 
 @pytest.mark.parametrize("options", [{}, OPTIONS], ids=["as stored", "cut and mapped"])
 def test_images_are_decoded_into_the_pinned_memory(
-    tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    folder: Path, torch: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    write_dataset(tmp_path)
     copies: list[tuple[int, ...]] = []
     pinned = Tensor.pin_memory
 
@@ -101,17 +105,16 @@ def test_images_are_decoded_into_the_pinned_memory(
 
     monkeypatch.setattr(Tensor, "pin_memory", copy)
 
-    x, y = next(iter(shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=True, **options)))
+    x, y = next(iter(shardfeed.torch_batches(folder, "train", 9, pin_memory=True, **options)))
 
     assert x.pinned and y.pinned and copies == [(9,)]  # the labels
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-def test_evaluation_and_dicts_have_the_same_columns(tmp_path: Path, torch: Any) -> None:
-    write_dataset(tmp_path)
-    expected = list(shardfeed.array_batches(tmp_path, "validation", 6, as_dict=True, label="onehot"))
+def test_evaluation_and_dicts_have_the_same_columns(folder: Path, torch: Any) -> None:
+    expected = list(shardfeed.array_batches(folder, "validation", 6, as_dict=True, label="onehot"))
 
-    batches = shardfeed.torch_batches(tmp_path, "validation", 6, as_dict=True, label="onehot", pin_memory=True)
+    batches = shardfeed.torch_batches(folder, "validation", 6, as_dict=True, label="onehot", pin_memory=True)
 
     found = list(batches)
     assert len(batches) == len(found) == 2
@@ -132,33 +135,28 @@ def test_several_labels_are_floats_and_without_labels_there_is_x_alone(
         expected = islice(shardfeed.array_batches(info, split, 4), 2)
         for one, other in zip(islice(shardfeed.torch_batches(info, split, 4), 2), expected, strict=True):
             tensors, arrays = ((batch,) if label_kind == "none" else batch for batch in (one, other))
-            x, images = tensors[0], arrays[0]
-            assert np.array_equal(x.array, images.transpose(0, 3, 1, 2))
-            assert [tensor.dtype for tensor in tensors[1:]] == [np.float32] * (len(arrays) - 1)
-            assert all(
-                np.array_equal(tensor.array, array) for tensor, array in zip(tensors[1:], arrays[1:], strict=True)
-            )
+            assert np.array_equal(tensors[0].array, arrays[0].transpose(0, 3, 1, 2))
+            for tensor, array in zip(tensors[1:], arrays[1:], strict=True):
+                assert tensor.dtype == np.float32 and np.array_equal(tensor.array, array)
         named = next(iter(shardfeed.torch_batches(info, split, 4, as_dict=True)))
         assert ("label" in named, type(named["key"])) == (label_kind == "multi", list)
 
 
-def test_what_map_batches_returns_becomes_tensors(tmp_path: Path, torch: Any) -> None:
-    write_dataset(tmp_path)
+def test_what_map_batches_returns_becomes_tensors(folder: Path, torch: Any) -> None:
 
     def halves(batch: Any, seed: int) -> Any:
         images, labels = batch
         return [images[:, ::2] / 2, labels, "a text"]
 
-    x, y, text = next(iter(shardfeed.torch_batches(tmp_path, "train", 9, map_batches=halves)))
-    (only,) = (next(iter(shardfeed.torch_batches(tmp_path, "train", 9, map_batches=lambda b, seed: b[0]))),)
+    x, y, text = next(iter(shardfeed.torch_batches(folder, "train", 9, map_batches=halves)))
+    only = next(iter(shardfeed.torch_batches(folder, "train", 9, map_batches=lambda batch, seed: batch[0])))
 
     assert (x.array.shape, x.dtype, y.dtype, text) == ((9, 3, 4, 12), np.float64, np.int64, "a text")
     assert only.array.shape == (9, 3, 8, 12)
 
 
-def test_a_state_resumes_the_stream_and_travels(tmp_path: Path, torch: Any) -> None:
-    write_dataset(tmp_path)
-    batches = shardfeed.torch_batches(tmp_path, "train", 9, **OPTIONS)
+def test_a_state_resumes_the_stream_and_travels(folder: Path, torch: Any) -> None:
+    batches = shardfeed.torch_batches(folder, "train", 9, **OPTIONS)
     reading = iter(batches)
     next(reading)
     state = batches.state_dict()
@@ -167,14 +165,13 @@ def test_a_state_resumes_the_stream_and_travels(tmp_path: Path, torch: Any) -> N
     batches.load_state_dict(state)
     travelled = pickle.loads(pickle.dumps(batches))
 
-    assert state == shardfeed.array_batches(tmp_path, "train", 9, start_step=1).state_dict()
+    assert state == shardfeed.array_batches(folder, "train", 9, start_step=1).state_dict()
     for one in (batches, travelled):
         assert np.array_equal(next(iter(one))[0].array, expected.array)
 
 
-def test_the_threads_end_where_the_stream_is_left(tmp_path: Path, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dataset(tmp_path)
-    batches = shardfeed.torch_batches(tmp_path, "train", 9)
+def test_the_threads_end_where_the_stream_is_left(folder: Path, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = shardfeed.torch_batches(folder, "train", 9)
     closed: list[bool] = []
     real = batches._arrays.reading
 
@@ -192,22 +189,20 @@ def test_the_threads_end_where_the_stream_is_left(tmp_path: Path, torch: Any, mo
     assert closed == [True]
 
 
-def test_it_says_what_it_is(tmp_path: Path, torch: Any) -> None:
-    write_dataset(tmp_path)
-    batches = shardfeed.torch_batches(tmp_path, "train", 9)
+def test_it_says_what_it_is(folder: Path, torch: Any) -> None:
+    batches = shardfeed.torch_batches(folder, "train", 9)
 
-    assert repr(batches) == f"TorchBatches(endless batches of 9 from train of {tmp_path})"
+    assert repr(batches) == f"TorchBatches(endless batches of 9 from train of {folder})"
     assert batches and batches.image_shape == (8, 12, 3)
     with pytest.raises(TypeError, match="has no end and no length"):
         len(batches)
 
 
-def test_pinned_memory_needs_a_gpu(tmp_path: Path, torch: Any) -> None:
-    write_dataset(tmp_path)
+def test_pinned_memory_needs_a_gpu(folder: Path, torch: Any) -> None:
     torch.cuda.found = False
 
     with pytest.raises(shardfeed.UsageError) as found:
-        shardfeed.torch_batches(tmp_path, "train", 9, pin_memory=True)
+        shardfeed.torch_batches(folder, "train", 9, pin_memory=True)
 
     assert str(found.value) == (
         "pin_memory=True: PyTorch finds no GPU here. Leave pin_memory out, or pass pin_memory=torch.cuda.is_available()."
@@ -226,8 +221,6 @@ def test_without_pytorch_the_error_says_how_to_install_it(monkeypatch: pytest.Mo
 
 
 def test_its_arguments_are_those_of_array_batches(torch: Any) -> None:
-    import inspect
-
     ours, theirs = (inspect.signature(one).parameters for one in (shardfeed.torch_batches, shardfeed.array_batches))
 
     assert [*ours] == [*theirs, "pin_memory"]

@@ -22,17 +22,9 @@ def test_the_simulation_takes_every_reference_through_the_graph_to_a_manifest(tm
     start = next(at for at, line in enumerate(said) if line.endswith("element, in bytes as coded"))
     elements = [re.split(r" {2,}", line.strip())[-1] for line in said[start + 1 : start + 11]]
     assert elements == [
-        "Counts",
-        "Duplicates",
-        "PartFile",
-        "Plan (side input)",
-        "RefBatch",
-        "ShardPlan",
-        "ShardResult (all of them a side input)",
-        "Totals (side input)",
-        "Verdict (side input)",
-        "references of a part",
-    ]
+        "Counts", "Duplicates", "PartFile", "Plan (side input)", "RefBatch", "ShardPlan",
+        "ShardResult (all of them a side input)", "Totals (side input)", "Verdict (side input)", "references of a part",
+    ]  # fmt: skip
     assert f" {IMAGES * REFERENCE_BYTES:,}  references of a part" in said[start + 10]
     endings = [
         r"\d+ parts, \d+ shards, manifest [\d.]+ MB, read in .*",

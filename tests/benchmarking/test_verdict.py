@@ -11,17 +11,9 @@ import pytest
 from shardfeed.benchmarking.result import Benchmark, rate_of
 
 MEASURED = Benchmark(
-    images_per_second=5_000,
-    megabytes_per_second=75,
-    cores=2,
-    batch_size=128,
-    first_batch_seconds=0.5,
-    decode_limit=5_500,
-    read_limit=50_000,
-    needed=None,
-    remote=False,
-    image_format="jpeg",
-)
+    images_per_second=5_000, megabytes_per_second=75, cores=2, batch_size=128, first_batch_seconds=0.5,
+    decode_limit=5_500, read_limit=50_000, needed=None, remote=False, image_format="jpeg",
+)  # fmt: skip
 FASTER_DECODING = (
     "Use more cores, or store images that decode faster: smaller ones (--image_size), a lower --quality, or --image_format "
     "raw, which is not decoded at all but is about ten times as large."
@@ -68,11 +60,11 @@ def test_an_accelerator_that_waits_is_a_warning() -> None:
     waiting = replace(MEASURED, needed=10_000.0)
 
     assert waiting.fast_enough is False
+    said = "WARNING: the input is slower than the accelerator, which waits 50% of the time. Bottleneck: decoding. "
     assert str(waiting).splitlines()[-3:] == [
         "accelerator    10,000 img/s (12.8 ms per step)",
         "",
-        "WARNING: the input is slower than the accelerator, which waits 50% of the time. Bottleneck: decoding. "
-        + FASTER_DECODING,
+        said + FASTER_DECODING,
     ]
 
 
@@ -122,17 +114,7 @@ def test_a_rate_counts_no_start_and_nothing_that_lay_ready(
 
 def test_json_holds_the_figures_and_the_verdict() -> None:
     assert json.loads(replace(MEASURED, needed=10_000.0).to_json()) == {
-        "batch_size": 128,
-        "bottleneck": "decoding",
-        "cores": 2,
-        "decode_limit": 5500,
-        "fast_enough": False,
-        "first_batch_seconds": 0.5,
-        "image_format": "jpeg",
-        "images_per_second": 5000,
-        "megabytes_per_second": 75,
-        "needed": 10000,
-        "per_core": 2500,
-        "read_limit": 50000,
-        "remote": False,
-    }
+        "batch_size": 128, "bottleneck": "decoding", "cores": 2, "decode_limit": 5500, "fast_enough": False,
+        "first_batch_seconds": 0.5, "image_format": "jpeg", "images_per_second": 5000, "megabytes_per_second": 75,
+        "needed": 10000, "per_core": 2500, "read_limit": 50000, "remote": False,
+    }  # fmt: skip

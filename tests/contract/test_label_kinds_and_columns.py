@@ -5,9 +5,6 @@ The expected values are computed from the table alone.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +15,8 @@ import pytest
 
 import shardfeed
 from tests.kit import builds, disk
-from tests.kit.environments import python_with, run
 from tests.kit.images import photo, write
 from tests.kit.metadata import write_table
-from tests.kit.sources import ROOT
 
 IMAGES = 18
 COLUMNS = "age:int64=-1,blob,box:float[2],codes:int64[],flags:bool[]=,note:string=,site,tags:string[],tame,weight_g"
@@ -92,7 +87,11 @@ class Built:
 
 @pytest.fixture(scope="module")
 def all_built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
-    folder = tmp_path_factory.mktemp("kinds")
+    return build_kinds(tmp_path_factory.mktemp("kinds"), *builds.DRIVERS)
+
+
+def build_kinds(folder: Path, *drivers: str) -> dict[str, Built]:
+    """A dataset of each kind by each driver, in ``folder``."""
     for number, row in enumerate(rows()):
         write(folder / "photos", row["file_name"], photo(number))
     table = write_table(folder / "t.parquet", rows())
@@ -105,8 +104,8 @@ def all_built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
         table_flags = ("--metadata", str(table), "--columns", COLUMNS, "--num_shards", "2")
         builds.built(folder / "photos", folder / kind / driver, *table_flags, *flags, *builds.DRIVERS[driver])
 
-    builds.each(build, [(kind, driver) for kind in KINDS for driver in builds.DRIVERS])
-    return {kind: Built(kind, {driver: folder / kind / driver for driver in builds.DRIVERS}) for kind in KINDS}
+    builds.each(build, [(kind, driver) for kind in KINDS for driver in drivers])
+    return {kind: Built(kind, {driver: folder / kind / driver for driver in drivers}) for kind in KINDS}
 
 
 @pytest.fixture(params=KINDS)
@@ -201,40 +200,3 @@ def test_records(built: Built) -> None:
         labels = labels_of(built.kind, label) if label is not None else []
         found[key] = {"labels": labels, **{name: plain(value) for name, value in item.items()}}
     assert found == {key: as_float32(row) for key, row in expected(built.kind).items()}
-
-
-@pytest.fixture(scope="module")
-def seen(all_built: dict[str, Built]) -> dict[str, Any]:
-    """What TFDS sees of each kind."""
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": ""}
-    folders = [str(built.by_driver["local"]) for built in all_built.values()]
-    output = run(str(python_with("tfds")), str(ROOT / "tests/tfds/read_datasets.py"), *folders, env=os.environ | quiet)
-    return dict(zip(all_built, json.loads(output), strict=True))
-
-
-def as_tfds_shows(value: Any) -> Any:
-    """Bytes and text as ``read_datasets.plain`` shows them."""
-    if isinstance(value, list):
-        return [as_tfds_shows(one) for one in value]
-    data = value.encode() if isinstance(value, str) else value
-    if not isinstance(data, bytes):
-        return value
-    return data.decode() if data.isascii() else hashlib.sha256(data).hexdigest()
-
-
-def test_tfds(built: Built, seen: dict[str, Any]) -> None:
-    assert seen[built.kind]["classes"] == CLASSES[built.kind]
-    examples = [row for rows in seen[built.kind]["examples"].values() for row in rows]
-    found = {}
-    for row in examples:
-        assert row.pop("size") == [16, 16] and row.pop("image")[:2] == [[16, 16, 3], "uint8"]
-        key, numbers, names = row.pop("key"), row.pop("class", []), row.pop("label", [])
-        if built.kind == "single":
-            numbers, names = [numbers], [names]
-        assert names == [CLASSES[built.kind][number] for number in numbers]
-        found[key] = {"labels": numbers, **row}
-    assert len(found) == len(examples)
-    assert found == {
-        as_tfds_shows(key): {name: as_tfds_shows(value) for name, value in as_float32(row).items()}
-        for key, row in expected(built.kind).items()
-    }

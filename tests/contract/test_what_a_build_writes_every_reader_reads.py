@@ -13,7 +13,6 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,10 +87,6 @@ def _build(image_format: str, folder: Path) -> Built:
     return Built(folder / "out", image_format, sorted(images))
 
 
-def read_each(built: Built, split_records: Iterable[Seen]) -> None:
-    assert sorted(itertools.chain(*split_records)) == built.images
-
-
 def test_load(built: Built) -> None:
     def read(split: str) -> Seen:
         batches = shardfeed.load(built.out, split, 8, training=False, as_dict=True, eval_remainder="partial")
@@ -101,7 +96,7 @@ def test_load(built: Built) -> None:
             for key, label, image in zip(batch["key"], batch["label"], batch["image"], strict=True)
         ]
 
-    read_each(built, map(read, SPLITS))
+    assert sorted(itertools.chain(*map(read, SPLITS))) == built.images
 
 
 def test_load_of_one_training_pass(built: Built) -> None:
@@ -124,14 +119,9 @@ def test_deep_verification(built: Built) -> None:
     assert_dataset_intact(built.out)
 
 
-def in_order(built: Built, split: str) -> Seen:
-    """Records of a split in the order of the files."""
-    return [(key, label, built.decoded(image)) for key, label, image in stored(built, split)]
-
-
-def stored(built: Built, split: str) -> list[tuple[str, int, bytes]]:
-    """Key, label and stored image of each record, by TensorFlow's own parser and the columns of
-    the tutorials.
+def stored(built: Built) -> list[tuple[str, int, bytes]]:
+    """Key, label and stored image of each record in the order of the files, by TensorFlow's own parser
+    and the columns of the tutorials.
     """
     columns = {
         "image": tf.io.FixedLenFeature([], tf.string),
@@ -141,26 +131,23 @@ def stored(built: Built, split: str) -> list[tuple[str, int, bytes]]:
         "key": tf.io.FixedLenFeature([], tf.string),
     }
     found = []
-    files = [str(path) for path in built.shards() if path.name.startswith(f"{split}-")]
-    for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
+    for record in tf.data.TFRecordDataset(list(map(str, built.shards()))).as_numpy_iterator():
         one = {name: value.numpy() for name, value in tf.io.parse_single_example(record, columns).items()}
         assert one["label"].decode() == CLASSES[one["class"]] and list(one["size"]) == [16, 16]
         found.append((one["key"].decode(), int(one["class"]), one["image"]))
     return found
 
 
-def test_tensorflows_own_parser(built: Built) -> None:
-    read_each(built, (in_order(built, split) for split in SPLITS))
-
-
-def test_a_reader_that_seeks_by_the_index_files(built: Built) -> None:
-    program: list[str | Path] = [sys.executable, Path(__file__).with_name("read_with_tfrecord.py"), *built.shards()]
+def test_tensorflows_own_parser_and_a_reader_that_seeks_by_the_index_files(all_built: dict[str, Built]) -> None:
+    parsed = []
+    for built in all_built.values():
+        records = stored(built)
+        assert sorted((key, label, built.decoded(image)) for key, label, image in records) == built.images
+        parsed += [[key, label, hashlib.sha256(image).hexdigest()] for key, label, image in records]
+    script, shards = Path(__file__).with_name("read_with_tfrecord.py"), [one.shards() for one in all_built.values()]
+    program: list[str | Path] = [sys.executable, script, *itertools.chain(*shards)]
     seen = json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
-    assert seen == [
-        [key, label, hashlib.sha256(image).hexdigest()]
-        for split in SPLITS
-        for key, label, image in stored(built, split)
-    ]
+    assert seen == parsed
 
 
 def test_shards_are_balanced(built: Built) -> None:

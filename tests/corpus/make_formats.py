@@ -247,15 +247,7 @@ def _tiff(work: Path) -> None:
         prefix = "TIFF64:" if name == "big" else ""
         words = [str(work / word) if word.endswith((".png", ".tif")) else word for word in options]
         _run("convert", *words, f"{prefix}{path}")
-        _run(
-            "convert",
-            f"{path}[0]",
-            "-auto-orient",
-            "-depth",
-            "8",
-            *_SRGB.get(name, ()),
-            work / "shown.png",
-        )
+        _run("convert", f"{path}[0]", "-auto-orient", "-depth", "8", *_SRGB.get(name, ()), work / "shown.png")
         picture = _opened(work / "shown.png")
         _keep(path, picture)
 

@@ -39,7 +39,7 @@ def main() -> None:
                 data_source=ds,
                 sampler=grain.samplers.IndexSampler(len(ds), shuffle=True, num_epochs=1, seed=1),
                 operations=[grain.transforms.Batch(8, drop_remainder=False)],
-                worker_count=2,
+                worker_count=0,
             )
         ),
     }

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from shardfeed.format import naming
 from tests.e2e.conftest import Undisturbed
 from tests.kit import builds, hooks
@@ -19,7 +17,7 @@ from tests.kit.cloud import IN, OUT, Cloud, few_parts, output, photo_server, pub
 from tests.kit.servers.gcs_requests import Request
 
 IMAGES = 12  # that can be decoded
-POINTS = 16
+POINTS = 8
 
 
 def is_write(request: Request) -> bool:
@@ -28,15 +26,12 @@ def is_write(request: Request) -> bool:
 
 @dataclass(frozen=True)
 class Killed:
-    """A build killed at a write; ``done``: the server carried that write out, else it never
-    arrived.
+    """A build killed at a write, and its second run ``again``, which decoded ``encoded`` images.
 
-    ``left``: what lay in the output then; ``again`` is the second run, which decoded ``encoded``
-    images.
+    ``left``: what lay in the output between them.
     """
 
     write: str
-    done: bool
     code: int
     left: dict[str, bytes]
     again: Ended
@@ -44,17 +39,29 @@ class Killed:
     digests: dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def killed(photos: Path, undisturbed: Undisturbed, tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
-    folder = tmp_path_factory.mktemp("killed")
+def test_the_same_command_completes_and_encodes_no_finished_part_again(
+    photos: Path, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
     writes = [f"{request.kind} {request.name}" for request in undisturbed.log if is_write(request)]
     compose = next(number for number, write in enumerate(writes) if write.startswith("compose"))
     numbers = sorted({compose, *(round(point * (len(writes) - 1) / (POINTS - 1)) for point in range(POINTS))})
     points = [(number, writes[number], number % 2 == 0) for number in numbers]
-    return builds.each(partial(kill_and_rerun, photos, folder), points)
+    killed = builds.each(partial(kill_and_rerun, photos, tmp_path), points)
+
+    assert [k.write for k in killed if k.code != -9] == []
+    assert {"CLAIM" in killed[0].write, "outcome" in killed[-1].write} == {True}
+    assert {k.write.split()[0] for k in killed} == {"upload", "compose", "delete"}
+    assert {naming.CLAIM in k.left for k in killed} == {naming.MANIFEST in k.left for k in killed} == {True, False}
+
+    assert {k.write: (k.again.code, k.again.err) for k in killed if k.again.code or k.again.err} == {}
+    assert {k.write: sorted(k.digests) for k in killed if k.digests != undisturbed.digests} == {}
+    expected = {k.write: 0 if naming.MANIFEST in k.left else IMAGES - finished_images(k.left) for k in killed}
+    assert {k.write: k.encoded for k in killed} == expected
+    assert set(expected.values()) > {0, IMAGES}
 
 
 def kill_and_rerun(photos: Path, folder: Path, point: tuple[int, str, bool]) -> Killed:
+    """``point``: number and name of the write, and whether the server carries it out, or it never arrives."""
     number, write, done = point
     pid, images = folder / f"pid-{number}", folder / f"images-{number}"
 
@@ -71,7 +78,7 @@ def kill_and_rerun(photos: Path, folder: Path, point: tuple[int, str, bool]) -> 
         left = output(server)
         again = cloud.build(IN, OUT, hooks=[few_parts, partial(hooks.count_images, images)])
         encoded = images.stat().st_size if images.exists() else 0
-        return Killed(write, done, first.code, left, again, encoded, published(server))
+        return Killed(write, first.code, left, again, encoded, published(server))
 
 
 def finished_images(left: dict[str, bytes]) -> int:
@@ -80,26 +87,3 @@ def finished_images(left: dict[str, bytes]) -> int:
         json.loads(data.splitlines()[0]) for name, data in left.items() if name.endswith("json") and "/train/" in name
     ]
     return sum(sidecar["result"]["records"] for sidecar in sidecars)
-
-
-def test_builds_were_killed_from_their_claim_to_their_sweep(killed: list[Killed]) -> None:
-    assert [str(k.write) for k in killed if k.code != -9] == []
-    assert {"CLAIM" in killed[0].write, "outcome" in killed[-1].write} == {True}
-    assert {k.write.split()[0] for k in killed} == {"upload", "compose", "delete"}
-    assert {naming.CLAIM in k.left for k in killed} == {naming.MANIFEST in k.left for k in killed} == {True, False}
-
-
-def test_the_same_command_completes(killed: list[Killed]) -> None:
-    assert {k.write: (k.again.code, k.again.err) for k in killed if k.again.code or k.again.err} == {}
-
-
-def test_the_result_has_the_bytes_of_an_undisturbed_build_and_nothing_is_left_below_parts(
-    killed: list[Killed], undisturbed: Undisturbed
-) -> None:
-    assert {k.write: sorted(k.digests) for k in killed if k.digests != undisturbed.digests} == {}
-
-
-def test_no_finished_part_is_encoded_again(killed: list[Killed]) -> None:
-    expected = {k.write: 0 if naming.MANIFEST in k.left else IMAGES - finished_images(k.left) for k in killed}
-    assert {k.write: k.encoded for k in killed} == expected
-    assert set(expected.values()) > {0, IMAGES}

@@ -49,42 +49,30 @@ def test_listing_costs_a_page_a_folder_and_two_for_the_root(log: tuple[list[Requ
     assert Counter(lists) == {"": 2, "cat/": 1, "dog/": 1}
 
 
-def test_a_part_costs_two_uploads_four_reads_and_two_deletions(
-    log: tuple[list[Request], int],
-) -> None:
-    asked = counted(log[0], lambda request: "/_parts/" in request.name and "/train/" in request.name)
-    # A look for the part; its sidecar for the fingerprints, for the keys of duplicates, for the rows.
-    assert asked == {"upload": 2 * PARTS, "get": 4 * PARTS, "delete": 2 * PARTS}, f"for {PARTS} parts"
+@pytest.mark.parametrize(
+    ("names", "cost"),
+    [
+        # A look for the part; its sidecar for the fingerprints, for the keys of duplicates, for the rows.
+        ("/_parts/.*/train/", {"upload": 2 * PARTS, "get": 4 * PARTS, "delete": 2 * PARTS}),
+        # Index, table, two pieces of the split's index, which go again.
+        (
+            r"-of-\d{5}\.(tfrecord|parquet)",
+            {"compose": SHARDS, "upload": 4 * SHARDS, "stat": 2 * SHARDS, "delete": 2 * SHARDS},
+        ),
+        # A header each.
+        (r"train\.(index|classes)", {"compose": 2, "upload": 2, "stat": 6, "delete": 2}),
+    ],
+    ids=["parts", "shards", "the two files of the split's index"],
+)
+def test_what_is_written_costs(names: str, cost: dict[str, int], log: tuple[list[Request], int]) -> None:
+    assert counted(log[0], lambda request: bool(re.search(names, request.name))) == cost
 
 
 def test_a_part_with_a_reject_costs_a_further_read_for_the_rejects_file(server: StrictGCS, cloud: Cloud) -> None:
     server.objects.put("photos", "in/cat/broken.jpg", b"no image")
     cloud.built(IN, OUT, "--num_shards", "1", hooks=[one_part])
-    assert counted(server.log, lambda request: "/_parts/" in request.name and "/train/" in request.name) == {
-        "upload": 2,
-        "get": 4,
-        "delete": 2,
-    }
-
-
-def test_a_shard_costs_a_compose_four_uploads_and_two_looks(log: tuple[list[Request], int]) -> None:
-    def of_shard(request: Request) -> bool:
-        return bool(re.search(r"-of-\d{5}\.(tfrecord|parquet)", request.name))
-
-    # Index, table, two pieces of the split's index, which go again.
-    assert counted(log[0], of_shard) == {
-        "compose": SHARDS,
-        "upload": 4 * SHARDS,
-        "stat": 2 * SHARDS,
-        "delete": 2 * SHARDS,
-    }, f"for {SHARDS} shards"
-
-
-def test_the_two_files_of_a_splits_index_cost_a_header_a_compose_and_three_looks_each(
-    log: tuple[list[Request], int],
-) -> None:
-    asked = counted(log[0], lambda request: bool(re.search(r"train\.(index|classes)", request.name)))
-    assert asked == {"compose": 2, "upload": 2, "stat": 6, "delete": 2}
+    asked = counted(server.log, lambda request: "/_parts/" in request.name and "/train/" in request.name)
+    assert asked == {"upload": 2, "get": 4, "delete": 2}  # without duplicates no keys are asked for
 
 
 def test_the_rest_of_a_build_costs_no_more_for_more_images(log: tuple[list[Request], int]) -> None:
@@ -105,9 +93,8 @@ def test_connections_are_kept(log: tuple[list[Request], int]) -> None:
 
 def test_every_write_is_create_only(log: tuple[list[Request], int]) -> None:
     writes = [request for request in log[0] if request.kind in ("upload", "resume", "compose")]
-    assert Counter(request.query.get("ifGenerationMatch") for request in writes) == {
-        "0": 2 * PARTS + 5 * SHARDS + 4 + 9
-    }
+    conditions = Counter(request.query.get("ifGenerationMatch") for request in writes)
+    assert conditions == {"0": 2 * PARTS + 5 * SHARDS + 4 + 9}
 
 
 def test_every_image_is_read_in_the_version_that_was_listed(log: tuple[list[Request], int]) -> None:
@@ -119,18 +106,13 @@ def test_a_large_part_is_uploaded_in_pieces_and_create_only_too(server: StrictGC
     large = "--image_format raw --image_size 640 --num_shards 1"  # 12 MB; Google's client sends 8 MiB at once
     cloud.built(IN, OUT, *large.split(), hooks=[one_part])
     pieces = [request for request in server.log if request.kind == "resume"]
-    starts = [
-        request.query for request in server.log if request.query.get("uploadType") == "resumable" and request.name
-    ]
-    assert [query["ifGenerationMatch"] for query in starts] == ["0"]
+    starts = [request for request in server.log if request.query.get("uploadType") == "resumable" and request.name]
+    assert [request.query["ifGenerationMatch"] for request in starts] == ["0"]
     assert sum(len(request.body) for request in pieces) > 12_000_000
 
 
-@pytest.mark.parametrize("processes", [0, 1, 2])
-def test_with_processes_beside_it_a_build_lists_once_and_reads_each_image_once(
-    processes: int, server: StrictGCS, cloud: Cloud
-) -> None:
-    ended = cloud.built(IN, OUT, "--threads", "3", hooks=[partial(hooks.processes, processes)])
+def test_with_processes_beside_it_a_build_lists_once_and_reads_each_image_once(server: StrictGCS, cloud: Cloud) -> None:
+    ended = cloud.built(IN, OUT, "--threads", "3", hooks=[partial(hooks.processes, 2)])
     of_input = [request for request in server.log if request.bucket == "photos"]
     lists = Counter(request.query["prefix"] for request in of_input if request.kind == "list")
     reads = Counter(request.name for request in of_input if request.kind == "get")

@@ -45,10 +45,7 @@ def manifest() -> Manifest:
         fixes={"alpha": 2},
         image=ImageInfo(224, None, 3, "jpeg", (1.5, 2.0, 3.25), (0.0, 1.0, 2.0)),
         splits={"train": Split(4, 390, {"daisy": 4, "rösé": 0}, shards)},
-        files=(
-            SideFile("classes.txt", 10, "12345678"),
-            SideFile("train-00000-of-00002.tfrecord.idx", 20, "12345678"),
-        ),
+        files=(SideFile("classes.txt", 10, "12345678"), SideFile("train-00000-of-00002.tfrecord.idx", 20, "12345678")),
         tables=(
             RecordTable("train-00000-of-00002.parquet", 3, "0d" * 16),
             RecordTable("train-00001-of-00002.parquet", 1, "0e" * 16),
@@ -142,44 +139,31 @@ def test_another_version_is_refused_and_both_are_named(version: Any, shown: str)
     )
 
 
-def test_a_version_is_refused_before_anything_else_is_looked_at() -> None:
-    with pytest.raises(DatasetError, match="schema_version 7"):
-        parse_manifest(b'{"schema_version": 7, "new": "layout"}', WHERE)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"", b"{", b"[]", b"null", b"1", b'"text"', b"\xff\xfe", b"not json", b"\x00" * 100, b"[" * 100_000, b"9" * 10_000,
-        '{"schema_version":1}'.encode("utf-16"), b'{"schema_version":NaN}',
-    ],
-    ids=["empty", "cut", "array", "null", "number", "string", "not UTF-8", "text", "zeros", "too deep", "too long a number",
-         "UTF-16", "NaN"],
-)  # fmt: skip
-def test_what_is_no_manifest_is_refused(data: bytes) -> None:
-    with pytest.raises(DatasetError) as caught:
-        parse_manifest(data, WHERE)
-    assert str(caught.value).startswith(f"{WHERE} is damaged: ")
-
-
 @pytest.mark.parametrize(
     ("data", "what"),
-    [(b"[]", "list where an object is expected"), (b"{}", "schema_version is missing")],
-    ids=["array", "no version"],
-)
-def test_a_manifest_without_a_version_is_damaged(data: bytes, what: str) -> None:
+    [
+        (b"[]", "list where an object is expected. "), (b"{}", "schema_version is missing. "), (b"", "not JSON"),
+        (b"{", "not JSON"), (b"null", ""), (b"1", ""), (b'"text"', ""), (b"\xff\xfe", ""), (b"not json", ""), (b"\x00" * 100, ""),
+        (b"[" * 100_000, ""), (b"9" * 10_000, ""), ('{"schema_version":1}'.encode("utf-16"), ""), (b'{"schema_version":NaN}', ""),
+    ],
+    ids=lambda value: repr(value[-20:]) if isinstance(value, bytes) else "",
+)  # fmt: skip
+def test_what_is_no_manifest_is_refused(data: bytes, what: str) -> None:
     with pytest.raises(DatasetError) as caught:
         parse_manifest(data, WHERE)
-    assert str(caught.value) == f"{WHERE} is damaged: {what}. Restore the file from a copy, or build the dataset again."
+    assert str(caught.value).startswith(f"{WHERE} is damaged: {what}")
+    assert str(caught.value).endswith("Restore the file from a copy, or build the dataset again.")
 
 
-def test_a_manifest_above_the_limit_is_refused_before_it_is_parsed() -> None:
+def test_a_manifest_of_another_version_or_above_the_limit_is_refused_before_anything_else_is_looked_at() -> None:
     class Large(bytes):
         def __len__(self) -> int:
             return MAX_BYTES + 1
 
     with pytest.raises(DatasetError, match=f"{MAX_BYTES + 1} bytes, at most {MAX_BYTES} are allowed"):
-        parse_manifest(Large(manifest().to_json()), WHERE)
+        parse_manifest(Large(b"{"), WHERE)
+    with pytest.raises(DatasetError, match="schema_version 7"):
+        parse_manifest(b'{"schema_version": 7, "new": "layout"}', WHERE)
 
 
 def at(*path: str | int) -> Callable[[dict[str, Any], Any], None]:

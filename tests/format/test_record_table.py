@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.format.record_table import ROW_GROUP, TableWriter, batch_digest, read_batches, schema, table_value
@@ -86,6 +86,7 @@ def test_every_column_is_in_the_digest_and_a_null_is_no_zero(name: str) -> None:
     assert batch_digest(batch(BARE | {name: CHANGED[name]})) != batch_digest(batch(BARE))
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=3), max_size=3), st.text(max_size=3), st.text(max_size=3))
 def test_texts_do_not_run_into_each_other(fixes: list[str], key: str, label: str) -> None:
     row = BARE | {"fixes": fixes, "key": key, "label": label}

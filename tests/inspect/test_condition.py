@@ -143,20 +143,14 @@ def test_one_of_several_labels() -> None:
 )
 def test_the_columns_of_a_metadata_table_can_be_named(where: str, expected: list[int]) -> None:
     columns = (
-        Column('a "b"', "string"),
-        Column("age", "int64"),
-        Column("blob", "bytes"),
-        Column("good", "bool"),
-        Column("price", "float"),
-        Column("words", "string", (None,)),
-    )
+        Column('a "b"', "string"), Column("age", "int64"), Column("blob", "bytes"), Column("good", "bool"),
+        Column("price", "float"), Column("words", "string", (None,)),
+    )  # fmt: skip
     extra = [
         {'a "b"': "x", "age": 9, "blob": b"\x00\xff", "good": True, "price": 0.25, "words": []},
         {'a "b"': "x", "age": 10, "blob": b"", "good": False, "price": 0.75, "words": ["a", "b"]},
     ]
     missing = {"offset": 0, "bytes": 9, "height": 8, "format": "jpeg", "root": 0, "source_bytes": 9, "version": 1}
-    batch = pa.RecordBatch.from_pylist(
-        [missing | row | more for row, more in zip(ROWS, extra, strict=False)], schema(columns)
-    )
-    found = Condition(where, columns=columns).matches("train", FILE, 0, batch)
-    assert found == expected
+    rows = [missing | row | more for row, more in zip(ROWS, extra, strict=False)]
+    batch = pa.RecordBatch.from_pylist(rows, schema(columns))
+    assert Condition(where, columns=columns).matches("train", FILE, 0, batch) == expected

@@ -37,8 +37,7 @@ def open_sheet(data: bytes) -> Image.Image:
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
-@pytest.mark.parametrize("channels", [1, 3], ids=["gray", "rgb"])
-@pytest.mark.parametrize("size", [(8, 12), None], ids=["one size", "varying sizes"])
+@pytest.mark.parametrize(("channels", "size"), [(1, None), (3, (8, 12))], ids=["gray, varying sizes", "rgb, one size"])
 def test_every_format_shows_the_stored_pixels_in_order(
     tmp_path: Path, image_format: str, channels: int, size: tuple[int, int] | None
 ) -> None:
@@ -77,11 +76,8 @@ def captions(tmp_path: Path, *named: dict[str, Any]) -> list[np.ndarray]:
     """Captions of records of one class, with other columns each."""
     write_dataset(tmp_path, splits={"train": len(named)}, classes=("a",), shards=1)
     name = "train-00000-of-00001.tfrecord"
-    rewrite(
-        tmp_path,
-        name,
-        [row | {"key": b"key"} | other for row, other in zip(columns(tmp_path, name), named, strict=True)],
-    )
+    rows = [row | {"key": b"key"} | other for row, other in zip(columns(tmp_path, name), named, strict=True)]
+    rewrite(tmp_path, name, rows)
     sheet = open_sheet(contact_sheet(tmp_path, "train", len(named)))
     return [caption(sheet, number, len(named)) for number in range(len(named))]
 

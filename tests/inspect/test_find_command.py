@@ -53,25 +53,17 @@ def test_a_line_per_hit_and_the_count_behind_them(written: Written, capsys: pyte
 @pytest.mark.parametrize(
     ("args", "listed", "last"),
     [
-        (
-            ["--where", "split = 'train'"],
-            20,
-            "40 of 43 records, of which the first 20 are listed (--limit 0 lists all). ",
-        ),
-        (["--where", "split = 'train'", "--limit", "0"], 40, "40 of 43 records. "),
-        (
-            ["--where", "1", "--limit", "1"],
-            1,
-            "43 of 43 records, of which the first 1 are listed (--limit 0 lists all). ",
-        ),
-        (["--where", "1", "--split", "train[5:8]"], 3, "3 of 3 records. "),
-        (["--where", "0"], 0, "0 of 43 records."),
+        (["split = 'train'"], 20, "40 of 43 records, of which the first 20 are listed (--limit 0 lists all). "),
+        (["split = 'train'", "--limit", "0"], 40, "40 of 43 records. "),
+        (["1", "--limit", "1"], 1, "43 of 43 records, of which the first 1 are listed (--limit 0 lists all). "),
+        (["1", "--split", "train[5:8]"], 3, "3 of 3 records. "),
+        (["0"], 0, "0 of 43 records."),
     ],
 )
 def test_the_last_line_counts_what_is_not_listed_too(
     written: Written, capsys: pytest.CaptureFixture[str], args: list[str], listed: int, last: str
 ) -> None:
-    *lines, count = said(capsys, written, *args).splitlines()
+    *lines, count = said(capsys, written, "--where", *args).splitlines()
     assert len(lines) == listed
     assert count.partition("The first:")[0] == last
 
@@ -119,17 +111,13 @@ def test_without_a_hit_no_sheet_is_drawn(written: Written, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("args", "code", "why"),
     [
-        (
-            ["--where", "widht > 3"],
-            2,
-            "--where widht > 3: no column widht; did you mean width? The columns are split, ",
-        ),
-        (["--where", "1", "--split", "dev"], 2, "split 'dev' is not in the dataset at "),
-        (["--where", "1", "--split", "train[50:60]"], 2, "split 'train[50:60]': 50 is beyond its 40 records. "),
-        (["--where", "1", "--limit", "-1"], 2, "--limit=-1: expected an integer of at least 0."),
-        (["--where", "1", "--sheet", "hits.gif"], 2, "--sheet hits.gif: a sheet is a PNG or JPEG image. "),
-        (["--where", "1", "--sheet", "/no/hits.png"], 2, "--sheet /no/hits.png cannot be written: "),
-        (["--where", "number = 39"], 4, "{out}/train-00001-of-00003.parquet is damaged: it is not there. Restore "),
+        (["widht > 3"], 2, "--where widht > 3: no column widht; did you mean width? The columns are split, "),
+        (["1", "--split", "dev"], 2, "split 'dev' is not in the dataset at "),
+        (["1", "--split", "train[50:60]"], 2, "split 'train[50:60]': 50 is beyond its 40 records. "),
+        (["1", "--limit", "-1"], 2, "--limit=-1: expected an integer of at least 0."),
+        (["1", "--sheet", "hits.gif"], 2, "--sheet hits.gif: a sheet is a PNG or JPEG image. "),
+        (["1", "--sheet", "/no/hits.png"], 2, "--sheet /no/hits.png cannot be written: "),
+        (["number = 39"], 4, "{out}/train-00001-of-00003.parquet is damaged: it is not there. Restore "),
     ],
     ids=["condition", "split", "part", "limit", "format of the sheet", "place of the sheet", "damage"],
 )
@@ -138,7 +126,7 @@ def test_what_cannot_be_is_said_with_the_exit_code(
 ) -> None:
     if code == 4:
         (written.path / "train-00001-of-00003.parquet").unlink()
-    assert main(["find", str(written.path), *args]) == code
+    assert main(["find", str(written.path), "--where", *args]) == code
     assert capsys.readouterr().err.startswith(f"shardfeed: {why.format(out=written.path)}")
 
 

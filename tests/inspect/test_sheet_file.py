@@ -19,20 +19,13 @@ def out(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("sheet", "said"),
     [
-        (
-            "sheet.gif",
-            "--sheet sheet.gif: a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg.",
-        ),
-        ("", "--sheet : a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg."),
-        (
-            "{out}/../out/sheet.png",
-            "--sheet {out}/../out/sheet.png lies in the dataset's folder. Give a file outside of it.",
-        ),
-        ("{out}/../link.png", "--sheet {out}/../link.png lies in the dataset's folder. Give a file outside of it."),
+        ("sheet.gif", ": a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg."),
+        ("", ": a sheet is a PNG or JPEG image. Give a name that ends in .png, .jpg, .jpeg."),
+        ("{out}/../out/sheet.png", " lies in the dataset's folder. Give a file outside of it."),
+        ("{out}/../link.png", " lies in the dataset's folder. Give a file outside of it."),
         (
             "/no/folder/x.png",
-            "--sheet /no/folder/x.png cannot be written: [Errno 2] No such file or directory: '/no/folder/x.png'. Give a file "
-            "in a folder that exists.",
+            " cannot be written: [Errno 2] No such file or directory: '/no/folder/x.png'. Give a file in a folder that exists.",
         ),
     ],
     ids=["no PNG or JPEG", "no name", "in the dataset", "a link into it", "no folder"],
@@ -44,7 +37,7 @@ def test_a_sheet_that_cannot_be_is_refused_and_the_dataset_untouched(
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     assert main(["inspect", str(out), "--sheet", sheet.format(out=out)]) == 2
     ended = capsys.readouterr()
-    assert (ended.out, ended.err) == ("", f"shardfeed: {said.format(out=out)}\n")
+    assert (ended.out, ended.err) == ("", f"shardfeed: --sheet {sheet.format(out=out)}{said}\n")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,35 +28,18 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes(), str(path))
 
 
-def imports(nodes: Iterator[ast.AST]) -> set[str]:
-    """Full names of imported modules; ``from . import x`` does not occur (checked by a test)."""
+def all_imports(path: Path) -> set[str]:
+    """Full names of modules that a file imports anywhere, also inside functions and for type checkers only.
+
+    ``from . import x`` does not occur (checked by a test).
+    """
     names: set[str] = set()
-    for node in nodes:
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             names.add("." * node.level + (node.module or ""))
     return names
-
-
-def all_imports(path: Path) -> set[str]:
-    """Imported anywhere in the file, also inside functions and for type checkers only."""
-    return imports(ast.walk(tree(path)))
-
-
-def import_time_imports(path: Path) -> set[str]:
-    """Imported when the module is: not in functions, not under ``if TYPE_CHECKING``."""
-    return imports(_run_at_import(tree(path)))
-
-
-def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
-            continue
-        yield child
-        yield from _run_at_import(child)
 
 
 def top(name: str) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from shardfeed._version import __version__
 from shardfeed.cli import main
 from shardfeed.format.manifest import parse_manifest
 from tests.kit.commands import command, environment, said, shardfeed, write_photos
+from tests.kit.datasets import write_dataset
 
 BUILD_FLAGS = {
     "--input", "--output", "--image_size", "--resize", "--channels", "--image_format", "--quality", "--background",
@@ -68,20 +67,16 @@ def test_the_commands_are_those_that_are_built() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_lists_exactly_the_flags_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_exactly_the_flags_of_a_command_with_a_text_for_each(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run(command, "--help") == 0
 
-    shown = capsys.readouterr().out
-    options = shown.partition("options:")[2].partition("examples:")[0]
+    options = capsys.readouterr().out.partition("options:")[2].partition("examples:")[0]
     assert set(re.findall(r"^  (--?\w+)", options, re.M)) - {"-h"} == COMMANDS[command]
-    assert {flag for action in _subparsers(command)[command]._actions for flag in action.option_strings} == COMMANDS[
-        command
-    ] | {"-h", "--help"}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_flag_has_a_help_text(command: str) -> None:
-    assert [action.dest for action in _subparsers(command)[command]._actions if not action.help] == []
+    actions = _subparsers(command)[command]._actions
+    assert {flag for action in actions for flag in action.option_strings} - {"-h", "--help"} == COMMANDS[command]
+    assert [action.dest for action in actions if not action.help] == []
 
 
 @pytest.mark.parametrize("command", ["export", "repair", "metadata", "Build", "bui"])
@@ -93,93 +88,87 @@ def test_a_command_that_is_not_built_is_unknown(command: str, capsys: pytest.Cap
     )
 
 
-def test_no_command_shows_the_help_and_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run() == 2
-    assert capsys.readouterr().out.startswith("usage: shardfeed [-h] [--version] COMMAND ...")
-
-
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run("--version") == 0
-    assert capsys.readouterr().out == f"shardfeed {__version__}\n"
+@pytest.mark.parametrize(
+    ("args", "code", "shown"),
+    [([], 2, "usage: shardfeed [-h] [--version] COMMAND ..."), (["--version"], 0, f"shardfeed {__version__}\n")],
+    ids=["no command", "version"],
+)
+def test_without_a_command_it_shows(args: list[str], code: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(*args) == code
+    assert capsys.readouterr().out.startswith(shown)
 
 
 UNKNOWN = (
     "unknown argument {}. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). For "
     "shardfeed's own flags see `shardfeed build --help`."
 )
+SEE = "See `shardfeed build --help`."
+NEITHER = f"It is neither a flag of shardfeed nor of Apache Beam. {SEE}"
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--output", "o"], "build: --input is required. See `shardfeed build --help`."),
-        (["--input", "i"], "build: --output is required. See `shardfeed build --help`."),
-        (["--input"], "argument --input: expected one argument. See `shardfeed build --help`."),
         (
-            ["--input", "i", "--output", "o", "--quality", "best"],
-            "argument --quality: 'best' is no whole number; allowed are 1 to 100 (95 by default). See `shardfeed build --help`.",
+            "--quality best",
+            f"argument --quality: 'best' is no whole number; allowed are 1 to 100 (95 by default). {SEE}",
         ),
         (
-            ["--input", "i", "--output", "o", "--max_aspect", "wide"],
+            "--max_aspect wide",
             "argument --max_aspect: 'wide' is no number; allowed are 1 to 65,535; 2 rejects what is more than twice as long as "
-            "wide. See `shardfeed build --help`.",
+            f"wide. {SEE}",
         ),
         (
-            ["--input", "i", "--output", "o", "--metadata", "t.csv", "--group_by", "column:"],
+            "--metadata t.csv --group_by column:",
             "--group_by column: names no column. Example: --group_by column:patient",
         ),
         (
-            ["--input", "i", "--output", "o", "--resize", "fit"],
-            "argument --resize: invalid choice: 'fit' (choose from 'crop', "
-            "'squash', 'pad', 'shortest', 'longest'). See `shardfeed build --help`.",
+            "--resize fit",
+            "argument --resize: invalid choice: 'fit' (choose from 'crop', 'squash', 'pad', 'shortest', 'longest'). "
+            + SEE,
         ),
         (
-            ["--input", "i", "--output", "o", "--max_unmatched", "3"],
+            "--max_unmatched 3",
             "--max_unmatched counts rows of a table. Give --metadata TABLE too, or leave it out.",
         ),
         (
-            ["--input", "i", "--output", "o", "--label_from", "metadata"],
+            "--label_from metadata",
             "argument --label_from: invalid choice: 'metadata' (choose from 'folders', 'regex', 'table', 'none'). "
-            "See `shardfeed build --help`.",
+            + SEE,
         ),
-        (
-            ["--input", "i", "--output", "o", "--num_shards", "3", "--shard_bytes", "5"],
-            "argument --shard_bytes: not allowed with argument --num_shards. See `shardfeed build --help`.",
-        ),
-        (
-            ["--input", "i", "--output", "o", "--image_sise", "64"],
-            "build: unknown argument --image_sise; did you mean --image_size? See `shardfeed build --help`.",
-        ),
-        (
-            ["--input", "i", "--out", "o"],
-            "build: unknown argument --out; did you mean --output? See `shardfeed build --help`.",
-        ),
-        (
-            ["--input", "i", "--output", "o", "--zzz", "1", "--runer=DirectRunner"],
-            "build: unknown argument --runer; did you mean --runner? See `shardfeed build --help`.",
-        ),
-        (["--zzz"], UNKNOWN.format("--zzz")),
-        (["--input", "i", "--output", "o", "more"], UNKNOWN.format("more")),
-        (
-            ["--input", "i", "--output", "o", "--runner", "DirectRunner", "--zzz"],
-            "build: unknown argument --zzz. It is neither a flag of shardfeed nor of "
-            "Apache Beam. See `shardfeed build --help`.",
-        ),
-        (
-            ["--input", "i", "--output", "o", "--runner", "DirectRunner", "more"],
-            "build: unknown argument more. It is neither a flag of shardfeed nor of "
-            "Apache Beam. See `shardfeed build --help`.",
-        ),
+        ("--num_shards 3 --shard_bytes 5", f"argument --shard_bytes: not allowed with argument --num_shards. {SEE}"),
+        ("--image_sise 64", f"build: unknown argument --image_sise; did you mean --image_size? {SEE}"),
+        ("--out o", f"build: unknown argument --out; did you mean --output? {SEE}"),
+        ("--zzz 1 --runer=DirectRunner", f"build: unknown argument --runer; did you mean --runner? {SEE}"),
+        ("more", UNKNOWN.format("more")),
+        ("--runner DirectRunner --zzz", f"build: unknown argument --zzz. {NEITHER}"),
+        ("--runner DirectRunner more", f"build: unknown argument more. {NEITHER}"),
     ],
-    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
 )
-def test_arguments_that_cannot_be_are_refused(
-    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run("build", *args) == 2
+def test_arguments_that_cannot_be_are_refused(args: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("build", "--input", "i", "--output", "o", *args.split()) == 2
 
     shown = capsys.readouterr()
     assert (shown.out, _unquoted(shown.err)) == ("", _unquoted(f"shardfeed: {message}\n"))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("build --output o", f"build: --input is required. {SEE}"),
+        ("build --input i", f"build: --output is required. {SEE}"),
+        ("build --input", f"argument --input: expected one argument. {SEE}"),
+        ("build --zzz", UNKNOWN.format("--zzz")),
+        ("verify x --input y", "verify: unknown argument --input. See `shardfeed verify --help`."),
+        ("inspect x train more", "inspect: unknown argument more. See `shardfeed inspect --help`."),
+        ("verify", "the following arguments are required: DIR. See `shardfeed verify --help`."),
+    ],
+)
+def test_a_command_with_too_little_or_too_much_is_refused(
+    args: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(*args.split()) == 2
+    assert capsys.readouterr() == ("", f"shardfeed: {message}\n")
 
 
 @pytest.mark.parametrize("flag", ["--inp", "--num_shard", "--split", "--image", "--direct_num_worker"])
@@ -187,21 +176,6 @@ def test_no_flag_may_be_abbreviated(flag: str, photos: Path, capsys: pytest.Capt
     assert _run("build", "--input", photos, "--output", photos.parent / "out", flag, "1") == 2
     assert f"unknown argument {flag}" in capsys.readouterr().err
     assert not (photos.parent / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "args", "message"),
-    [
-        ("verify", ["x", "--input", "y"], "verify: unknown argument --input. See `shardfeed verify --help`."),
-        ("inspect", ["x", "train", "more"], "inspect: unknown argument more. See `shardfeed inspect --help`."),
-        ("verify", [], "the following arguments are required: DIR. See `shardfeed verify --help`."),
-    ],
-)
-def test_other_commands_take_no_flags_of_beam(
-    command: str, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(command, *args) == 2
-    assert capsys.readouterr().err == f"shardfeed: {message}\n"
 
 
 def test_flags_may_be_spelled_with_hyphens_and_beams_are_passed_on(
@@ -226,21 +200,6 @@ def test_underscores_and_hyphens_in_values_stay() -> None:
     ]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A dataset ``out`` beside its input ``in``, with one bad and one skipped file."""
-    folder = tmp_path_factory.mktemp("built")
-    write_photos(folder / "in", cat=6, dog=6)
-    (folder / "in" / "cat" / "bad.jpg").write_bytes(b"")
-    (folder / "in" / "cat" / "notes.txt").touch()
-    assert _run("build", "--input", folder / "in", "--output", folder / "out", "--image_size", "16") == 0
-    yield folder
-
-
-def test_the_record_of_a_run_names_its_engine(built: Path) -> None:
-    assert json.loads((built / "out" / "run.json").read_bytes())["runner"] == "local"
-
-
 def test_another_build_in_one_process_owes_nothing_to_those_before(
     tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,6 +211,7 @@ def test_another_build_in_one_process_owes_nothing_to_those_before(
 
     assert _run(*build, "--output", tmp_path / "two") == 0
     assert json.loads(capsys.readouterr().out)["encoded_in_this_run"] == 13
+    assert json.loads((tmp_path / "two" / "run.json").read_bytes())["runner"] == "local"
 
 
 def test_fewer_shards_than_asked_for_are_noted(
@@ -265,10 +225,8 @@ def test_fewer_shards_than_asked_for_are_noted(
     assert 1 < count < 12
     shown = capsys.readouterr().out
     assert f"  train      12 records in {count} shards" in shown
-    assert (
-        f"  note       train: {count} shards instead of 12: a shard is never empty, and there are no more parts\n"
-        in shown
-    )
+    note = f"train: {count} shards instead of 12: a shard is never empty, and there are no more parts"
+    assert f"  note       {note}\n" in shown
 
 
 def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
@@ -282,13 +240,13 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
     assert "K\\xe4se 3" in ended.stdout
 
 
-@pytest.mark.parametrize("reader", ["| true", "> /dev/full"], ids=["gone", "full"])
-@pytest.mark.parametrize(("cut", "code"), [(False, 0), (True, 4)], ids=["in order", "damaged"])
+@pytest.mark.parametrize(
+    ("reader", "cut", "code"), [("| true", True, 4), ("> /dev/full", False, 0)], ids=["gone, damaged", "full, in order"]
+)
 def test_a_result_that_cannot_be_printed_does_not_change_the_exit_code(
-    built: Path, tmp_path: Path, reader: str, cut: bool, code: int
+    tmp_path: Path, reader: str, cut: bool, code: int
 ) -> None:
-    out = tmp_path / "copy"
-    shutil.copytree(built / "out", out)
+    out = write_dataset(tmp_path / "out", splits={"train": 5}).path
     if cut:
         (out / "classes.txt").write_bytes(b"")
     shown = subprocess.run(

@@ -22,13 +22,13 @@ def reader_that_has_left() -> int:
     return writing
 
 
-@pytest.mark.parametrize("stderr", [full_disk, reader_that_has_left])
 @pytest.mark.parametrize(
-    ("files", "flags", "code"),
+    ("stderr", "files", "flags", "code"),
     [
-        pytest.param([], ["--no_such_flag"], 2, id="an unknown flag"),
-        pytest.param(["cat/1.jpg", "cat/2.jpg"], ["--max_rejected", "1"], 3, id="too many rejects"),
+        (full_disk, ["cat/1.jpg", "cat/2.jpg"], ["--max_rejected", "1"], 3),
+        (reader_that_has_left, [], ["--no_such_flag"], 2),
     ],
+    ids=["full disk, too many rejects", "no reader, an unknown flag"],
 )
 def test_the_exit_code_is_the_same(
     stderr: Callable[[], int], files: list[str], flags: list[str], code: int, tmp_path: Path

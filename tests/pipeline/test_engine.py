@@ -78,123 +78,96 @@ def test_what_follows_from_a_runner_and_its_arguments(
         (("--region=",), ""),
         (("--regions=a", "region=b"), None),
     ],
-    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_the_last_value_of_an_argument_counts(args: tuple[str, ...], value: str | None) -> None:
     assert Engine("R", args).arg("region") == value
+
+
+RUNNERS = "Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or DataflowRunner"
+NO_RUNNER = (
+    f"Beam has no such runner, or none for builds. {RUNNERS}; or another package's, by its full name "
+    "(my_package.MyRunner)."
+)
+NO_TEST_RUNNERS = ("TestDirectRunner", "apache_beam.runners.direct.test_direct_runner.TestDirectRunner")
+OF_BEAM = (
+    "If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). For shardfeed's own flags see "
+    "`shardfeed build --help`."
+)
+OF_DIRECT = "is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by itself."
+PRISM = "Build Prism with make engines (.engines/), or name where it is."
+EXAMPLES = "(docs/how-to/engines.md has examples)."
 
 
 @pytest.mark.parametrize(
     ("runner", "args", "message"),
     [
         *(
-            (
-                None,
-                (flag, "2"),
-                f"unknown argument {flag}. If it is an option of Apache Beam, it needs --runner (for example --runner "
-                "DirectRunner). For shardfeed's own flags see `shardfeed build --help`.",
-            )
+            (None, f"{flag} 2", f"unknown argument {flag}. {OF_BEAM}")
             for flag in ("--experiments", "--direct_runner_bundle_repeat")
         ),
-        *(
-            (
-                None,
-                (flag,),
-                f"{name} is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by itself.",
-            )
-            for name, flag in (
-                ("--direct_num_workers", "--direct_num_workers=2"),
-                ("--direct_running_mode", "--direct_running_mode"),
-            )
-        ),
+        (None, "--direct_num_workers=2", f"--direct_num_workers {OF_DIRECT}"),
+        (None, "--direct_running_mode", f"--direct_running_mode {OF_DIRECT}"),
         (
             "DaskRunner",
-            (),
+            "",
             "--runner DaskRunner: Beam's Dask runner gives wrong results for graphs with side branches (it runs only the last "
-            "one, and exits 0). Use DirectRunner, FnApiRunner, PrismRunner, PortableRunner, FlinkRunner, SparkRunner or "
-            "DataflowRunner.",
+            f"one, and exits 0). {RUNNERS}.",
         ),
         *(
-            (
-                name,
-                (),
-                f"--runner {name}: Beam has no such runner, or none for builds. Use DirectRunner, FnApiRunner, PrismRunner, "
-                "PortableRunner, FlinkRunner, SparkRunner or DataflowRunner; or another package's, by its full name "
-                "(my_package.MyRunner).",
-            )
-            for name in (
-                "NoSuchRunner",
-                "",
-                "direct",
-                "dataflow",
-                ".MyRunner",
-                "TestDirectRunner",
-                "apache_beam.runners.direct.test_direct_runner.TestDirectRunner",
-            )
+            (name, "", f"--runner {name}: {NO_RUNNER}")
+            for name in ("NoSuchRunner", "", "direct", "dataflow", ".MyRunner", *NO_TEST_RUNNERS)
         ),
         *(
             (
                 runner,
-                ("--direct_num_workers=2", "--direct_running_mode", "multi_processing"),
+                "--direct_num_workers=2 --direct_running_mode multi_processing",
                 "--direct_running_mode multi_processing: in this mode the build waits for ever if one of its worker processes "
                 f"dies. Leave out --runner {runner} and Beam's flags: a build without --runner uses all cores by itself. Or keep "
                 f"--runner {runner} without this flag.",
             )
             for runner in ("DirectRunner", "fnapirunner")
         ),
+        ("PrismRunner", "--prism_location /", f"--prism_location / is not a file. {PRISM}"),
+        ("PrismRunner", "--prism_location=/no/prism", f"--prism_location /no/prism does not exist. {PRISM}"),
         (
-            "PrismRunner",
-            ("--prism_location", "/"),
-            "--prism_location / is not a file. Build Prism with make engines (.engines/), or name where it is.",
-        ),
-        (
-            "PrismRunner",
-            ("--prism_location=/no/prism",),
-            "--prism_location /no/prism does not exist. Build Prism with make engines (.engines/), or name where it is.",
+            "PortableRunner",
+            "",
+            f"--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens {EXAMPLES}",
         ),
         (
             "PortableRunner",
-            (),
-            "--runner PortableRunner also needs --job_endpoint HOST:PORT, where the engine's job service listens "
-            "(docs/how-to/engines.md has examples).",
-        ),
-        (
-            "PortableRunner",
-            ("--job_endpoint", "localhost"),
+            "--job_endpoint localhost",
             "--job_endpoint localhost names no port. Give HOST:PORT, where the engine's job service listens, such as "
             "localhost:8099.",
         ),
         (
             "PortableRunner",
-            ("--job_endpoint=localhost:1", "--environment_type=EXTERNAL"),
-            "--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens "
-            "(docs/how-to/engines.md has examples).",
+            "--job_endpoint=localhost:1 --environment_type=EXTERNAL",
+            f"--environment_type EXTERNAL also needs --environment_config HOST:PORT, where the worker pool listens {EXAMPLES}",
         ),
         (
             "PortableRunner",
-            ("--job_endpoint=localhost:1", "--environment_type=PROCESS", "--environment_config="),
+            "--job_endpoint=localhost:1 --environment_type=PROCESS --environment_config=",
             '--environment_type PROCESS also needs --environment_config \'{"command": "/opt/beam/boot"}\', the program that '
-            "starts a worker (docs/how-to/engines.md has examples).",
+            f"starts a worker {EXAMPLES}",
         ),
         (
             "PrismRunner",
-            ("--environment_type=PROCESS", '--environment_config={"command": "/opt/beam/boot"}'),
+            "--environment_type=PROCESS --environment_config=/opt/beam/boot",
             "--environment_type PROCESS: Prism starts the program with its worker's id in quotes, which it then does not know, "
-            "and would wait for ever. Leave it out, or give EXTERNAL with a worker pool (docs/how-to/engines.md has examples).",
+            f"and would wait for ever. Leave it out, or give EXTERNAL with a worker pool {EXAMPLES}",
         ),
         (
             "PrismRunner",
-            ("--environment_type", "loopback"),
+            "--environment_type loopback",
             "--environment_type loopback: allowed are DOCKER, PROCESS, EXTERNAL, LOOPBACK, in capitals, and Beam's own "
             "identifiers (beam:env:…); docs/how-to/engines.md has examples.",
         ),
     ],
 )
-def test_what_an_engine_cannot_run_is_refused_before_it_is_started(
-    runner: str | None, args: tuple[str, ...], message: str
-) -> None:
+def test_what_an_engine_cannot_run_is_refused_before_it_is_started(runner: str | None, args: str, message: str) -> None:
     with pytest.raises(UsageError) as found:
-        Engine(runner, args).check()
+        Engine(runner, tuple(args.split())).check()
 
     assert str(found.value) == message
 

@@ -32,14 +32,8 @@ STEPS = [
     "Proceed", "FindDuplicates", "PackShards", "ComposeShards", "Commit", "Sweep",
 ]  # fmt: skip
 PRIMITIVES = {
-    "BytesCoder",
-    "StrUtf8Coder",
-    "VarIntCoder",
-    "TupleCoder",
-    "IterableCoder",
-    "ListCoder",
-    "GlobalWindowCoder",
-}
+    "BytesCoder", "StrUtf8Coder", "VarIntCoder", "TupleCoder", "IterableCoder", "ListCoder", "GlobalWindowCoder",
+}  # fmt: skip
 OURS = {element.__name__ for element in coders.ELEMENTS}
 
 # Where Beam itself puts a coder of its own choice; everything else is ours.
@@ -76,12 +70,6 @@ def proto() -> Proto:
     return _proto()
 
 
-def _top_level(proto: Proto) -> list[str]:
-    (root,) = proto.root_transform_ids
-    transforms = proto.components.transforms
-    return [transforms[step].unique_name for step in transforms[root].subtransforms]
-
-
 def _names_in(coder: beam.coders.Coder) -> Iterator[str]:
     yield coder.element.__name__ if isinstance(coder, coders.ElementCoder) else type(coder).__name__
     for each in coder._get_component_coders():
@@ -102,14 +90,14 @@ def _coders_by_step(proto: Proto) -> dict[str, set[str]]:
 
 
 def test_the_steps_are_these_in_this_order(proto: Proto) -> None:
-    assert _top_level(proto) == STEPS
+    (root,) = proto.root_transform_ids
+    transforms = proto.components.transforms
+    assert [transforms[step].unique_name for step in transforms[root].subtransforms] == STEPS
 
 
 def test_our_steps_have_unique_labels_that_are_camel_case_words(proto: Proto) -> None:
     labels = [transform.unique_name for transform in proto.components.transforms.values() if transform.unique_name]
-    ours = [
-        label for label in labels if label.count("/") <= 1 and not label.startswith("ref_")
-    ]  # the root has an id only
+    ours = [label for label in labels if label.count("/") <= 1 and not label.startswith("ref_")]  # but not the root
 
     assert len(set(labels)) == len(labels)
     assert [label for label in ours if not re.fullmatch(r"([A-Z][a-z]+)+(/([A-Z][a-z]+)+)?", label)] == []
@@ -195,19 +183,16 @@ def _realistic_refs(count: int) -> list[ImageRef]:
     "refs_a_batch", [BATCH_REFS, 1], ids=["a listed folder in one batch", "one image a batch, as among 100 M"]
 )
 def test_at_most_200_bytes_an_image_cross_the_shuffle(tmp_path: Path, refs_a_batch: int) -> None:
-    refs = _realistic_refs(BATCH_REFS if refs_a_batch > 1 else 500)
-    batches = [
-        RefBatch("train", b"".join(map(pack_ref, refs[i : i + refs_a_batch])))
-        for i in range(0, len(refs), refs_a_batch)
-    ]
+    refs = _realistic_refs(refs_a_batch if refs_a_batch > 1 else 500)
+    packed = [pack_ref(ref) for ref in refs]
+    batches = [RefBatch("train", b"".join(packed[i : i + refs_a_batch])) for i in range(0, len(packed), refs_a_batch)]
     plan = Plan("f", ("cat",), {}, len(refs), {"train": SplitPlan(256, 16, len(refs))})
     crossing = beam.coders.registry.get_coder(beam.typehints.KV[tuple[str, int], bytes])
 
     def measure(grouped: tuple[tuple[str, int], list[bytes]]) -> tuple[int, int]:
         key, pieces = grouped
-        return sum(len(crossing.encode((key, piece))) for piece in pieces), sum(
-            1 for piece in pieces for _ in unpack_refs(piece)
-        )
+        images = sum(1 for piece in pieces for _ in unpack_refs(piece))
+        return sum(len(crossing.encode((key, piece))) for piece in pieces), images
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         plans = pipeline | "Plan" >> beam.Create([plan])
@@ -222,11 +207,10 @@ def test_at_most_200_bytes_an_image_cross_the_shuffle(tmp_path: Path, refs_a_bat
         assert_that(totals, equal_to([(True, len(refs))]))
 
 
-def test_a_coder_gives_back_what_it_was_given(proto: Proto) -> None:
+def test_a_coder_gives_back_what_it_was_given() -> None:
     batch = RefBatch("train", b"\x00\xff", {"hidden": 1})
     coder = beam.coders.registry.get_coder(RefBatch)
 
     assert coder.decode(coder.encode(batch)) == batch
     assert coder.is_deterministic()
-    assert coder == coders.ElementCoder(RefBatch)
-    assert coder != coders.ElementCoder(Plan)
+    assert coder == coders.ElementCoder(RefBatch) != coders.ElementCoder(Plan)

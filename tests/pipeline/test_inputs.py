@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -36,8 +37,7 @@ def names(photos: Path) -> list[str]:
     return sorted(str(path.relative_to(photos)) for path in photos.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_a_zip_a_tar_and_a_list_give_the_shards_of_the_folder(driver: str, tmp_path: Path) -> None:
+def test_a_zip_a_tar_and_a_list_give_the_shards_of_the_folder(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos")
     write(photos, "cat/note.txt", b"no image")
     write(photos, "dog/broken.jpg", b"\xff\xd8\xff broken")
@@ -47,14 +47,17 @@ def test_a_zip_a_tar_and_a_list_give_the_shards_of_the_folder(driver: str, tmp_p
     with tarfile.open(tmp_path / "photos.tar", "w") as tar:
         tar.add(photos, ".")
     (tmp_path / "list.txt").write_text("\n".join(reversed(names(photos))))
-    inputs = {
-        "folder": photos, "zip": tmp_path / "photos.zip", "tar": tmp_path / "photos.tar",
-        "list": Path(f"@{tmp_path / 'list.txt'}"),
-    }  # fmt: skip
-
-    for kind, given in inputs.items():
-        root = ("--list_root", str(photos)) if kind == "list" else ()
-        builds.built(given, tmp_path / kind, *FLAGS, *root, *builds.DRIVERS[driver])
+    of_list = ("--list_root", str(photos))
+    inputs: dict[str, tuple[Path, tuple[str, ...]]] = {
+        "folder": (photos, ()),
+        "zip": (tmp_path / "photos.zip", ()),
+        "tar": (tmp_path / "photos.tar", ()),
+        "list": (Path(f"@{tmp_path / 'list.txt'}"), of_list),
+        "zip, Beam": (tmp_path / "photos.zip", builds.DIRECT),
+        "list, Beam": (Path(f"@{tmp_path / 'list.txt'}"), (*of_list, *builds.DIRECT)),
+    }
+    for kind, (given, flags) in inputs.items():
+        builds.built(given, tmp_path / kind, *FLAGS, *flags)
 
     expected = shards(tmp_path / "folder")
     assert len(expected) == 8
@@ -63,7 +66,8 @@ def test_a_zip_a_tar_and_a_list_give_the_shards_of_the_folder(driver: str, tmp_p
         manifest = disk.manifest(tmp_path / kind)
         assert manifest["skipped"]["by_reason"] == {"suffix": 1}
         assert manifest["rejected"]["total"] == 1
-    assert (tmp_path / "list" / "manifest.json").read_bytes() == (tmp_path / "folder" / "manifest.json").read_bytes()
+    for kind in ("list", "list, Beam"):
+        assert (tmp_path / kind / "manifest.json").read_bytes() == (tmp_path / "folder/manifest.json").read_bytes()
 
 
 def test_a_list_in_another_order_and_form_is_already_built_and_one_row_less_is_another_input(tmp_path: Path) -> None:
@@ -83,9 +87,8 @@ def test_a_list_in_another_order_and_form_is_already_built_and_one_row_less_is_a
     assert "was built from another state of the input" in less.err
 
 
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_records_of_an_earlier_build_are_taken_and_only_repaired_images_are_made(driver: str, tmp_path: Path) -> None:
-    photos, log = make_photos(tmp_path / "photos"), tmp_path / "images"
+def test_records_of_an_earlier_build_are_taken_and_only_repaired_images_are_made(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos")
     good, changed = photo(0), "dog/changed.jpg"  # the repaired image is a second cat/000.jpg, with another label
     write(photos, "dog/broken.jpg", good[:200])
     write(photos, changed, photo(98).ljust(9_000, b"\0"))
@@ -98,17 +101,17 @@ def test_records_of_an_earlier_build_are_taken_and_only_repaired_images_are_made
     write(photos, "bird/new.jpg", photo(100))  # a class before the others: their numbers change
     write(photos, changed, photo(101).ljust(9_000, b"\0"))
     os.utime(photos / changed, (5, 5))
-    now = (*flags, *table(tmp_path, photos, ages=7), *builds.DRIVERS[driver])  # cells of all images change
+    now = (*flags, *table(tmp_path, photos, ages=7))  # cells of all images change
     builds.built(photos, tmp_path / "anew", *now, hooks=[no_sample])
-    ended = builds.built(
-        photos, tmp_path / "new", *now, "--retry_rejects", str(tmp_path / "old"),
-        hooks=[no_sample, partial(hooks.count_images, log)],
-    )  # fmt: skip
+    for name, driver in builds.DRIVERS.items():
+        log, out = tmp_path / f"images of {name}", tmp_path / name
+        counting: list[Callable[[], None]] = [no_sample, partial(hooks.count_images, log)]
+        ended = builds.built(photos, out, *now, *driver, "--retry_rejects", str(tmp_path / "old"), hooks=counting)
 
-    assert len(log.read_bytes()) == 3
-    assert f" {len(names(photos)) - 3} images kept from an earlier run\n" in ended.out
-    assert disk.digests(tmp_path / "new") == disk.digests(tmp_path / "anew")
-    found = disk.manifest(tmp_path / "new")
+        assert len(log.read_bytes()) == 3
+        assert f" {len(names(photos)) - 3} images kept from an earlier run\n" in ended.out
+        assert disk.digests(out) == disk.digests(tmp_path / "anew")
+    found = disk.manifest(tmp_path / "anew")
     assert (found["rejected"]["total"], found["duplicates"]["labels"], found["classes"][0]) == (0, 1, "bird")
 
 

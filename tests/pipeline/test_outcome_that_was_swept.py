@@ -16,21 +16,19 @@ from shardfeed.pipeline import run_build
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.report.summary import Summary
+from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from tests.kit.commands import shardfeed, write_photos
+from tests.kit import builds
+from tests.kit.commands import write_photos
 
 ENGINE = Engine("PortableRunner", ("--job_endpoint", "host:1"))  # any that does not encode in this process
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> BuildConfig:
-    write_photos(tmp_path / "in", cat=3, dog=3)
-    return BuildConfig(
-        inputs=(f"{tmp_path}/in",),
-        output=f"{tmp_path}/out",
-        options=BuildOptions(),
-        engine=ENGINE,
-    )
+    photos = write_photos(tmp_path / "in", cat=3, dog=3)
+    options = BuildOptions(image=ImageOptions(height=16, width=16))
+    return BuildConfig((str(photos),), f"{tmp_path}/out", options, engine=ENGINE)
 
 
 def _failing_engine(meanwhile: Callable[[], object]) -> Callable[..., None]:
@@ -41,11 +39,12 @@ def _failing_engine(meanwhile: Callable[[], object]) -> Callable[..., None]:
     return run
 
 
-def test_the_launcher_finds_the_manifest_instead(config: BuildConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build() -> None:
-        assert shardfeed("build", "--input", config.inputs[0], "--output", config.output).returncode == 0
+def _built_meanwhile(config: BuildConfig, *flags: str) -> Callable[[], object]:
+    return lambda: builds.built(Path(config.inputs[0]), Path(config.output), *flags)
 
-    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(build))
+
+def test_the_launcher_finds_the_manifest_instead(config: BuildConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(_built_meanwhile(config)))
     summary = run_build.run_build(config)
     assert isinstance(summary, Summary)
     assert summary.manifest == reader.info(config.output).manifest
@@ -53,17 +52,11 @@ def test_the_launcher_finds_the_manifest_instead(config: BuildConfig, monkeypatc
     assert not (Path(config.output) / "_parts").exists()
 
 
-def test_another_dataset_there_is_not_taken_for_this_one(config: BuildConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build() -> None:
-        other = ("--seed", "1", "--input", config.inputs[0], "--output", config.output)
-        assert shardfeed("build", *other).returncode == 0
-
-    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(build))
-    with pytest.raises(IncompleteError, match="the engine gave up: the engine's own words"):
-        run_build.run_build(config)
-
-
-def test_without_a_dataset_the_engine_s_words_are_shown(config: BuildConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(lambda: None))
+@pytest.mark.parametrize("other", [True, False], ids=["another dataset", "none"])
+def test_if_this_dataset_is_not_there_the_engine_s_words_are_shown(
+    other: bool, config: BuildConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile = _built_meanwhile(config, "--seed", "1") if other else (lambda: None)
+    monkeypatch.setattr(run_build, "_run_graph", _failing_engine(meanwhile))
     with pytest.raises(IncompleteError, match="the engine gave up: the engine's own words"):
         run_build.run_build(config)

@@ -61,15 +61,6 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("part", [0, 1])
-def test_a_process_that_is_killed_costs_no_image_and_one_line(
-    part: int, photos: Path, alone: dict[str, str], tmp_path: Path
-) -> None:
-    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, part, kill), ONE])
-    assert ended.err == f"{LOST} -9. {ALONE}"
-    assert disk.digests(tmp_path / "out") == alone
-
-
 def crash(pid: int) -> None:
     """Crashes a process when its interpreter can report that: right after its start it cannot."""
     while not _signals_caught(pid) & 1 << (signal.SIGSEGV - 1):
@@ -81,16 +72,23 @@ def _signals_caught(pid: int) -> int:
     return int(Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0], 16)
 
 
-def test_a_process_that_crashes_says_how(photos: Path, tmp_path: Path) -> None:
-    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, 0, crash), ONE])
-    assert ended.err == f"{LOST} -11 (Fatal Python error: Segmentation fault). {ALONE}"
+@pytest.mark.parametrize(
+    ("part", "end", "said"),
+    [(1, kill, "-9"), (0, crash, "-11 (Fatal Python error: Segmentation fault)")],
+    ids=["killed", "crashed"],
+)
+def test_a_process_that_ends_costs_no_image_and_one_line_that_says_how(
+    part: int, end: Callable[[int], None], said: str, photos: Path, alone: dict[str, str], tmp_path: Path
+) -> None:
+    ended = builds.built(photos, tmp_path / "out", hooks=[partial(hooks.at_part_of_process, part, end), ONE])
+    assert ended.err == f"{LOST} {said}. {ALONE}"
+    assert disk.digests(tmp_path / "out") == alone
 
 
 def test_processes_that_cannot_start_change_nothing_and_their_last_words_are_shown_once(
     photos: Path, alone: dict[str, str], tmp_path: Path
 ) -> None:
-    broken: list[Callable[[], None]] = [hooks.broken_processes, TWO]
-    ended = builds.built(photos, tmp_path / "out", "--threads", "3", hooks=broken)
+    ended = builds.built(photos, tmp_path / "out", "--threads", "3", hooks=[hooks.broken_processes, TWO])
     assert ended.err == f"{LOST} 1 (no such module). {WITHOUT}"
     assert disk.digests(tmp_path / "out") == alone
 

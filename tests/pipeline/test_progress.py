@@ -36,34 +36,25 @@ def test_the_line_says_how_far_and_how_long(arguments: tuple[str, int, int, int,
 
 
 @pytest.mark.parametrize(
-    ("size", "text"),
+    ("told", "text"),
     [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (12_345_678, "12.3 MB"),
-        (999_949, "999.9 kB"),
-        (5 * 10**12, "5.0 TB"),
+        (human_bytes(0), "0 B"),
+        (human_bytes(999), "999 B"),
+        (human_bytes(1_000), "1.0 kB"),
+        (human_bytes(12_345_678), "12.3 MB"),
+        (human_bytes(999_949), "999.9 kB"),
+        (human_bytes(5 * 10**12), "5.0 TB"),
+        (duration(0.4), "0 s"),
+        (duration(59.4), "59 s"),
+        (duration(59.6), "1 min 0 s"),
+        (duration(200), "3 min 20 s"),
+        (duration(3_599), "59 min 59 s"),
+        (duration(3_600), "1 h 0 min"),
+        (duration(7_530), "2 h 5 min"),
     ],
 )
-def test_bytes_are_decimal_units(size: int, text: str) -> None:
-    assert human_bytes(size) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.4, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 0 s"),
-        (200, "3 min 20 s"),
-        (3_599, "59 min 59 s"),
-        (3_600, "1 h 0 min"),
-        (7_530, "2 h 5 min"),
-    ],
-)
-def test_durations_are_for_people(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+def test_bytes_have_decimal_units_and_durations_are_for_people(told: str, text: str) -> None:
+    assert told == text
 
 
 class _Stream(io.StringIO):

@@ -78,10 +78,12 @@ with signals.on_stop(ask, {again}):
 """
 
 
-@both
 @pytest.mark.parametrize(
-    ("again", "said"),
-    [("", "stopped; rerun the same command to carry on."), ("again='the job goes on.'", "the job goes on.")],
+    ("number", "again", "said"),
+    [
+        (signal.SIGINT, "", "stopped; rerun the same command to carry on."),
+        (signal.SIGTERM, "again='the job goes on.'", "the job goes on."),
+    ],
     ids=["by default", "a text of its own"],
 )
 def test_a_second_signal_leaves_while_the_first_one_s_action_still_waits(
@@ -115,13 +117,18 @@ print("went on")
 """
 
 
-def test_the_action_says_how_the_command_ends_before_the_main_thread_can() -> None:
-    program = CANCELLING.format(then="signals.leave('cancelled.')", meets="raise RuntimeError")
-    assert ran(program) == (4, "", "\nshardfeed: cancelled.\n")
-
-
-def test_an_action_that_only_returns_lets_the_main_thread_go_on() -> None:
-    assert ran(CANCELLING.format(then="pass", meets="pass")) == (0, "went on\n", "")
+@pytest.mark.parametrize(
+    ("then", "meets", "ended"),
+    [
+        ("signals.leave('cancelled.')", "raise RuntimeError", (4, "", "\nshardfeed: cancelled.\n")),
+        ("pass", "pass", (0, "went on\n", "")),
+    ],
+    ids=["leaves", "returns"],
+)
+def test_the_action_says_how_the_command_ends_or_lets_the_main_thread_go_on(
+    then: str, meets: str, ended: tuple[int, str, str]
+) -> None:
+    assert ran(CANCELLING.format(then=then, meets=meets)) == ended
 
 
 PHASES = """
@@ -141,14 +148,21 @@ with signals.on_stop(outer):
 """
 
 
-def test_after_a_phase_the_one_around_it_is_there_again() -> None:
-    assert ran(PHASES.format(then="")) == (0, "outer\n", "")
-
-
-def test_a_second_signal_after_all_phases_leaves_too() -> None:
-    program = PHASES.format(then="signal.raise_signal(signal.SIGTERM); threading.Event().wait()")
-    stopped = "shardfeed: stopped before build was complete; rerun the same command.\n"
-    assert ran(program) == (4, "outer\n", stopped)
+@pytest.mark.parametrize(
+    ("then", "ended"),
+    [
+        ("", (0, "outer\n", "")),
+        (
+            "signal.raise_signal(signal.SIGTERM); threading.Event().wait()",
+            (4, "outer\n", "shardfeed: stopped before build was complete; rerun the same command.\n"),
+        ),
+    ],
+    ids=["the first signal", "a second one after all phases"],
+)
+def test_after_a_phase_the_one_around_it_is_there_again_and_a_second_signal_leaves(
+    then: str, ended: tuple[int, str, str]
+) -> None:
+    assert ran(PHASES.format(then=then)) == ended
 
 
 IN_A_HOST = """

@@ -68,13 +68,16 @@ def _signalled_at_the_end(number: signal.Signals, program: list[str]) -> tuple[i
     return child.returncode, said
 
 
-@signals
 @pytest.mark.parametrize(
-    ("args", "code"),
-    [("build --input {0}/in --output {0}/out --image_size 16", 0), ("verify", 2), ("verify {0}/absent", 4)],
-    ids=["a build", "a refusal", "a verdict"],
+    ("script", "number", "args", "code"),
+    [
+        (AT_THE_END, signal.SIGTERM, "build --input {0}/in --output {0}/out --image_size 16", 0),
+        (AFTER_ALL, signal.SIGINT, "build --input {0}/in --output {0}/out --image_size 16", 0),
+        (AT_THE_END, signal.SIGINT, "verify", 2),
+        (AFTER_ALL, signal.SIGTERM, "verify {0}/absent", 4),
+    ],
+    ids=["at the end of a build", "after all of a build", "at the end of a refusal", "after all of a verdict"],
 )
-@pytest.mark.parametrize("script", [AT_THE_END, AFTER_ALL], ids=["at the end", "after all"])
 def test_a_signal_after_a_command_has_ended_changes_nothing(
     tmp_path: Path, script: str, number: signal.Signals, args: str, code: int
 ) -> None:

@@ -41,15 +41,6 @@ sys.exit(__main__.main())
 """
 
 STOPPED = "shardfeed: stopped before build was complete; rerun the same command.\n"
-on_engines = pytest.mark.parametrize(
-    ("number", "engine"),
-    [
-        (signal.SIGINT, ("--runner", "DirectRunner")),
-        (signal.SIGTERM, ("--runner", "PrismRunner", "--prism_location", sys.executable)),
-    ],
-    ids=["SIGINT, DirectRunner", "SIGTERM, Prism"],
-)
-signals = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
 
 def _interrupted(
@@ -91,19 +82,16 @@ def test_the_line_names_the_command(tmp_path: Path, args: tuple[str, ...], what:
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED.replace("build", what))
 
 
-@on_engines
 def test_a_signal_while_beam_is_imported_for_its_flags_is_one_line_and_exit_4(
-    tmp_path: Path, build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
+    tmp_path: Path, build: tuple[str, ...]
 ) -> None:
-    ended = _interrupted(tmp_path, "apache_beam", number, *build, *engine)
+    ended = _interrupted(tmp_path, "apache_beam", signal.SIGINT, *build, "--runner", "DirectRunner")
     assert (ended.returncode, ended.stdout, ended.stderr) == (4, "", STOPPED)
     assert not (tmp_path / "out").exists()
 
 
-@on_engines
-def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(
-    build: tuple[str, ...], engine: tuple[str, ...], number: signal.Signals
-) -> None:
+def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(build: tuple[str, ...]) -> None:
+    engine = ("--runner", "PrismRunner", "--prism_location", sys.executable)
     program = [sys.executable, "-c", AT_THE_OUTPUT, *build, *engine]
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
@@ -111,19 +99,21 @@ def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(
         assert child.stdout is not None
         assert select.select([child.stdout], [], [], 60)[0]
         assert child.stdout.readline() == "at the gate\n"
-        child.send_signal(number)
+        child.send_signal(signal.SIGTERM)
         out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err) == (4, "", STOPPED)
 
 
-@signals
-def test_a_signal_that_the_build_was_started_to_ignore_stays_ignored_until_it_runs(
-    build: tuple[str, ...], number: signal.Signals
-) -> None:
-    ignored = f"import signal; signal.signal({int(number)}, signal.SIG_IGN)"
-    raised = f"already_built._has_manifest = lambda store: signal.raise_signal({int(number)})"
-    imports = "from shardfeed import __main__\nfrom shardfeed.pipeline import already_built"
-    program = f"{ignored}\n{imports}\n{raised}\nraise SystemExit(__main__.main())"
+def test_signals_that_the_build_was_started_to_ignore_stay_ignored(build: tuple[str, ...]) -> None:
+    program = """
+import signal
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+from shardfeed import __main__
+from shardfeed.pipeline import already_built
+already_built._has_manifest = lambda store: signal.raise_signal(signal.SIGINT) or signal.raise_signal(signal.SIGTERM)
+raise SystemExit(__main__.main())
+"""
     ended = subprocess.run(
         [sys.executable, "-c", program, *build], capture_output=True, text=True, env=environment(), check=False
     )

@@ -13,27 +13,17 @@ import pytest
 
 import shardfeed as reader
 from tests.kit import builds
-from tests.kit.commands import environment, said, shardfeed, write_photos
+from tests.kit.commands import environment, said, write_photos
 
 GATED = Path(__file__).with_name("gated.py")
+THREADS = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
 STOPPING = "stopping after the images in hand (again to stop at once) ..."
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> tuple[str, ...]:
-    """Arguments of a build of 120 images in 32 parts."""
-    write_photos(tmp_path / "in", cat=60, dog=60)
-    return (
-        "build",
-        "--input",
-        f"{tmp_path}/in",
-        "--output",
-        f"{tmp_path}/out",
-        "--image_size",
-        "16",
-        "--num_shards",
-        "2",
-    )
+    """Arguments of a build of 40 images."""
+    return builds.build_args(write_photos(tmp_path / "in", cat=20, dog=20), tmp_path / "out")
 
 
 @contextlib.contextmanager
@@ -67,32 +57,28 @@ def _stopped(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("driver", "number"), list(zip(builds.DRIVERS, (signal.SIGINT, signal.SIGTERM), strict=True)), ids=str
+    ("flags", "number"),
+    [((), signal.SIGINT), (THREADS, signal.SIGTERM)],
+    ids=["SIGINT, local", "SIGTERM, workers in threads"],
 )
-def test_a_signal_stops_the_build_and_the_same_command_completes_it(
-    tmp_path: Path, build: tuple[str, ...], driver: str, number: signal.Signals
+def test_a_signal_stops_the_build_without_a_word_more_and_the_same_command_completes_it(
+    tmp_path: Path, build: tuple[str, ...], flags: tuple[str, ...], number: signal.Signals
 ) -> None:
-    with _at_the_gate((*build, *builds.DRIVERS[driver])) as child:
+    with _at_the_gate((*build, *flags)) as child:
         _stop(child, number)
         out, err = child.communicate("open\n", timeout=60)
 
     assert (child.returncode, out, said(err)) == (4, "", _stopped(tmp_path))
     assert not (tmp_path / "out" / "manifest.json").exists()
+    _completes(tmp_path, build)
 
-    again = shardfeed(*build)
-    assert (again.returncode, again.stderr) == (0, "")
+
+def _completes(tmp_path: Path, build: tuple[str, ...]) -> None:
+    again = builds.run(*build)
+    assert (again.code, again.err) == (0, "")
     assert reader.verify(tmp_path / "out", deep=True).ok
-    assert reader.info(tmp_path / "out").splits["train"].num_records == 120
+    assert reader.info(tmp_path / "out").splits["train"].num_records == 40
     assert not (tmp_path / "out" / "_parts").exists()
-
-
-def test_workers_in_threads_are_stopped_without_a_word_more(tmp_path: Path, build: tuple[str, ...]) -> None:
-    workers = ("--runner", "FnApiRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
-    with _at_the_gate((*build, *workers)) as child:
-        _stop(child, signal.SIGTERM)
-        out, err = child.communicate("open\n", timeout=60)
-
-    assert (child.returncode, out, said(err)) == (4, "", _stopped(tmp_path))
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) -> None:
@@ -103,5 +89,4 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, build: tuple[str, ...]) 
         assert child.stderr is not None
         assert said(child.stderr.read()) == "\nshardfeed: stopped; rerun the same command to carry on.\n"
 
-    assert shardfeed(*build).returncode == 0
-    assert reader.verify(tmp_path / "out", deep=True).ok
+    _completes(tmp_path, build)

@@ -59,7 +59,6 @@ def test_a_build_ends_with_a_screen_of_facts() -> None:
 
 def test_a_resumed_build_says_what_it_kept_and_counts_only_its_own_work() -> None:
     lines = replace(BUILT, kept=2_045, seconds=200.0, notes=("train: 2 shards instead of 3",)).to_text().splitlines()
-
     assert lines[-3:] == [
         "  time       3 min 20 s, 50 img/s, 2,045 images kept from an earlier run",
         "  note       train: 2 shards instead of 3",
@@ -75,11 +74,11 @@ def test_where_nobody_knows_what_was_kept_nothing_is_said_of_a_rate() -> None:
 
 
 def test_a_build_that_was_there_says_so_and_takes_no_credit() -> None:
-    lines = replace(BUILT, already_built=True).to_text().splitlines()
+    there = replace(BUILT, already_built=True)
+    lines, raw = there.to_text().splitlines(), json.loads(there.to_json())
 
-    assert lines[0] == "Already built: /data/out"
-    assert lines[1:-1] == TEXT.splitlines()[1:-2]
-    assert lines[-1] == "Next: shardfeed verify /data/out --deep"
+    assert lines == ["Already built: /data/out", *TEXT.splitlines()[1:-2], "Next: shardfeed verify /data/out --deep"]
+    assert (raw["status"], raw["encoded_in_this_run"]) == ("already_built", 0)
 
 
 def test_what_did_not_happen_is_short() -> None:
@@ -95,10 +94,9 @@ def test_a_thousand_classes_take_one_line() -> None:
     split = Split(1_000, 1, {f"c{i:04}": 1 for i in range(1_000)}, MANIFEST.splits["train"].shards)
     manifest = replace(MANIFEST, classes=tuple(split.class_counts), splits={"train": split})
 
-    (line,) = [
-        line for line in replace(BUILT, manifest=manifest).to_text().splitlines() if line.startswith("  classes")
-    ]
-    assert line == "  classes    1000: " + ", ".join(f"c{i:04} 1" for i in range(12)) + " and 988 more"
+    lines = replace(BUILT, manifest=manifest).to_text().splitlines()
+    classes = ", ".join(f"c{i:04} 1" for i in range(12))
+    assert [line for line in lines if "classes" in line] == [f"  classes    1000: {classes} and 988 more"]
 
 
 @pytest.mark.parametrize(
@@ -107,16 +105,14 @@ def test_a_thousand_classes_take_one_line() -> None:
         ("gs://b-1/x_y/v1.0", "gs://b-1/x_y/v1.0"),
         ("/my data/out", "'/my data/out'"),
         ("/it's/out", "'/it'\"'\"'s/out'"),
-        ("/a\x1b[2Jb", "'/a\\x1b[2Jb'"),
+        ("/a\x1b[2J\nb", "'/a\\x1b[2J\\nb'"),
         ("/$HOME/out", "'/$HOME/out'"),
     ],
 )
-def test_the_next_command_can_be_pasted(output: str, quoted: str) -> None:
-    assert replace(BUILT, output=output).to_text().splitlines()[-1] == f"Next: shardfeed verify {quoted} --deep"
-
-
-def test_there_are_no_control_characters() -> None:
-    assert all(line.isprintable() for line in replace(BUILT, output="/a\x1b[2J\nb").to_text().split("\n"))
+def test_the_next_command_can_be_pasted_and_no_line_has_control_characters(output: str, quoted: str) -> None:
+    lines = replace(BUILT, output=output).to_text().split("\n")
+    assert lines[-1] == f"Next: shardfeed verify {quoted} --deep"
+    assert all(line.isprintable() for line in lines)
 
 
 def test_json_holds_the_same_facts() -> None:
@@ -155,12 +151,6 @@ def test_json_holds_the_same_facts() -> None:
         "duplicates": None,
         "notes": ["note"],
     }
-
-
-def test_json_of_a_build_that_was_there() -> None:
-    raw = json.loads(replace(BUILT, already_built=True).to_json())
-
-    assert (raw["status"], raw["encoded_in_this_run"]) == ("already_built", 0)
 
 
 def test_what_does_not_match_has_a_line() -> None:

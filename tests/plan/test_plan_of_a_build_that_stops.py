@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,61 +45,49 @@ def _tree(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
 
 
-def _foreign(tmp_path: Path) -> Path:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "notes.txt").write_text("…")
-    return tmp_path / "out"
+def _config(tmp_path: Path, photos: int = 3, **changes: Any) -> BuildConfig:
+    write_photos(tmp_path / "photos", cat=photos)
+    return BuildConfig((f"{tmp_path}/photos",), f"{tmp_path}/out", **{"options": OPTIONS, **changes})
 
 
-def _foreign_beside_a_claim(tmp_path: Path) -> Path:
-    _damaged(tmp_path)
-    (tmp_path / "out" / "notes.txt").write_text("…")
-    return tmp_path / "out"
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
-def _shards_of_nobody(tmp_path: Path) -> Path:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "train-00000-of-00001.tfrecord").write_bytes(b"x")
-    return tmp_path / "out"
-
-
-def _damaged(tmp_path: Path) -> Path:
-    (tmp_path / "out" / "_parts").mkdir(parents=True)
-    (tmp_path / "out" / naming.CLAIM).write_text("{")
-    return tmp_path / "out"
-
-
-def _a_file(tmp_path: Path) -> Path:
-    (tmp_path / "afile").write_text("…")
-    return tmp_path / "afile"
-
-
-def _below_a_file(tmp_path: Path) -> Path:
-    return _a_file(tmp_path) / "x"
-
-
-def _a_link_to_a_file(tmp_path: Path) -> Path:
-    (tmp_path / "link").symlink_to(_a_file(tmp_path))
-    return tmp_path / "link"
+FOREIGN = {"out/notes.txt": "…"}
+UNREADABLE = {f"out/{naming.CLAIM}": "{"}
 
 
 @pytest.mark.parametrize(
-    ("made", "code"),
+    ("files", "output", "code"),
     [
-        (_foreign, 5),
-        (_foreign_beside_a_claim, 5),
-        (_shards_of_nobody, 5),
-        (_damaged, 5),
-        (_a_file, 2),
-        (_below_a_file, 2),
-        (_a_link_to_a_file, 2),
+        (FOREIGN, "out", 5),
+        (FOREIGN | UNREADABLE, "out", 5),
+        ({"out/train-00000-of-00001.tfrecord": "x"}, "out", 5),
+        (UNREADABLE, "out", 5),
+        ({"file": "…"}, "file", 2),
+        ({"file": "…"}, "file/x", 2),
+        ({"file": "…"}, "link", 2),
+    ],
+    ids=[
+        "foreign",
+        "foreign beside a claim",
+        "shards of nobody",
+        "damaged",
+        "a file",
+        "below a file",
+        "a link to a file",
     ],
 )
 def test_an_output_that_the_build_refuses_is_refused(
-    made: Callable[[Path], Path], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: Mapping[str, str], output: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     photos = write_photos(tmp_path / "photos", cat=3)
-    flags = ["--input", str(photos), "--output", str(made(tmp_path)), "--image_size", "16"]
+    _write(tmp_path, files)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    flags = ["--input", str(photos), "--output", str(tmp_path / output), "--image_size", "16"]
     before = _tree(tmp_path)
 
     assert main(["plan", *flags]) == code
@@ -108,19 +97,15 @@ def test_an_output_that_the_build_refuses_is_refused(
     assert planned == ("", capsys.readouterr().err)
 
 
-def test_what_a_discard_does_not_remove_is_refused_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    photos, out = write_photos(tmp_path / "photos", cat=3), _foreign(tmp_path)
-
-    assert main(["plan", "--input", str(photos), "--output", str(out), "--discard_incomplete"]) == 5
-    assert "holds files that are not a shardfeed build's: notes.txt." in capsys.readouterr().err
+def test_what_a_discard_does_not_remove_is_refused_all_the_same(tmp_path: Path) -> None:
+    _write(tmp_path, FOREIGN)
+    with pytest.raises(ConflictError, match=r"holds files that are not a shardfeed build's: notes\.txt\."):
+        plan_build(_config(tmp_path, discard_incomplete=True))
 
 
 def _stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildConfig:
     """An output in which a build has stopped before its first shard."""
-    photos = write_photos(tmp_path / "photos", cat=3)
-    config = BuildConfig(inputs=(str(photos),), output=str(tmp_path / "out"), options=OPTIONS)
+    config = _config(tmp_path)
 
     def stops(*_: object) -> None:
         raise IncompleteError("before the first shard")
@@ -161,18 +146,16 @@ def test_a_claim_that_the_build_would_stop_at_is_noted_in_the_builds_words(
 
 
 def test_a_claim_that_nobody_can_read_is_removed_with_the_rest(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
-    config = BuildConfig((str(photos),), str(_damaged(tmp_path)), OPTIONS, discard_incomplete=True)
+    _write(tmp_path, UNREADABLE)
+    config = _config(tmp_path, discard_incomplete=True)
 
     assert plan_build(config).notes == [DISCARDS]
     run_build(config)
 
 
 def test_a_discard_that_has_not_ended_is_noted(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
-    (tmp_path / "out" / "_parts").mkdir(parents=True)
-    (tmp_path / "out" / naming.CLAIM).write_text(json.dumps({"fingerprint": "discarding", "config": {}}))
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS)
+    _write(tmp_path, {f"out/{naming.CLAIM}": json.dumps({"fingerprint": "discarding", "config": {}})})
+    config = _config(tmp_path)
 
     assert plan_build(config).notes == [
         Note(
@@ -246,10 +229,10 @@ def test_an_image_that_changes_while_it_is_read_is_not_given_up(
 
 
 def test_if_no_image_can_be_used_no_record_is_promised_and_no_class_is_named(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
-    for path in photos.rglob("*.jpg"):
+    config = _config(tmp_path, max_rejected=ALL)
+    for path in (tmp_path / "photos").rglob("*.jpg"):
         path.write_bytes(b"")
-    forecast = plan_build(BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=ALL))
+    forecast = plan_build(config)
 
     assert forecast.notes == [
         Note("none of the images read for train can be used: the build would publish nothing (exit 3)", 3)
@@ -258,16 +241,12 @@ def test_if_no_image_can_be_used_no_record_is_promised_and_no_class_is_named(tmp
 
 
 def test_more_rejects_than_allowed_are_foretold(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
+    config = _config(tmp_path, max_rejected=RejectLimit(count=1))
     for i in range(2):
-        (photos / "cat" / f"bad{i}.jpg").write_bytes(b"")
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=RejectLimit(count=1))
+        (tmp_path / "photos" / "cat" / f"bad{i}.jpg").write_bytes(b"")
 
-    assert plan_build(config).notes == [
-        Note(
-            "about 2 images would be rejected and --max_rejected allows 1: the build would publish nothing (exit 3)", 3
-        )
-    ]
+    text = "about 2 images would be rejected and --max_rejected allows 1: the build would publish nothing (exit 3)"
+    assert plan_build(config).notes == [Note(text, 3)]
     assert plan_build(replace(config, max_rejected=RejectLimit())).notes == []
 
 
@@ -280,10 +259,9 @@ def test_only_an_estimate_far_above_the_limit_is_sure(
     limit: str, allowed: int, word: str, code: int, tmp_path: Path
 ) -> None:
     """Of 200 images 60 are read, of which none can be used."""
-    photos = write_photos(tmp_path / "photos", cat=200)
-    for path in photos.rglob("*.jpg"):
+    config = _config(tmp_path, photos=200, max_rejected=parse_rejected(limit))
+    for path in (tmp_path / "photos").rglob("*.jpg"):
         path.write_bytes(b"x" * 10)
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, max_rejected=parse_rejected(limit))
 
     assert plan_build(config, sample=60).notes == [
         Note("none of the images read for train can be used: the build may publish nothing (exit 3)"),
@@ -295,8 +273,7 @@ def test_only_an_estimate_far_above_the_limit_is_sure(
 
 
 def test_a_machine_type_of_unknown_size_is_noted_and_counted_as_the_default(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3)
     engine = Engine("DirectRunner", ("--worker_machine_type", "e2-micro"))
-    forecast = plan_build(BuildConfig((str(photos),), str(tmp_path / "out"), OPTIONS, engine=engine))
+    forecast = plan_build(_config(tmp_path, engine=engine))
 
     assert (forecast.cloud.vcpus, forecast.notes) == (4, [*about_machine("e2-micro")])

@@ -6,6 +6,7 @@ import pickle
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from shardfeed.format.checksums import crc32c
-from shardfeed.format.manifest import parse_manifest
 from shardfeed.format.record_index import INDEX_HEADER_BYTES, IndexHeader
 from tests.kit.datasets import write_dataset
 from tests.reader.damage import NUMBER, SHARD, flip, message, offset_of, place, rewrite, rewrite_image
 
+FINGERPRINT = "0123456789abcdef" * 2
 FIRST = 12  # number in the split of the shard's first record
 COPY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
+# An item, items, all items, a key, an iteration.
 READS: list[Any] = [
     lambda ds: ds[FIRST + NUMBER],
     lambda ds: ds.__getitems__([FIRST + NUMBER]),
@@ -29,7 +31,6 @@ READS: list[Any] = [
     lambda ds: ds.keys[FIRST + NUMBER],
     list,
 ]
-READ = pytest.mark.parametrize("read", READS, ids=["item", "items", "all items", "key", "iteration"])
 
 
 @pytest.fixture
@@ -53,17 +54,17 @@ FIELDS = {
 }
 
 
-@READ
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_flipped_bit_in_each_field_of_a_record(path: Path, field: str, read: Any) -> None:
+def test_a_flipped_bit_in_each_field_of_a_record(path: Path, field: str) -> None:
     expected, ds = place(path, NUMBER), shardfeed.records(path, "train")
     at, what = FIELDS[field]
     flip(path, at + offset_of(path, NUMBER + (at < 0)))
 
-    said = refusal(lambda: read(ds))
+    for read in READS:
+        said = refusal(partial(read, ds))
 
-    assert said.startswith(f"{path}/{SHARD} is damaged: {expected}: {what}")
-    assert said.endswith(message(path, "").partition("is damaged: ")[2])
+        assert said.startswith(f"{path}/{SHARD} is damaged: {expected}: {what}")
+        assert said.endswith(message(path, "").partition("is damaged: ")[2])
 
 
 def test_the_other_records_of_a_damaged_block_are_read(path: Path) -> None:
@@ -81,18 +82,9 @@ def test_an_image_that_does_not_decode(path: Path) -> None:
 
     said = refusal(lambda: ds[FIRST + NUMBER])
 
-    assert said.startswith(
-        f"{path}/{SHARD} is damaged: {place(path)}: image: expected a jpeg image of 8 x 12 x 3 that decodes"
-    )
+    expected = "image: expected a jpeg image of 8 x 12 x 3 that decodes"
+    assert said.startswith(f"{path}/{SHARD} is damaged: {place(path)}: {expected}")
     assert ds.keys[FIRST + NUMBER]
-
-
-def test_a_class_that_is_none(path: Path) -> None:
-    rewrite(path, lambda row: {**row, "class": 3})
-
-    assert refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER]) == message(
-        path, f"{place(path)}: class: expected 0 to 2, found 3"
-    )
 
 
 def test_a_class_that_is_not_the_indexed_one(path: Path) -> None:
@@ -110,10 +102,8 @@ def test_a_damaged_index_of_classes_is_named_and_not_its_shard(path: Path) -> No
 
     said = refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER])
 
-    assert re.fullmatch(
-        rf"{path}/train\.classes is damaged: expected crc32c [0-9a-f]{{8}}, found [0-9a-f]{{8}}\. {re.escape(COPY)}",
-        said,
-    )
+    damaged = r"is damaged: expected crc32c [0-9a-f]{8}, found [0-9a-f]{8}\. "
+    assert re.fullmatch(rf"{path}/train\.classes {damaged}{re.escape(COPY)}", said)
 
 
 def test_a_record_that_is_no_example(path: Path) -> None:
@@ -122,10 +112,8 @@ def test_a_record_that_is_no_example(path: Path) -> None:
     said = refusal(lambda: shardfeed.records(path, "train")[FIRST + NUMBER])
 
     assert said.startswith(f"{path}/{SHARD} is damaged: record {NUMBER} at byte ")
-    assert (
-        "key unreadable: record: expected a tf.train.Example of a build, found column key: expected 1 of bytes, found []"
-        in said
-    )
+    expected = "expected a tf.train.Example of a build, found column key: expected 1 of bytes, found []"
+    assert f"key unreadable: record: {expected}" in said
 
 
 def test_a_shard_that_was_cut_after_it_was_opened(path: Path) -> None:
@@ -147,15 +135,6 @@ def test_a_shard_that_was_removed_after_it_was_opened(path: Path) -> None:
         assert refusal(read) == f"{path}/{SHARD} is damaged: expected {size:,} bytes, found no such file. {COPY}"
 
 
-def test_a_shard_of_another_size_is_named_before_the_first_read(path: Path) -> None:
-    size = (path / SHARD).stat().st_size
-    (path / SHARD).write_bytes(b"")
-
-    assert refusal(lambda: shardfeed.records(path, "train")) == (
-        f"{path}/{SHARD} is damaged: expected {size:,} bytes, found 0 bytes. {COPY}"
-    )
-
-
 def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     ds, stale, other = shardfeed.records(path, "train"), shardfeed.info(path), tmp_path_factory.mktemp("other")
     elsewhere: shardfeed.Records = pickle.loads(pickle.dumps(ds))  # as a worker process has it before its first read
@@ -175,9 +154,8 @@ def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_fact
     assert refusal(lambda: ds.labels) == expected
     (path / "train.classes").write_bytes(b"")  # as if of fewer records
     assert refusal(lambda: ds.labels) == expected
-    assert refusal(lambda: shardfeed.records(stale, "train")).startswith(
-        f"{path}/train-00000-of-00003.tfrecord is damaged"
-    )
+    said = refusal(lambda: shardfeed.records(stale, "train"))
+    assert said.startswith(f"{path}/train-00000-of-00003.tfrecord is damaged: expected ")
 
 
 def test_a_dataset_that_is_copied_over_itself_is_read_on(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -209,23 +187,15 @@ def test_a_split_without_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["train.index", "train.classes"])
-@pytest.mark.parametrize("cut", [1, 8, None], ids=["a byte", "a record", "all"])
-def test_a_torn_index(path: Path, name: str, cut: int | None) -> None:
+def test_a_torn_or_absent_index(path: Path, name: str) -> None:
     data = (path / name).read_bytes()
-    (path / name).write_bytes(data[: -cut if cut else 0])
+    damaged = f"{path}/{name} is damaged: expected {len(data)} bytes, found"
+    for left in (len(data) - 1, len(data) - 8, 0):
+        (path / name).write_bytes(data[:left])
+        assert refusal(lambda: shardfeed.records(path, "train")) == f"{damaged} {left} bytes. {COPY}"
 
-    assert refusal(lambda: shardfeed.records(path, "train")) == (
-        f"{path}/{name} is damaged: expected {len(data)} bytes, found {len(data) - (cut or len(data))} bytes. {COPY}"
-    )
-
-
-def test_an_absent_index(path: Path) -> None:
-    size = (path / "train.index").stat().st_size
-    (path / "train.index").unlink()
-
-    assert refusal(lambda: shardfeed.records(path, "train")) == (
-        f"{path}/train.index is damaged: expected {size} bytes, found no such file. {COPY}"
-    )
+    (path / name).unlink()
+    assert refusal(lambda: shardfeed.records(path, "train")) == f"{damaged} no such file. {COPY}"
 
 
 def test_a_flipped_bit_in_the_header_of_an_index(path: Path) -> None:
@@ -233,24 +203,14 @@ def test_a_flipped_bit_in_the_header_of_an_index(path: Path) -> None:
 
     said = refusal(lambda: shardfeed.records(path, "train"))
 
-    assert said.startswith(
-        f"{path}/train.index is damaged: expected the header of an index of offsets, found its header has crc32c"
-    )
-
-
-def test_the_two_index_files_in_each_others_place(path: Path) -> None:
-    shutil.copy(path / "train.index", path / "validation.index")
-    size = (path / "train.index").stat().st_size
-
-    assert refusal(lambda: shardfeed.records(path, "validation")) == (
-        f"{path}/validation.index is damaged: expected {INDEX_HEADER_BYTES + 80} bytes, found {size} bytes. {COPY}"
-    )
+    expected = "expected the header of an index of offsets, found its header has crc32c"
+    assert said.startswith(f"{path}/train.index is damaged: {expected}")
 
 
 def rewritten_header(path: Path, **changes: Any) -> None:
     file = path / ("train.classes" if changes.get("column") == "classes" else "train.index")
     data = file.read_bytes()
-    values: dict[str, Any] = {"column": "offsets", "fingerprint": "0123456789abcdef" * 2, "records": 37, "shards": 3}
+    values: dict[str, Any] = {"column": "offsets", "fingerprint": FINGERPRINT, "records": 37, "shards": 3}
     header = IndexHeader(**{**values, "crc32c": crc32c(data[INDEX_HEADER_BYTES:]), **changes})
     file.write_bytes(header.to_bytes() + data[INDEX_HEADER_BYTES:])
 
@@ -259,35 +219,33 @@ def rewritten_header(path: Path, **changes: Any) -> None:
     ("changes", "found"),
     [
         ({"fingerprint": "f" * 32}, f"fingerprint {'f' * 32}, 37 records in 3 shards"),
-        ({"records": 36}, "fingerprint 0123456789abcdef0123456789abcdef, 36 records in 3 shards"),
-        ({"shards": 4}, "fingerprint 0123456789abcdef0123456789abcdef, 37 records in 4 shards"),
+        ({"records": 36}, f"fingerprint {FINGERPRINT}, 36 records in 3 shards"),
+        ({"shards": 4}, f"fingerprint {FINGERPRINT}, 37 records in 4 shards"),
     ],
     ids=["fingerprint", "records", "shards"],
 )
 def test_an_index_of_another_dataset(path: Path, changes: dict[str, Any], found: str) -> None:
     rewritten_header(path, **changes)
 
+    expected = f"fingerprint {FINGERPRINT}, 37 records in 3 shards"
     assert refusal(lambda: shardfeed.records(path, "train")) == (
-        f"{path}/train.index is damaged: expected fingerprint 0123456789abcdef0123456789abcdef, 37 records in 3 shards, "
-        f"found {found}. {COPY}"
+        f"{path}/train.index is damaged: expected {expected}, found {found}. {COPY}"
     )
 
 
-@READ
 @pytest.mark.parametrize("wrong", [0, 1, (1 << 63) + 5, (1 << 64) - 1], ids=["the first", "inside", "huge", "the most"])
-def test_an_index_that_disagrees_with_its_shard(path: Path, wrong: int, read: Any) -> None:
+def test_an_index_that_disagrees_with_its_shard(path: Path, wrong: int) -> None:
     data = bytearray((path / "train.index").read_bytes())
     at = INDEX_HEADER_BYTES + 8 * (FIRST + NUMBER)
     data[at : at + 8] = np.uint64(wrong).tobytes()
     (path / "train.index").write_bytes(data)
     ds = shardfeed.records(path, "train")
 
-    said = refusal(lambda: read(ds))
+    for read in READS:
+        said = refusal(partial(read, ds))
 
-    # where one begins, the other ends
-    assert re.match(
-        rf"{path}/train\.index is damaged: record ({FIRST + NUMBER - 1}|{FIRST + NUMBER}): expected byte ", said
-    )
-    assert said.endswith(f"{COPY} shardfeed verify {path} --deep lists all damage.")
-    manifest = parse_manifest((path / "manifest.json").read_bytes(), "")
-    assert manifest.splits["train"].shards[1].file in said
+        # where one begins, the other ends
+        record = f"({FIRST + NUMBER - 1}|{FIRST + NUMBER})"
+        assert re.match(rf"{path}/train\.index is damaged: record {record}: expected byte ", said)
+        assert said.endswith(f"{COPY} shardfeed verify {path} --deep lists all damage.")
+        assert SHARD in said

@@ -17,12 +17,8 @@ from shardfeed.random_access.fields import FieldParser, Fields
 
 CLASSES = ("daisy", "größe", *map(str, range(300)))
 ROW: dict[str, Value] = {
-    "image": b"\xff\xd8image",
-    "class": 1,
-    "label": "größe".encode(),
-    "size": [8, 12],
-    "key": b"a/1.jpg",
-}
+    "image": b"\xff\xd8image", "class": 1, "label": "größe".encode(), "size": [8, 12], "key": b"a/1.jpg",
+}  # fmt: skip
 FIELDS: Fields = (b"\xff\xd8image", 1, "a/1.jpg", (8, 12))
 
 REMEMBERED = [fields._frame_head, fields._image_head, fields._key_head, fields._size]
@@ -112,21 +108,18 @@ def test_a_record_may_leave_its_size_out() -> None:
     assert FieldParser(CLASSES)(frame(encode_example(row))) == (*FIELDS[:3], None)
 
 
+NO_EXAMPLE = "record: expected a tf.train.Example of a build, found"
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
         ({**ROW, "class": 302}, "class: expected 0 to 301, found 302"),
         ({**ROW, "class": -1}, "class: expected 0 to 301, found -1"),
-        ({**ROW, "key": b"\xff"}, "record: expected a tf.train.Example of a build, found 'utf-8' codec"),
-        (
-            {**ROW, "image": 5},
-            "record: expected a tf.train.Example of a build, found column image: expected 1 of bytes",
-        ),
-        ({**ROW, "size": [8]}, "record: expected a tf.train.Example of a build, found column size: expected 2 of int"),
-        (
-            {"key": b"x"},
-            "record: expected a tf.train.Example of a build, found column image: expected 1 of bytes, found []",
-        ),
+        ({**ROW, "key": b"\xff"}, f"{NO_EXAMPLE} 'utf-8' codec"),
+        ({**ROW, "image": 5}, f"{NO_EXAMPLE} column image: expected 1 of bytes"),
+        ({**ROW, "size": [8]}, f"{NO_EXAMPLE} column size: expected 2 of int"),
+        ({"key": b"x"}, f"{NO_EXAMPLE} column image: expected 1 of bytes, found []"),
     ],
     ids=["class too large", "class below 0", "key not UTF-8", "image an int", "size of 1", "columns missing"],
 )

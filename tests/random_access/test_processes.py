@@ -86,7 +86,7 @@ def test_threads_share_it(ds: shardfeed.Records, monkeypatch: pytest.MonkeyPatch
     start = threading.Barrier(8)
 
     def read(seed: int) -> list[str]:
-        order = np.random.default_rng(seed).permutation(37).tolist() * 20
+        order = np.random.default_rng(seed).permutation(37).tolist() * 5
         start.wait()
         found = {number: fresh[number]["key"] for number in order}
         return [found[number] for number in range(37)]

@@ -57,22 +57,19 @@ def test_what_is_no_integer_in_its_range_is_refused(value: object, message: str)
     assert found.startswith(message) and len(found) < 200
 
 
+BOTH = ("batch_size", "epochs", "start_step", "seed", "shuffle_buffer")
+
+
+def call(reader: Callable[..., object], name: str) -> Callable[[Path, Any], object]:
+    return lambda path, value: reader(path, "train", **{"batch_size": 8, name: value})
+
+
 CALLS: dict[str, Callable[[Path, Any], object]] = {
-    "load batch_size": lambda path, value: shardfeed.load(path, "train", value),
-    "load epochs": lambda path, value: shardfeed.load(path, "train", 8, epochs=value),
-    "load start_step": lambda path, value: shardfeed.load(path, "train", 8, start_step=value),
-    "load seed": lambda path, value: shardfeed.load(path, "train", 8, seed=value),
-    "load shuffle_buffer": lambda path, value: shardfeed.load(path, "train", 8, shuffle_buffer=value),
+    **{f"load {name}": call(shardfeed.load, name) for name in (*BOTH, "image_size")},
+    **{f"array_batches {name}": call(shardfeed.array_batches, name) for name in (*BOTH, "threads")},
     "load host[0]": lambda path, value: shardfeed.load(path, "train", 8, host=(value, 2)),
     "load host[1]": lambda path, value: shardfeed.load(path, "train", 8, host=(0, value)),
-    "load image_size": lambda path, value: shardfeed.load(path, "train", 8, image_size=value),
     "load image_size[1]": lambda path, value: shardfeed.load(path, "train", 8, image_size=(8, value)),
-    "array_batches batch_size": lambda path, value: shardfeed.array_batches(path, "train", value),
-    "array_batches epochs": lambda path, value: shardfeed.array_batches(path, "train", 8, epochs=value),
-    "array_batches start_step": lambda path, value: shardfeed.array_batches(path, "train", 8, start_step=value),
-    "array_batches seed": lambda path, value: shardfeed.array_batches(path, "train", 8, seed=value),
-    "array_batches shuffle_buffer": lambda path, value: shardfeed.array_batches(path, "train", 8, shuffle_buffer=value),
-    "array_batches threads": lambda path, value: shardfeed.array_batches(path, "train", 8, threads=value),
     "fit_args batch_size": lambda path, value: shardfeed.fit_args(path, value, CPU),
     "compile_args batch_size": lambda path, value: shardfeed.compile_args(path, value, CPU),
     "distribute batch_size": lambda path, value: shardfeed.distribute(STRATEGY, path, "train", value),
@@ -91,19 +88,18 @@ def test_every_integer_of_a_public_function_is_checked_by_name(folder: Path, nam
         assert found.startswith((f"{named}=", f"{named.partition('[')[0]}=(")) and "expected" in found
 
 
-SEEDS = [2**64 - 1, 2**64, -(10**19), np.uint64(2**63), np.int64(-5)]
+SEEDS = [2**64 - 1, -(10**19), np.uint64(2**63), np.int64(-5)]
 
 
-@by_reader("seed", SEEDS, load=[2, 3])
+@by_reader("seed", SEEDS, load=[1])
 def test_a_seed_may_be_any_integer_and_counts_by_its_low_64_bits(folder: Path, reader: Any, seed: Any) -> None:
     (one, _), (same, _) = (next(iter(reader(folder, "train", 8, seed=each))) for each in (seed, int(seed) % 2**64))
 
     assert np.array_equal(one, same)
 
 
-@pytest.mark.parametrize("batch_size", [np.int64(5), np.uint8(5)], ids=repr)
-def test_numpy_integers_are_integers(folder: Path, batch_size: Any) -> None:
-    assert len(shardfeed.load(folder, "validation", batch_size)) == 2
+def test_numpy_integers_are_integers() -> None:
+    assert [integer("batch_size", kind(5), least=1) for kind in (np.int64, np.uint8)] == [5, 5]
 
 
 @READERS
@@ -140,8 +136,6 @@ def test_both_readers_refuse(folder: Path, reader: Any, options: dict[str, Any],
     ("options", "message"),
     [
         ({"as_dict": "no"}, "as_dict='no': expected True or False."),
-        ({"cache": ""}, "cache='': expected None, 'decoded' or a local folder for copies of the shards."),
-        ({"cache": 3}, "cache=3: expected None, 'decoded' or a local folder for copies of the shards."),
         ({"image_size": 0}, "image_size=0: expected an integer of at least 1."),
         ({"image_size": 1 << 16}, "image_size=65536: expected an integer of at most 65535."),
         ({"image_size": (8, 1 << 16)}, "image_size[1]=65536: expected an integer of at most 65535."),

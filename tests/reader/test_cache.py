@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,42 +25,31 @@ from tests.kit.datasets import Written, write_dataset
 from tests.reader.streams import THREE_BLOCKS
 
 
-@pytest.fixture(scope="module", params=["one size", "varying sizes"])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return write_dataset(tmp_path_factory.mktemp("dataset"), size=(24, 20) if request.param == "one size" else None)
-
-
-def columns(written: Written, split: str, cache: str | Path | None, count: int = -1, **options: Any) -> list[Any]:
-    dataset = shardfeed.load(written.path, split, 8, cache=cache, as_dict=True, image_size=12, **options)
-    return [dict(sorted(batch.items())) for batch in dataset.take(count).as_numpy_iterator()]
-
-
-def assert_equal(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys()
-        assert all(np.array_equal(one[name], other[name]) for name in one)
-
-
-TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2)}
-EVAL: dict[str, Any] = {"host": (1, 2), "label": "onehot"}
-
-
-def test_training_is_the_same_in_every_mode(written: Written, tmp_path: Path) -> None:
-    plain, kept, copied = (
-        columns(written, "train", cache, 12, crop="random_resized", **TRAIN) for cache in (None, "decoded", tmp_path)
-    )
-
-    assert_equal(kept, plain)
-    assert_equal(copied, plain)
-
-
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-def test_evaluation_is_the_same_in_every_mode(written: Written, tmp_path: Path) -> None:
-    plain, kept, copied = (columns(written, "validation", cache, **EVAL) for cache in (None, "decoded", tmp_path))
+@pytest.mark.parametrize(
+    ("split", "size", "options"),
+    [
+        ("train", None, {"crop": "random_resized", "shuffle_buffer": THREE_BLOCKS, "start_step": 3, "epochs": 6}),
+        ("validation", (24, 20), {"label": "onehot"}),
+    ],
+    ids=["training on varying sizes", "evaluation of one size"],
+)
+def test_the_stream_is_the_same_in_every_mode(
+    tmp_path: Path, split: str, size: tuple[int, int] | None, options: dict[str, Any]
+) -> None:
+    write_dataset(tmp_path / "data", size=size)
 
-    assert_equal(kept, plain)
-    assert_equal(copied, plain)
+    def batches(cache: str | Path | None) -> list[Any]:
+        stream = shardfeed.load(
+            tmp_path / "data", split, 8, host=(1, 2), cache=cache, as_dict=True, image_size=12, **options
+        )
+        return list(stream.as_numpy_iterator())
+
+    plain = batches(None)
+    for cache in ("decoded", tmp_path / "copies"):
+        for one, other in zip(batches(cache), plain, strict=True):
+            assert one.keys() == other.keys()
+            assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_decoded_images_are_read_once(tmp_path: Path) -> None:
@@ -94,23 +83,10 @@ def copy(tmp_path: Path) -> None:
     mirror(info, info.splits["train"].shards, str(tmp_path / "copies"))
 
 
-def test_the_shards_that_are_read_are_copied_and_nothing_else(written: Written, tmp_path: Path) -> None:
-    shardfeed.load(written.path, "train", 8, image_size=8, cache=tmp_path)
-
-    assert copies(tmp_path) == expected_copies(written)
-
-
-def test_copies_are_read_in_place_of_the_shards(tmp_path: Path) -> None:
-    write_dataset(tmp_path / "data")
-    dataset = shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
-    for shard in (tmp_path / "data").glob("*.tfrecord"):
-        shard.unlink()
-
-    assert len(list(dataset.take(20).as_numpy_iterator())) == 20
-
-
-def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dataset(tmp_path / "data", shards=9)
+def test_copies_are_looked_through_once_and_read_in_place_of_the_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_dataset(tmp_path / "data")
     looks = 0
 
     class Copies(list[str]):
@@ -120,28 +96,30 @@ def test_copies_are_looked_through_once_however_many_there_are(tmp_path: Path, m
             return super().__iter__()
 
     monkeypatch.setattr(streams, "mirror", lambda *args: Copies(mirror(*args)))
-    shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
-
+    dataset = shardfeed.load(tmp_path / "data", "train", 8, cache=tmp_path / "copies")
     assert looks == 1
+    assert copies(tmp_path / "copies") == expected_copies(written)  # those of the split that is read
+    for shard in (tmp_path / "data").glob("*.tfrecord"):
+        shard.unlink()
+
+    assert len(list(dataset.take(20).as_numpy_iterator())) == 20
 
 
-def test_a_copy_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+def test_a_copy_that_is_there_is_not_made_again_unless_it_has_another_size(tmp_path: Path) -> None:
     written = write_dataset(tmp_path / "data")
-    copy(tmp_path)
-    before = {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")}
-    copy(tmp_path)
 
-    assert {path: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*")} == before
-    assert copies(tmp_path / "copies") == expected_copies(written)
+    def inodes() -> dict[str, int]:
+        return {path.name: os.stat(path).st_ino for path in (tmp_path / "copies").rglob("*.tfrecord")}
 
-
-def test_a_copy_of_another_size_is_replaced(tmp_path: Path) -> None:
-    written = write_dataset(tmp_path / "data")
     copy(tmp_path)
-    cut = next(path for path in (tmp_path / "copies").rglob("*-train-00001*"))
+    before = inodes()
+    copy(tmp_path)
+    assert inodes() == before
+    (cut,) = (tmp_path / "copies").rglob("*-train-00001*")
     cut.write_bytes(cut.read_bytes()[:-1])
     copy(tmp_path)
 
+    assert [name for name, inode in inodes().items() if inode != before[name]] == [cut.name]
     assert copies(tmp_path / "copies") == expected_copies(written)
 
 
@@ -163,10 +141,19 @@ def test_a_shard_with_a_flipped_bit_is_not_copied(tmp_path: Path) -> None:
     assert not [name for name in copies(tmp_path / "copies") if "train-00001" in name or "tmp" in name]
 
 
+def started(program: str, tmp_path: Path) -> subprocess.Popen[bytes]:
+    """``program``, which copies ``data`` to ``copies``."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path / "data", tmp_path / "copies"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(shardfeed.__file__).parents[1],
+    )
+
+
 COPY = """
 import sys, shardfeed
 from shardfeed.dataset.local_copy import mirror
-from shardfeed.dataset.reader_arguments import check_decoded_fits
 info = shardfeed.info(sys.argv[1])
 print(flush=True)
 sys.stdin.readline()
@@ -176,15 +163,7 @@ mirror(info, info.splits["train"].shards, sys.argv[2])
 
 def test_processes_fill_one_folder_at_the_same_time(tmp_path: Path) -> None:
     written = write_dataset(tmp_path / "data", splits={"train": 60}, shards=20)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", COPY, tmp_path / "data", tmp_path / "copies"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(shardfeed.__file__).parents[1],
-        )
-        for _ in range(3)
-    ]
+    processes = [started(COPY, tmp_path) for _ in range(3)]
     for process in processes:
         assert process.stdout is not None and process.stdout.readline()  # each has come as far as the others
     for process in processes:
@@ -218,12 +197,7 @@ mirror.mirror(info, info.splits["train"].shards, sys.argv[2])
 def stopped(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process in the middle of its copies of ``data``; it goes on when it is given a line."""
     write_dataset(tmp_path / "data", image_format="raw", shards=2)
-    process = subprocess.Popen(
-        [sys.executable, "-c", STOP, tmp_path / "data", tmp_path / "copies"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(shardfeed.__file__).parents[1],
-    )
+    process = started(STOP, tmp_path)
     assert process.stdout is not None
     for _ in range(2):
         assert process.stdout.readline()  # a copy each of two shards has begun
@@ -302,32 +276,32 @@ def test_copies_are_made_where_files_cannot_be_locked(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("cache", "said"),
     [
-        ("{}/data", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
-        ("{}/data/cache", "{cache!r} lies in the dataset at {}/data: choose a folder outside of it."),
-        ("gs://bucket/copies", "{cache!r}: expected None, 'decoded' or a local folder for copies of the shards."),
         *(
-            (
-                word,
-                "{cache!r}: expected 'decoded' or a folder, and there is no folder of this name. For a new one, write "
-                "'./{cache}'.",
-            )
-            for word in ("memory", "Decoded", "decoded ")
+            (name, " lies in the dataset at {}/data: choose a folder outside of it.")
+            for name in ("{}/data", "{}/data/new")
+        ),
+        (
+            "Decoded",
+            ": expected 'decoded' or a folder, and there is no folder of this name. For a new one, write './Decoded'.",
+        ),
+        *(
+            (name, ": expected None, 'decoded' or a local folder for copies of the shards.")
+            for name in ("gs://b/copies", "", 3)
         ),
     ],
 )
 def test_a_cache_that_is_no_folder_for_copies_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Any, said: str
 ) -> None:
     write_dataset(tmp_path / "data")
-    (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
-    cache = cache.format(tmp_path)
+    cache = cache.format(tmp_path) if isinstance(cache, str) else cache
 
     with pytest.raises(shardfeed.UsageError) as found:
         shardfeed.load("data", "train", 8, cache=cache)
 
-    assert str(found.value) == "cache=" + said.format(tmp_path, cache=cache)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "file"]
+    assert str(found.value) == f"cache={cache!r}{said.format(tmp_path)}"
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -411,7 +385,7 @@ def test_a_relative_folder_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "there").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    shardfeed.load("data", "train", 8, cache=cache)
+    shardfeed.array_batches("data", "train", 8, cache=cache)
 
     assert len(list(Path(cache).rglob("*.tfrecord"))) == 3
 

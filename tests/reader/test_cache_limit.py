@@ -15,6 +15,7 @@ from shardfeed.dataset import cache_limit
 from shardfeed.dataset.local_copy import mirror
 from tests.kit.datasets import write_dataset
 
+Datasets = dict[str, shardfeed.DatasetInfo]
 SIZE = 100_000  # bytes of a dataset, about
 
 
@@ -24,7 +25,7 @@ def no_locks_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def datasets(tmp_path: Path) -> dict[str, shardfeed.DatasetInfo]:
+def datasets(tmp_path: Path) -> Datasets:
     """Three datasets of three shards each."""
     made = {}
     for number, name in enumerate("abc"):
@@ -45,19 +46,19 @@ def used_at(info: shardfeed.DatasetInfo, folder: Path, second: int) -> None:
     os.utime(folder / info.fingerprint, (second, second))
 
 
-def kept(datasets: dict[str, shardfeed.DatasetInfo], folder: Path) -> dict[str, int]:
+def kept(datasets: Datasets, folder: Path) -> dict[str, int]:
     """Number of copies of each dataset."""
     found = {name: len(list((folder / info.fingerprint).glob("*.tfrecord"))) for name, info in datasets.items()}
     return {name: count for name, count in found.items() if count}
 
 
-def limit_for(datasets: dict[str, shardfeed.DatasetInfo], names: str) -> str:
+def limit_for(datasets: Datasets, names: str) -> str:
     """The bytes of these datasets."""
     return str(sum(datasets[name].splits["train"].bytes for name in names))
 
 
 def test_the_dataset_that_was_used_the_longest_time_ago_makes_room(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "copies"
     for name, second in (("a", 2), ("b", 1)):
@@ -70,9 +71,7 @@ def test_the_dataset_that_was_used_the_longest_time_ago_makes_room(
     assert kept(datasets, folder) == {"a": 3, "c": 3}
 
 
-def test_no_more_is_deleted_than_is_needed(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_is_deleted_than_is_needed(datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "copies"
     use(datasets["a"], folder)
     use(datasets["b"], folder)
@@ -85,7 +84,7 @@ def test_no_more_is_deleted_than_is_needed(
 
 
 def test_a_dataset_is_used_when_its_copies_are_read_again(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "copies"
     for name in ("a", "b"):
@@ -110,7 +109,7 @@ sys.stdin.readline()
 
 
 def test_copies_that_a_living_process_reads_stay(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "copies"
     command = [sys.executable, "-c", READ, str(tmp_path / "a"), str(folder)]
@@ -132,9 +131,7 @@ def test_copies_that_a_living_process_reads_stay(
     assert kept(datasets, folder) == {"c": 3}
 
 
-def test_files_that_are_no_copies_stay(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_no_copies_stay(datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "copies"
     use(datasets["a"], folder)
     mine = [
@@ -153,7 +150,7 @@ def test_files_that_are_no_copies_stay(
 
 
 def test_without_locks_and_without_a_limit_nothing_is_deleted(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "copies"
     use(datasets["a"], folder)
@@ -171,7 +168,7 @@ def test_without_locks_and_without_a_limit_nothing_is_deleted(
 
 
 def test_a_limit_that_is_no_size_is_refused(
-    datasets: dict[str, shardfeed.DatasetInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", "much")
     with pytest.raises(shardfeed.UsageError, match=r"^SHARDFEED_CACHE_LIMIT='much': expected bytes as a positive int"):

@@ -4,6 +4,7 @@ remedy.
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,7 @@ def refusal(error: type[Exception], *args: Any, reader: Any = shardfeed.load, **
     return str(found.value)
 
 
-@READERS
-@pytest.mark.parametrize("damage", ["cut", "longer"])
+@pytest.mark.parametrize(("damage", "reader"), [("cut", shardfeed.load), ("longer", shardfeed.array_batches)])
 def test_a_shard_of_another_size(tmp_path: Path, reader: Any, damage: str) -> None:
     size = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1].bytes
     shard = tmp_path / SHARD
@@ -127,14 +127,15 @@ def test_images_of_varying_size(tmp_path: Path, reader: Any) -> None:
     )
 
 
-def test_an_address_of_another_kind() -> None:
-    message = refusal(UsageError, "ftp://host/flowers", "train", 4)
-
-    assert "ftp://" in message and "gs://" in message
-
-
-def test_an_address_without_a_bucket() -> None:
-    assert refusal(UsageError, "gs://", "train", 4) == "gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER."
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("ftp://host/flowers", "ftp://.*gs://"),
+        ("gs://", "^gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER.$"),
+    ],
+)
+def test_an_address_of_no_store(url: str, message: str) -> None:
+    assert re.search(message, refusal(UsageError, url, "train", 4))
 
 
 @pytest.mark.parametrize("dataset", [None, 3, b"flowers"], ids=repr)
@@ -149,4 +150,4 @@ def test_a_dataset_that_was_moved_opens_where_it_is_now(tmp_path: Path) -> None:
     # no file name is ever taken for a pattern
     shutil.move(tmp_path / "old", tmp_path / "new [1] *")
 
-    assert len(list(shardfeed.load(tmp_path / "new [1] *", "train", 37, epochs=1))) == 1
+    (_,) = shardfeed.load(tmp_path / "new [1] *", "train", 37, epochs=1)

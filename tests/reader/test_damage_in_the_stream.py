@@ -8,7 +8,6 @@ import gc
 import itertools
 import logging
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +96,6 @@ def no_image(path: Path) -> str:
             for read in (arrays, explained)
         ),
         (negative_class, arrays),
-        (flipped_bit, explained_fit),
         (no_image, explained_fit),
     ],
     ids=lambda function: function.__name__,
@@ -115,7 +113,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, damage: Callable[[Path], str]
     assert isinstance(found.value.__cause__, tf.errors.OpError | UnicodeDecodeError | None)
 
 
-@pytest.mark.parametrize("at", range(12))
+@pytest.mark.parametrize("at", [7, 8], ids=["length", "crc"])
 def test_a_flipped_bit_in_a_length_or_its_crc_is_named(tmp_path: Path, at: int) -> None:
     key = write_dataset(tmp_path, image_format="raw").records["train"][12].key.decode()
     flip(tmp_path, at)
@@ -128,24 +126,16 @@ def test_a_flipped_bit_in_a_length_or_its_crc_is_named(tmp_path: Path, at: int) 
     )
 
 
-@pytest.mark.parametrize(("image_format", "read"), [("png", arrays), ("webp", arrays), ("png", explained)])
-def test_images_of_other_formats_are_looked_into(tmp_path: Path, image_format: str, read: Read) -> None:
+@pytest.mark.parametrize("image_format", ["png", "webp"])
+def test_images_of_other_formats_are_looked_into(tmp_path: Path, image_format: str) -> None:
     write_dataset(tmp_path, image_format=image_format)
     rewrite_image(tmp_path, lambda image: bytes(len(image)))
 
     with pytest.raises(shardfeed.DatasetError) as found:
-        read(tmp_path)
+        arrays(tmp_path)
 
     start = f"{tmp_path}/{SHARD} is damaged: {place(tmp_path)}: image: expected a {image_format} image "
     assert str(found.value).startswith(start)
-
-
-def test_a_large_image_that_ends_early_is_named(tmp_path: Path) -> None:
-    write_dataset(tmp_path, size=(400, 400))
-    rewrite_image(tmp_path, lambda image: image[: len(image) // 2])
-
-    with pytest.raises(shardfeed.DatasetError, match=place(tmp_path)):
-        arrays(tmp_path)
 
 
 @pytest.mark.parametrize("reader", [shardfeed.array_batches, shardfeed.load])
@@ -160,7 +150,7 @@ def test_a_shard_that_goes_away_is_named(tmp_path: Path, reader: Any) -> None:
     assert str(found.value) == message(tmp_path, f"expected {size:,} bytes, found no such file")
 
 
-@by_reader("left,training", [(left, training) for left in (0, 4, 9) for training in (True, False)], load=[0, 5])
+@by_reader("left,training", [(0, True), (4, False), (9, False)], load=[0, 2])
 def test_a_shard_that_is_cut_between_two_records_is_no_shorter_pass(
     tmp_path: Path, left: int, reader: Any, training: bool
 ) -> None:
@@ -231,14 +221,6 @@ def test_only_the_split_that_is_named_is_looked_into(tmp_path: Path) -> None:
             loop(tmp_path)
 
 
-def test_without_explain_errors_tensorflows_own_error_passes(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    flip(tmp_path, 100)
-
-    with pytest.raises(tf.errors.DataLossError, match="corrupted record"):
-        loop(tmp_path)
-
-
 def test_an_error_of_the_model_passes_unchanged_and_nothing_is_read(tmp_path: Path) -> None:
     write_dataset(tmp_path)
     (tmp_path / SHARD).write_bytes(b"damaged")
@@ -249,9 +231,8 @@ def test_an_error_of_the_model_passes_unchanged_and_nothing_is_read(tmp_path: Pa
         raise KeyError("loss")
 
 
-@pytest.mark.parametrize(("image_format", "channels"), [("jpeg", 3), ("png", 1), ("webp", 3), ("raw", 1)])
-def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path, image_format: str, channels: int) -> None:
-    write_dataset(tmp_path, image_format=image_format, channels=channels)
+def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
 
     def refuse(images: Any, labels: Any) -> Any:
         with tf.control_dependencies([tf.debugging.assert_negative(labels)]):
@@ -268,20 +249,12 @@ def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path, image_
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        tf.errors.UnavailableError,
-        tf.errors.ResourceExhaustedError,
-        tf.errors.PermissionDeniedError,
-        tf.errors.UnknownError,
-        tf.errors.CancelledError,
-        tf.errors.AbortedError,
-        tf.errors.InternalError,
-    ],
+    "kind", ["Unavailable", "ResourceExhausted", "PermissionDenied", "Unknown", "Cancelled", "Aborted", "Internal"]
 )
 def test_what_damage_does_not_look_like_passes_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[tf.errors.OpError]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
+    error = getattr(tf.errors, f"{kind}Error")
     write_dataset(tmp_path)
     monkeypatch.setattr(BlockReader, "read", lambda *_: pytest.fail("a shard was read"))
 
@@ -312,14 +285,6 @@ def test_it_says_that_it_looks_and_for_how_long(
         f"reading failed, and no damage was found in the first 300 s of looking through train at {tmp_path}. "
         f"shardfeed verify {tmp_path} --deep looks through all of it."
     )
-
-
-def test_nothing_is_changed_where_nothing_fails(tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        explained(tmp_path)
 
 
 def test_the_threads_of_array_batches_end_where_the_stream_is_left(tmp_path: Path) -> None:

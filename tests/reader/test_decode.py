@@ -72,7 +72,7 @@ def test_images_of_other_channels_than_the_manifests_are_converted_as_pillow_doe
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
+@pytest.mark.parametrize("image_format", ["jpeg", "raw"])
 def test_an_image_of_another_size_than_the_manifest_says_stops_the_stream(tmp_path: Path, image_format: str) -> None:
     written = write_dataset(tmp_path, image_format=image_format)
     data = written.manifest.to_json().replace(b'"height":8', b'"height":9')
@@ -100,16 +100,15 @@ def test_arrays_refuse_raw_pixels_of_another_number(size: int) -> None:
 @READERS
 def test_the_largest_label_arrives_as_int32(tmp_path: Path, reader: Any) -> None:
     classes = tuple(f"class{i:03}" for i in range(300))
-    write_dataset(tmp_path, splits={"validation": 300}, size=(2, 2), classes=classes)
+    write_dataset(tmp_path, splits={"validation": 300}, size=(2, 2), classes=classes, image_format="raw")
 
     labels = np.concatenate([labels for _, labels, _ in reader(tmp_path, "validation", 100)])
 
     assert labels.dtype == np.int32 and labels.tolist() == list(range(300))
 
 
-@pytest.mark.parametrize("image_format", ["jpeg", "raw"])
-def test_array_batches_load_neither_tensorflow_nor_pillow(tmp_path: Path, image_format: str) -> None:
-    write_dataset(tmp_path, image_format=image_format)
+def test_array_batches_load_neither_tensorflow_nor_pillow(tmp_path: Path) -> None:
+    write_dataset(tmp_path)
     code = (
         "import sys, shardfeed\n"
         "for x, y in shardfeed.array_batches(sys.argv[1], 'train', 8, epochs=2): pass\n"

@@ -14,7 +14,7 @@ import tensorflow as tf
 import shardfeed
 from shardfeed.accelerator.hosts import Host, find_host
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS, train
+from tests.reader.streams import READERS
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,7 @@ def test_a_host_is_named_in_several_ways(host: Any, found: Host) -> None:
     assert find_host(host) == found
 
 
-@READERS
-def test_a_reader_takes_a_host_of_tensorflow(written: Written, reader: Any) -> None:
-    host = tf.distribute.InputContext(4, 2, 16)
-
-    assert train(reader, written, 16, 5, host=host) == train(reader, written, 16, 5, host=(2, 4))
+PAIR = "expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'."
 
 
 @pytest.mark.parametrize(
@@ -57,16 +53,8 @@ def test_a_reader_takes_a_host_of_tensorflow(written: Written, reader: Any) -> N
         ((-1, 3), 9, "host=(-1, 3): expected an index from 0 to 2 for 3 hosts."),
         ((0, 0), 9, "host[1]=0: expected an integer of at least 1."),
         ((0.0, 3), 9, "host[0]=0.0: expected an integer, found float."),
-        (
-            2,
-            9,
-            "host=2: expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
-        ),
-        (
-            "02",
-            9,
-            "host='02': expected a pair (index, count) such as (0, 8), a tf.distribute.InputContext, or 'auto'.",
-        ),
+        (2, 9, f"host=2: {PAIR}"),
+        ("02", 9, f"host='02': {PAIR}"),
         ((0, 38), 38, "split train has 37 records for 38 hosts: train on fewer hosts."),
     ],
     ids=lambda value: str(value) if isinstance(value, tuple) else "",
@@ -100,44 +88,35 @@ WORKERS = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
 
 
 @pytest.mark.parametrize(
-    ("task", "pair"),
+    ("cluster", "task", "pair"),
     [
-        ({"task": {"type": "chief", "index": 0}}, "(0, 3)"),
-        ({"task": {"type": "worker", "index": 1}}, "(2, 3)"),
-        ({}, "(index, 3)"),
+        (WORKERS, {"type": "chief", "index": 0}, "(0, 3)"),
+        (WORKERS, {"type": "worker", "index": 1}, "(2, 3)"),
+        (WORKERS, None, "(index, 3)"),
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 1}, "(1, 2)"),
     ],
-    ids=["chief", "worker", "no task"],
+    ids=["chief", "worker", "no task", "two workers"],
 )
-@READERS
 def test_a_worker_that_reads_outside_of_its_strategy_must_name_its_host(
-    written: Written, monkeypatch: pytest.MonkeyPatch, reader: Any, task: dict[str, Any], pair: str
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, list[str]], task: dict[str, Any] | None, pair: str
 ) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, **task}))
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster} | ({} if task is None else {"task": task})))
 
     with pytest.raises(shardfeed.UsageError) as found:
-        reader(written.path, "train", 3)
+        find_host()
 
+    assert find_host((0, 3)) == Host(0, 3, 3)
     assert str(found.value) == (
-        "TF_CONFIG names 3 workers, but no strategy is in scope, so that each process would read the whole split. Call this "
-        f"inside the scope() of a MultiWorkerMirroredStrategy; or pass host={pair} for this process's share, host=(0, 1) for "
-        "the whole split."
+        f"TF_CONFIG names {sum(map(len, cluster.values()))} workers, but no strategy is in scope, so that each process would "
+        "read the whole split. Call this inside the scope() of a MultiWorkerMirroredStrategy; or pass "
+        f"host={pair} for this process's share, host=(0, 1) for the whole split."
     )
-
-
-def test_two_workers_are_several(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}')
-
-    with pytest.raises(shardfeed.UsageError, match=r"TF_CONFIG names 2 workers.*; or pass host=\(1, 2\)"):
-        shardfeed.load(written.path, "train", 4)
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        "",
-        "no JSON",
-        "[]",
-        "{}",
+        *("", "no JSON", "[]", "{}"),
         {"cluster": {"worker": ["a:1"]}},
         {"cluster": {"ps": ["p:1"], **WORKERS}},
         {"cluster": []},
@@ -149,9 +128,3 @@ def test_a_configuration_of_one_reader_needs_no_host(config: Any, monkeypatch: p
     monkeypatch.setenv("TF_CONFIG", config if isinstance(config, str) else json.dumps(config))
 
     assert find_host() == Host(0, 1, 1)
-
-
-def test_a_worker_that_names_its_host_reads(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS}))
-
-    shardfeed.load(written.path, "train", 12, host=(0, 3))

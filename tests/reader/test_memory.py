@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -16,7 +15,8 @@ import shardfeed
 from shardfeed.arrays import pipeline
 from shardfeed.arrays.decoder import RecordDecoder
 from shardfeed.tfdata import batching
-from tests.kit.datasets import write_dataset
+from tests.kit.datasets import Written, write_dataset
+from tests.reader.streams import READERS, train
 
 BOUND = 512 << 20  # bytes, as README and docs/how-to/large-images.md say
 
@@ -87,19 +87,11 @@ def test_array_batches_gives_a_thread_as_few_images_as_that_takes(
     assert sorted(given) == [2, 5, 5, 5, 5, 5, 5, 5]
 
 
-@pytest.mark.parametrize("bound", [1, 5 * 8 * 12 * 3 * 8], ids=["one image", "a few images"])
-@pytest.mark.parametrize("read", [shardfeed.load, shardfeed.array_batches], ids=["load", "array_batches"])
-def test_the_order_does_not_depend_on_it(
-    tmp_path: Path, read: Any, bound: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_dataset(tmp_path)
+@READERS
+def test_the_order_does_not_depend_on_it(written: Written, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = train(reader, written, 9, epochs=3, start_step=2)
+    four_images = batching.threads() * 4 * 8 * 12 * 3  # bytes, for each thread
+    for module in (batching, pipeline):
+        monkeypatch.setattr(module, "DECODED_AHEAD", four_images)
 
-    def batches() -> list[Any]:
-        return [(np.asarray(x), np.asarray(y)) for x, y in read(tmp_path, "train", 9, epochs=3, start_step=2)]
-
-    expected = batches()
-    monkeypatch.setattr(batching, "DECODED_AHEAD", bound)
-    monkeypatch.setattr(pipeline, "DECODED_AHEAD", bound)
-
-    for found, one in zip(batches(), expected, strict=True):
-        assert np.array_equal(found[0], one[0]) and np.array_equal(found[1], one[1])
+    assert train(reader, written, 9, epochs=3, start_step=2) == expected

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 from jax._src import xla_bridge
@@ -23,7 +22,7 @@ from shardfeed.accelerator import devices, hosts
 from shardfeed.accelerator.hosts import _LAUNCHERS, Host, find_host
 from tests.kit.builds import run_program
 from tests.kit.datasets import Written
-from tests.reader.streams import READERS
+from tests.reader.streams import READERS, train
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +79,9 @@ def insert_tpu() -> None:
     (folder / "device").write_text("0x0063\n")
 
 
-def refusal(reader: Callable[..., Any], written: Written, **options: Any) -> str:
+def refusal() -> str:
     with pytest.raises(shardfeed.UsageError) as found:
-        reader(written.path, "train", 4, **options)
+        find_host()
     return str(found.value)
 
 
@@ -109,13 +108,7 @@ def test_every_reader_takes_its_share_on_a_pod_by_default(
 ) -> None:
     pod(1, 2)
 
-    options: list[dict[str, Any]] = [{}, {"host": (0, 2)}, {"host": (1, 2)}]
-    mine, first, second = (
-        [np.asarray(images).tolist() for images, _ in reader(written.path, "train", 4, epochs=1, **each)]
-        for each in options
-    )
-
-    assert mine == second != first
+    assert train(reader, written, 4, epochs=1) == train(reader, written, 4, epochs=1, host=(1, 2))
 
 
 def test_input_fn_without_a_context_asks_too(written: Written, pod: Callable[[int, int], None]) -> None:
@@ -181,20 +174,14 @@ def test_pytorch_without_a_process_group_is_one_process(torch: Callable[..., Non
 @pytest.mark.parametrize(
     ("variables", "pair"), [({"RANK": "1"}, "(1, 4)"), ({}, "(index, 4)")], ids=["rank", "no rank"]
 )
-@READERS
 def test_a_process_of_torchrun_without_its_process_group_must_name_its_host(
-    written: Written,
-    monkeypatch: pytest.MonkeyPatch,
-    torch: Callable[..., None],
-    reader: Any,
-    variables: dict[str, str],
-    pair: str,
+    monkeypatch: pytest.MonkeyPatch, torch: Callable[..., None], variables: dict[str, str], pair: str
 ) -> None:
     torch()
     for name, value in {"WORLD_SIZE": "4", **variables}.items():
         monkeypatch.setenv(name, value)
 
-    assert refusal(reader, written) == (
+    assert refusal() == (
         "WORLD_SIZE=4 is in the environment, but no framework has found the other processes, so that each process would read "
         "the whole split. Call torch.distributed.init_process_group() or jax.distributed.initialize() first; or pass "
         f"host={pair} for this process's share, host=(0, 1) for the whole split."
@@ -202,13 +189,11 @@ def test_a_process_of_torchrun_without_its_process_group_must_name_its_host(
 
 
 @pytest.mark.parametrize(("count", "number"), _LAUNCHERS.items())
-def test_a_process_of_any_launcher_must_name_its_host(
-    written: Written, monkeypatch: pytest.MonkeyPatch, count: str, number: str
-) -> None:
+def test_a_process_of_any_launcher_must_name_its_host(monkeypatch: pytest.MonkeyPatch, count: str, number: str) -> None:
     monkeypatch.setenv(count, "8")
     monkeypatch.setenv(number, "5")
 
-    assert re.match(rf"{count}=8 is in the environment.* host=\(5, 8\) for this", refusal(shardfeed.load, written))
+    assert re.match(rf"{count}=8 is in the environment.* host=\(5, 8\) for this", refusal())
 
 
 @pytest.mark.parametrize("world", ["1", "", "many"])
@@ -232,13 +217,10 @@ def test_what_runs_is_believed_before_the_environment(
         assert find_host() == Host(0, 1, 1)
 
 
-@READERS
-def test_worker_processes_of_a_dataloader_are_refused(
-    written: Written, torch: Callable[..., None], reader: Any
-) -> None:
+def test_worker_processes_of_a_dataloader_are_refused(torch: Callable[..., None]) -> None:
     torch(0, 2, worker=SimpleNamespace(id=1, num_workers=2))
 
-    assert refusal(reader, written) == (
+    assert refusal() == (
         "this is worker 1 of 2 of a DataLoader, each of which would read the same records. Use num_workers=0, because threads "
         "decode on all cores already, or pass host=(index, count) in each worker."
     )
@@ -302,11 +284,10 @@ def test_frameworks_that_disagree_are_named(
     )
 
 
-@READERS
-def test_a_machine_with_tpu_chips_must_be_named_if_nothing_runs_on_them(written: Written, reader: Any) -> None:
+def test_a_machine_with_tpu_chips_must_be_named_if_nothing_runs_on_them() -> None:
     insert_tpu()
 
-    assert refusal(reader, written) == (
+    assert refusal() == (
         "this machine has TPU chips and may be one of several hosts, but JAX has not started, so that each process would read "
         "the whole split. Call jax.distributed.initialize() first, or set KERAS_BACKEND=jax for Keras; or pass host=(index, "
         "count) for this process's share, host=(0, 1) for the whole split."

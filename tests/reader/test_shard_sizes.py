@@ -54,8 +54,7 @@ def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
     assert strict_gcs.counts() == {"stat": 10, "list": 1}
 
 
-@pytest.mark.parametrize("shards", [9, 101], ids=["asked for", "listed"])
-@pytest.mark.parametrize("gone", [True, False], ids=["gone", "cut"])
+@pytest.mark.parametrize(("shards", "gone"), [(9, True), (101, False)], ids=["asked for: gone", "listed: cut"])
 def test_a_shard_that_is_not_right_is_named(strict_gcs: StrictGCS, tmp_path: Path, shards: int, gone: bool) -> None:
     info = dataset(strict_gcs, tmp_path, shards)
     for shard in (seventh := info.splits["train"].shards[7]), info.splits["train"].shards[8]:

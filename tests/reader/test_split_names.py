@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train", None, 2), *((split, None, 3) for split in EVALUATED),
         *((split, training, columns) for split in ("all", "test", "train") for training, columns in ((True, 2), (False, 3))),
     ],
-    load=[0, 1, -6, -5],
+    load=[1, -6],
 )  # fmt: skip
 def test_the_name_decides_unless_training_does(
     folder: Path, reader: Any, split: str, training: bool | None, columns: int

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,7 @@ def many_blocks(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return elastic(tmp_path_factory.mktemp("dataset"))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"image_size": 8, "crop": "random_resized", "epochs": 2}], ids=["plain", "cut"]
-)
-def test_tensorflow_rewrites_no_function_of_ours(
-    written: Written, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensorflow_rewrites_no_function_of_ours(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     rewritten: list[object] = []
     rewrite = api._convert_actual
 
@@ -49,20 +43,15 @@ def test_tensorflow_rewrites_no_function_of_ours(
         return rewrite(function, context)
 
     monkeypatch.setattr(api, "_convert_actual", note)
-    for split, more in {"train": options, "validation": {}}.items():
-        next(iter(shardfeed.load(written.path, split, 8, **more)))
+    cut: dict[str, Any] = {"image_size": 8, "crop": "random_resized", "epochs": 2}
+    for split, options in (("train", {}), ("train", cut), ("validation", {})):
+        next(iter(shardfeed.load(written.path, split, 8, **options)))
 
     assert rewritten == []
 
 
-@by_reader(
-    "name,hosts,seed",
-    [
-        *(("written", hosts, seed) for hosts, seed in ((1, 0), (1, -3), (3, 7), (7, 0), (8, 0))),
-        *(("many_blocks", hosts, 5) for hosts in (1, 2, 8, 3)),
-    ],
-    load=[1, 2, 6],
-)
+@READERS
+@pytest.mark.parametrize(("name", "hosts", "seed"), [("written", 1, -3), ("written", 3, 7), ("many_blocks", 2, 5)])
 def test_hosts_read_the_windows_of_the_pure_order_shuffled_and_together_each_record_once_a_pass(
     request: pytest.FixtureRequest, reader: Any, name: str, hosts: int, seed: int
 ) -> None:
@@ -88,26 +77,14 @@ def test_hosts_read_the_windows_of_the_pure_order_shuffled_and_together_each_rec
     assert together[0] != together[1] and not as_read
 
 
-@by_reader("batch_size,numbers_of_hosts", [(8, (2, 4, 8)), (24, (2, 4, 8)), (304, (2, 4, 8)), (24, (4,))], load=[3])
-def test_batches_of_any_number_of_hosts_that_divides_the_streams_are_those_of_one_host(
-    many_blocks: Written, reader: Any, batch_size: int, numbers_of_hosts: tuple[int, ...]
+@by_reader("plan", [((4, 7), (1, 9), (8, 14)), ((1, 3), (2, 12))], load=[1])
+def test_a_stream_goes_on_with_another_number_of_hosts(
+    many_blocks: Written, reader: Any, plan: Sequence[tuple[int, int]]
 ) -> None:
-    count = 700 // batch_size
-    whole = np.array(train(reader, many_blocks, batch_size, count)).reshape(count, batch_size)
-
-    assert [sorted(whole.reshape(-1)[:602].tolist())] == [sorted([*range(301)] * 2)]
-    for hosts in numbers_of_hosts:
-        of_hosts = [train(reader, many_blocks, batch_size, count, host=(host, hosts)) for host in range(hosts)]
-        shared = np.array(of_hosts).reshape(hosts, count, batch_size // hosts)
-        for step in range(count):
-            assert np.stack(list(shared[:, step]), axis=1).reshape(-1).tolist() == whole[step].tolist()
-
-
-@READERS
-def test_a_stream_goes_on_with_another_number_of_hosts(many_blocks: Written, reader: Any) -> None:
-    whole = np.array(train(reader, many_blocks, 24, 30)).reshape(30, 24)
+    count = sum(steps for _, steps in plan)
+    whole = np.array(train(reader, many_blocks, 24, count)).reshape(count, 24)
     found, step = [], 0
-    for hosts, steps in ((4, 7), (1, 9), (2, 14)):
+    for hosts, steps in plan:
         batches = [train(reader, many_blocks, 24, steps, host=(host, hosts), start_step=step) for host in range(hosts)]
         found.append(np.array(batches).reshape(hosts, steps, -1).transpose(1, 2, 0).reshape(steps, 24))
         step += steps
@@ -117,16 +94,15 @@ def test_a_stream_goes_on_with_another_number_of_hosts(many_blocks: Written, rea
 
 @READERS
 def test_order_depends_on_seed_and_pass_alone(written: Written, reader: Any) -> None:
-    seeds = {seed: train(reader, written, N, 3, seed=seed) for seed in (0, 1, -1, 2**63)}
-
-    assert len({tuple(one) for stream in seeds.values() for one in passes(stream, N)}) == 12
     tf.random.set_seed(1)
-    first = train(reader, written, N, 3)
+    seeds = {seed: train(reader, written, N, 3, seed=seed) for seed in (0, -1)}
+
+    assert len({tuple(one) for stream in seeds.values() for one in passes(stream, N)}) == 6
     tf.random.set_seed(2)
-    assert train(reader, written, N, 3) == first == seeds[0]
+    assert train(reader, written, N, 3) == seeds[0]
 
 
-@by_reader("batch_size", [1, 8, 128, 129, 300], load=[0, 3])
+@by_reader("batch_size", [1, 8, 129, 300], load=[2])
 def test_batches_straddle_passes_and_their_size_does_not_change_the_order(
     written: Written, reader: Any, batch_size: int
 ) -> None:
@@ -138,9 +114,8 @@ def test_batches_straddle_passes_and_their_size_does_not_change_the_order(
     assert found == train(reader, written, N, 300 // N + 1)[: len(found)]
 
 
-@READERS
-def test_a_stream_may_be_read_twice_and_by_two_at_a_time(written: Written, reader: Any) -> None:
-    stream = reader(written.path, "train", 8, shuffle_buffer=THREE_BLOCKS)
+def test_a_stream_may_be_read_twice_and_by_two_at_a_time(written: Written) -> None:
+    stream = shardfeed.load(written.path, "train", 8, shuffle_buffer=THREE_BLOCKS)
     one, other = iter(stream), iter(stream)
 
     for _ in range(9):
@@ -165,35 +140,7 @@ def test_order_does_not_depend_on_cores(written: Written, reader: Any, one_core:
     assert train(reader, written, 5, 20) == alone
 
 
-@READERS
-def test_windows_of_equal_length_are_shuffled_differently(tmp_path: Path, reader: Any) -> None:
-    written = lossless(tmp_path, splits={"train": 36})
-    blocks = blocks_in(written.manifest.splits["train"].shards)
-    found = iter(train(reader, written, 36, 2))
-
-    every = [
-        window for epoch in range(2) for _, window in windows(blocks, 0, epoch, 3, host_streams(36, len(blocks), 0, 1))
-    ]
-    shuffles = {tuple(window.index(next(found)) for _ in window) for window in every}
-
-    assert len(shuffles) == len(every) == 6
-
-
-def test_any_record_of_a_window_can_come_first(tmp_path: Path) -> None:
-    written = lossless(tmp_path, splits={"train": 36})
-    blocks = blocks_in(written.manifest.splits["train"].shards)
-
-    places = set()
-    for epoch, one in enumerate(passes(train(shardfeed.load, written, 36, 60, shuffle_buffer="1MB"), 36)):
-        ((_, window),) = windows(blocks, 0, epoch, len(blocks), host_streams(36, len(blocks), 0, 1))
-        places.add(window.index(one[0]))
-
-    # In the order of the files; a shuffle buffer shorter than the window never gives the end
-    # first.
-    assert min(places) <= 3 and max(places) >= 32
-
-
-@pytest.mark.parametrize("count", [1, 2, 10, 1000])
+@pytest.mark.parametrize("count", [1, 2, 1000])
 def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
     for seed in (0, 1, 2**64 - 1, order.epoch_seed(3, 4)):
         found = records.permutation(count, tf.constant(seed, tf.uint64))
@@ -201,7 +148,7 @@ def test_tensorflow_permutes_as_the_pure_order_does(count: int) -> None:
         assert found.numpy().tolist() == order.permutation(count, seed).tolist()
 
 
-@pytest.mark.parametrize("count", [1, 4, 9, 3000])
+@pytest.mark.parametrize("count", [1, 9, 1000])
 def test_a_shuffle_buffer_of_tensorflow_gives_the_computed_order(count: int) -> None:
     for seed in (0, 1, 2**64 - 1, order.window_seed(3, 4, 5)):
         found = records._shuffled(tf.data.Dataset.range(count), count, tf.constant(seed, tf.uint64))
@@ -209,15 +156,8 @@ def test_a_shuffle_buffer_of_tensorflow_gives_the_computed_order(count: int) -> 
         assert list(found.as_numpy_iterator()) == buffer_order(count, seed)
 
 
-@READERS
-def test_a_window_of_one_block_shuffles_inside_blocks_only(written: Written, reader: Any) -> None:
-    blocks = blocks_in(written.manifest.splits["train"].shards)
-    block_of = list(chain(*([number] * block.records for number, block in enumerate(blocks))))
-
-    found = [block_of[number] for number in train(reader, written, N, 1, shuffle_buffer=1)]
-
-    in_turn = [block for i, block in enumerate(found) if not i or found[i - 1] != block]
-    assert in_turn == order.permutation(10, order.epoch_seed(0, 0)).tolist()
+def test_any_record_of_a_window_can_come_first() -> None:
+    assert {buffer_order(36, order.window_seed(0, epoch, 0))[0] for epoch in range(500)} == set(range(36))
 
 
 @READERS
@@ -229,8 +169,8 @@ def test_a_split_of_one_record_is_a_stream_too(tmp_path: Path, reader: Any) -> N
 
 @by_reader(
     "epochs,batch_size,hosts,steps",
-    [(1, 8, 1, 4), (3, 8, 1, 13), (1, 37, 1, 1), (8, 200, 1, 1), (7, 129, 1, 2), (3, 3, 3, 36), (2, 8, 2, 9)],
-    load=[1, 6],
+    [(3, 8, 1, 13), (7, 129, 1, 2), (2, 8, 2, 9), (3, 3, 3, 36)],
+    load=[2],
 )
 def test_epochs_end_the_stream_after_the_last_whole_batch_on_every_host(
     written: Written, reader: Any, epochs: int, batch_size: int, hosts: int, steps: int
@@ -243,16 +183,11 @@ def test_epochs_end_the_stream_after_the_last_whole_batch_on_every_host(
         assert numbers(stream, written, "train") == train(reader, written, batch_size, steps, **options)
 
 
-def test_without_epochs_the_stream_is_infinite_and_its_shapes_are_static(written: Written) -> None:
-    stream = shardfeed.load(written.path, "train", 129)
+def test_without_epochs_the_stream_is_infinite_and_nothing_adapts_at_run_time(written: Written) -> None:
+    stream = shardfeed.load(written.path, "train", 8)
+    options = stream.options()
 
     assert stream.cardinality() == tf.data.INFINITE_CARDINALITY
-    assert stream.element_spec == (tf.TensorSpec([129, 8, 12, 3], tf.uint8), tf.TensorSpec([129], tf.int32))
-
-
-def test_nothing_adapts_at_run_time(written: Written) -> None:
-    options = shardfeed.load(written.path, "train", 8).options()
-
     assert options.deterministic is True
     assert options.autotune.enabled is False
     assert options.threading.max_intra_op_parallelism == 1

@@ -40,8 +40,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, True)], ids=["narrow, light", "wide, dark"])
 def test_it_opens_without_an_error_or_a_request_and_is_accessible(
     browser: Page, page: Path, width: int, dark: bool
 ) -> None:

@@ -68,8 +68,17 @@ def test_classes_and_splits_are_counted_exactly(tmp_path: Path) -> None:
     assert [row[:-1] for row in found[4:]] == sorted(expected, key=lambda row: -int(row[-1]))
 
 
-@pytest.mark.parametrize("image_format", ["jpeg", "png", "webp", "raw"])
-@pytest.mark.parametrize(("size", "channels"), [((8, 12), 1), ((400, 300), 3), (None, 3)])
+@pytest.mark.parametrize(
+    ("image_format", "size", "channels"),
+    [
+        ("raw", (8, 12), 1),
+        ("raw", None, 3),
+        ("jpeg", (8, 12), 1),
+        ("jpeg", (400, 300), 3),
+        ("webp", None, 3),
+        ("png", (8, 12), 1),
+    ],
+)
 def test_the_first_records_of_the_largest_split_are_drawn_by_class(
     tmp_path: Path, image_format: str, size: tuple[int, int] | None, channels: int
 ) -> None:
@@ -102,7 +111,7 @@ def test_texts_of_a_dataset_are_text_and_control_characters_are_seen(tmp_path: P
 def test_equal_datasets_have_equal_pages(tmp_path: Path) -> None:
     pages = []
     for name in ("one", "two"):
-        write_dataset(tmp_path / name / "out")
+        write_dataset(tmp_path / name / "out", splits={"train": 5})
         pages.append(report(str(tmp_path / name / "out")).replace(str(tmp_path / name), ""))
 
     assert pages[0] == pages[1]
@@ -209,7 +218,7 @@ def counts(out: Path) -> list[int]:
 
 @pytest.mark.parametrize(("splits", "shown"), [(1, CLASS_ROWS), (12, 1_000)])
 def test_of_very_many_classes_the_largest_have_a_row(tmp_path: Path, splits: int, shown: int) -> None:
-    number = CLASS_ROWS + 7
+    number = shown + 7
     names = [f"c{each}" for each in range(number)]
     counts = {"train": number + 1, **{f"fold_{each}": 1 for each in range(splits - 1)}}
     made = report(str(write_dataset(tmp_path / "out", splits=counts, classes=names, size=(1, 1)).path))

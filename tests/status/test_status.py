@@ -198,19 +198,6 @@ def test_a_build_that_is_being_discarded_says_what_is_left(tmp_path: Path, monke
     assert lines[1].endswith("rerun the build with --discard_incomplete")
 
 
-def test_a_damaged_manifest_and_a_claim_that_is_none_are_errors(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, code in (("manifest.json", 4), ("_parts/CLAIM", 5)):
-        path = tmp_path / name.replace("/", "-") / name
-        path.parent.mkdir(parents=True)
-        path.write_text("{")
-        assert main(["status", str(tmp_path / name.replace("/", "-"))]) == code
-    errors = capsys.readouterr().err.splitlines()
-    assert "manifest.json is damaged" in errors[0]
-    assert "not readable as a claim" in errors[1]
-
-
 def test_json_has_the_same_facts(tmp_path: Path) -> None:
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5, rejected=1)

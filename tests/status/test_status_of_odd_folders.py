@@ -193,6 +193,7 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("write", [os.mkfifo, lambda path: path.write_text("{")], ids=["a pipe", "cut JSON"])
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
@@ -201,10 +202,15 @@ def test_links_that_lead_nowhere_are_somebodys_files(tmp_path: Path) -> None:
     ],
     ids=["manifest", "claim"],
 )
-def test_a_pipe_in_a_files_place_is_not_waited_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int, said: str
+def test_what_cannot_be_read_in_a_files_place_is_an_error_and_not_waited_for(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    write: Callable[[Path], object],
+    name: str,
+    code: int,
+    said: str,
 ) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
-    os.mkfifo(tmp_path / name)
+    write(tmp_path / name)
     assert main(["status", str(tmp_path)]) == code
     assert said in capsys.readouterr().err

@@ -16,6 +16,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.cli.main import main
 from shardfeed.transforms.publish.tfds_files import tfds_files
+from tests.contract import test_label_kinds_and_columns as kinds
 from tests.kit.commands import write_photos
 from tests.kit.datasets import Written, write_dataset
 from tests.kit.environments import python_with, run
@@ -60,9 +61,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def seen(datasets: dict[str, Written], built: dict[str, Path]) -> dict[str, Any]:
-    """What TFDS sees, one interpreter for all of them: starting TensorFlow is what costs."""
+def seen(
+    datasets: dict[str, Written], built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What TFDS sees of all datasets, in one interpreter: starting TensorFlow costs most."""
     folders = {name: written.path for name, written in datasets.items()} | built
+    for kind, of_kind in kinds.build_kinds(tmp_path_factory.mktemp("kinds"), "local").items():
+        folders[kind] = of_kind.by_driver["local"]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": ""}
     script = str(Path(__file__).with_name("read_datasets.py"))
     output = run(str(python_with("tfds")), script, *map(str, folders.values()), env=os.environ | quiet)
@@ -134,15 +139,10 @@ def test_tfds_hands_out_the_stored_bytes_of_images_that_it_cannot_decode(
 @pytest.mark.parametrize(
     ("case", "shape"),
     [
-        ("jpeg", [8, 12, 3]),
-        ("jpeg-gray", [8, 12, 1]),
-        ("jpeg-varying", [None, None, 3]),
-        ("png-gray-varying", [None, None, 1]),
-        ("raw", [8, 12, 3]),
-        ("webp", []),
-        ("raw-varying", []),
+        ("jpeg", [8, 12, 3]), ("jpeg-gray", [8, 12, 1]), ("jpeg-varying", [None, None, 3]),
+        ("png-gray-varying", [None, None, 1]), ("raw", [8, 12, 3]), ("webp", []), ("raw-varying", []),
     ],
-)
+)  # fmt: skip
 def test_the_static_shape_is_known_where_sizes_do_not_vary(
     case: str, shape: list[int | None], seen: dict[str, Any]
 ) -> None:
@@ -178,4 +178,32 @@ def test_tfds_reads_what_a_build_wrote_as_load_does(name: str, built: dict[str, 
             for key in batch["key"]
         ]
         for split in ("train", "validation")
+    }
+
+
+def as_tfds_shows(value: Any) -> Any:
+    """Bytes and text as ``read_datasets.plain`` shows them."""
+    if isinstance(value, list):
+        return [as_tfds_shows(one) for one in value]
+    data = value.encode() if isinstance(value, str) else value
+    return plain(data) if isinstance(data, bytes) else value
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_tfds_sees_the_labels_and_columns_of_a_build(kind: str, seen: dict[str, Any]) -> None:
+    classes = kinds.CLASSES[kind]
+    assert seen[kind]["classes"] == classes
+    examples = [row for rows in seen[kind]["examples"].values() for row in rows]
+    found = {}
+    for row in examples:
+        assert row.pop("size") == [16, 16] and row.pop("image")[:2] == [[16, 16, 3], "uint8"]
+        key, numbers, names = row.pop("key"), row.pop("class", []), row.pop("label", [])
+        if kind == "single":
+            numbers, names = [numbers], [names]
+        assert names == [classes[number] for number in numbers]
+        found[key] = {"labels": numbers, **row}
+    assert len(found) == len(examples)
+    assert found == {
+        as_tfds_shows(key): {name: as_tfds_shows(value) for name, value in kinds.as_float32(row).items()}
+        for key, row in kinds.expected(kind).items()
     }

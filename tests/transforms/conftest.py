@@ -71,16 +71,10 @@ class Folder:
         return encoder
 
     def encode(
-        self,
-        refs: list[ImageRef],
-        options: BuildOptions = OPTIONS,
-        plan: Plan = PLAN,
-        threads: int = 2,
-        processes: int = 1,
-        encoders: int = 0,
+        self, refs: list[ImageRef], options: BuildOptions = OPTIONS, plan: Plan = PLAN, **how: int
     ) -> PartResult:
-        encoder = self.encoder(options, plan, threads, processes=processes, encoders=encoders)
-        return encode_part(encoder, refs)
+        """``how``: as for ``encoder``."""
+        return encode_part(self.encoder(options, plan, **how), refs)
 
     def examples(self, result: PartResult) -> list[dict[str, list[bytes] | list[int] | list[float]]]:
         name = f"_parts/f/{result.split}/{result.part:05d}-{result.crc32c:08x}-{result.bytes}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,43 +14,37 @@ from shardfeed.errors import ConflictError, IncompleteError
 from shardfeed.format.columns import Column
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import (
-    claim_output,
-    discard_incomplete,
-    refuse_foreign,
-    refuse_unclaimable,
-)
-from shardfeed.transforms.planning.plan import fingerprint
+from shardfeed.transforms.output.claim import claim_output, discard_incomplete, refuse_foreign, refuse_unclaimable
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.datasets import write_dataset
 from tests.transforms.claims import BUILD, OPTIONS, VERSIONS, claim, plan_of
 
+AGE, OLDER, BOX = Column("age", "int64", (), -1), Column("age", "int64", (), 0), Column("box", "float", (4,))
+INPUT = "the input's files (names, sizes or versions)"
+REMEDY = (
+    "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
+)
 REMEDY_CHANGED = (
     "If the input has changed since, begin again with --discard_incomplete; for another input give another --output."
 )
 
-AGE, OLDER, BOX = Column("age", "int64", (), -1), Column("age", "int64", (), 0), Column("box", "float", (4,))
 
-INPUT = "the input's files (names, sizes or versions)"
-
-REMEDY = (
-    "Use the same options to join it, give another --output, or remove an unfinished build with --discard_incomplete."
-)
+def refusal(store: WritableStore, options: BuildOptions = OPTIONS, **other: Any) -> str:
+    with pytest.raises(ConflictError) as found:
+        claim(store, options, **other)
+    return str(found.value)
 
 
-def test_the_first_build_claims_and_the_same_build_joins(store: WritableStore) -> None:
+def test_the_first_build_claims_with_options_versions_and_listing_and_the_same_build_joins(
+    store: WritableStore,
+) -> None:
     assert claim(store) is True
     assert claim(store) is False
     assert [name for name, _ in store.list()] == ["_parts/CLAIM"]
-
-
-def test_the_claim_records_options_versions_and_listing(store: WritableStore) -> None:
-    claim(store)
-
     assert json.loads(store.read("_parts/CLAIM")) == {
-        "fingerprint": fingerprint(7, OPTIONS, VERSIONS, {"train": 16}),
+        "fingerprint": plan_of().fingerprint,
         "config": OPTIONS.config(),
         "versions": VERSIONS,
         "listing": f"{7:032x}",
@@ -57,46 +53,90 @@ def test_the_claim_records_options_versions_and_listing(store: WritableStore) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "digest", "versions", "difference"),
+    ("theirs", "ours", "differing"),
     [
-        (replace(OPTIONS, seed=5), 7, VERSIONS, "--seed (there 0, here 5)"),
-        (replace(OPTIONS, image=ImageOptions(quality=80)), 7, VERSIONS, "--quality (there 95, here 80)"),
+        ({}, {"seed": 5}, "--seed (there 0, here 5)"),
+        ({}, {"image": ImageOptions(quality=80)}, "--quality (there 95, here 80)"),
         (
-            replace(OPTIONS, splits="test", image=ImageOptions(height=32)),
-            7,
-            VERSIONS,
+            {},
+            {"splits": "test", "image": ImageOptions(height=32)},
             "--image_size (there 224x224, here 32x224); --splits (there train, here test)",
         ),
-        (OPTIONS, 8, VERSIONS, INPUT),
-        (OPTIONS, 7, {"pillow": "12.2"}, "codec versions"),
-        (
-            replace(OPTIONS, seed=5),
-            8,
-            {},
-            "--seed (there 0, here 5); the input's files (names, sizes or versions); codec versions",
-        ),
+        ({}, {"class_list": ("b", "a")}, "--class_list (there not given, here b, a)"),
+        ({}, {"num_shards": (("a", 2), ("b", 1))}, "--num_shards (there not given, here a=2,b=1)"),
+        ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here not given)"),
+        ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
+        ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
+        ({"columns": (AGE, BOX)}, {"columns": (OLDER, BOX)}, "--columns (there age:int64=-1, here age:int64=0)"),
+        ({"columns": (AGE, BOX)}, {"columns": (AGE,)}, "--columns (there box:float[4], here not given)"),
+        ({"columns": (AGE, BOX)}, {}, "--columns (there age:int64=-1,box:float[4], here not given)"),
+        ({"multi_label": True}, {}, "--label_column (there lists of labels, here one label per image)"),
     ],
-    ids=["seed", "quality", "two flags", "input", "codecs", "everything"],
+    ids=[
+        "a number",
+        "a quality",
+        "two flags",
+        "a list",
+        "numbers by split",
+        "a flag that is gone",
+        "bytes",
+        "a format without a quality",
+        "a default",
+        "a column that is gone",
+        "all columns are gone",
+        "the kind of labels",
+    ],
 )
-def test_another_build_is_refused_by_naming_what_differs(
-    store: WritableStore, options: BuildOptions, digest: int, versions: dict[str, str], difference: str
+def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
+    store: WritableStore, theirs: dict[str, Any], ours: dict[str, Any], differing: str
 ) -> None:
-    claim(store)
+    claim(store, replace(OPTIONS, **theirs))
     before = store.read("_parts/CLAIM")
 
+    said = refusal(store, replace(OPTIONS, **ours))
+    assert said == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
     with pytest.raises(ConflictError) as found:
-        claim(store, options, digest, versions)
-    remedy = REMEDY_CHANGED if difference == INPUT else REMEDY
-    assert str(found.value) == f"{store.url} is claimed by another build that differs in {difference}. {remedy}"
+        refuse_unclaimable(store, replace(OPTIONS, **ours))
+    assert str(found.value) == said
     assert store.read("_parts/CLAIM") == before
+
+
+@pytest.mark.parametrize(
+    ("other", "differing", "remedy"),
+    [
+        ({"digest": 8}, INPUT, REMEDY_CHANGED),
+        ({"versions": {"pillow": "12.2"}}, "codec versions", REMEDY),
+        (
+            {"options": replace(OPTIONS, seed=5), "digest": 8, "versions": {}},
+            f"--seed (there 0, here 5); {INPUT}; codec versions",
+            REMEDY,
+        ),
+    ],
+    ids=["input", "codecs", "everything"],
+)
+def test_another_input_and_other_codecs_are_named_too(
+    store: WritableStore, other: dict[str, Any], differing: str, remedy: str
+) -> None:
+    claim(store)
+
+    assert refusal(store, **other) == f"{store.url} is claimed by another build that differs in {differing}. {remedy}"
 
 
 def test_another_encoder_revision_is_named_too(store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claim(store)
     monkeypatch.setattr("shardfeed.transforms.planning.plan.ENCODER_REVISION", 99)
 
-    with pytest.raises(ConflictError, match="that differs in the release of shardfeed"):
-        claim(store)
+    assert "that differs in the release of shardfeed" in refusal(store)
+
+
+def test_what_the_options_do_not_show_is_not_refused_before_and_nothing_is_written(store: WritableStore) -> None:
+    refuse_unclaimable(store, OPTIONS)
+    assert list(store.list()) == []
+
+    claim(store, digest=8, versions={})
+    before = store.read("_parts/CLAIM")
+    refuse_unclaimable(store, OPTIONS)  # whether input and codecs are the same is not known yet
+    assert store.read("_parts/CLAIM") == before
 
 
 @pytest.mark.parametrize(
@@ -107,17 +147,20 @@ def test_another_encoder_revision_is_named_too(store: WritableStore, monkeypatch
 def test_a_claim_that_is_none_is_a_conflict(store: WritableStore, content: bytes) -> None:
     store.create("_parts/CLAIM", content)
 
-    with pytest.raises(ConflictError) as found:
-        claim(store)
-    assert str(found.value) == (
-        f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or begin again with --discard_incomplete."
+    said = refusal(store)
+    assert said == (
+        f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or begin again with "
+        "--discard_incomplete."
     )
+    with pytest.raises(ConflictError) as found:
+        refuse_unclaimable(store, OPTIONS)
+    assert str(found.value) == said
 
 
 class _Vanishing(WritableLocalStore):
     """The claim is taken when we try to make it and gone when we look, ``times`` times."""
 
-    times = 0
+    times = 2
 
     def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         self.times -= 1
@@ -126,7 +169,6 @@ class _Vanishing(WritableLocalStore):
 
 def test_a_claim_that_is_swept_while_we_look_is_made_anew(tmp_path: Path) -> None:
     store = _Vanishing(str(tmp_path))
-    store.times = 2
 
     assert claim(store) is True
     assert json.loads(store.read("_parts/CLAIM"))["config"] == OPTIONS.config()
@@ -143,25 +185,29 @@ def test_nobody_builds_without_a_claim(tmp_path: Path) -> None:
     )
 
 
-def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(store: WritableStore) -> None:
-    for name in ("b.txt", "a/x.jpg", "train-1.tfrecord", "c", "manifest.json.bak"):
-        store.create(name, b"")
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (["b.txt", "a/x.jpg", "train-1.tfrecord", "c", "manifest.json.bak"], "a/x.jpg, b.txt, c, …"),
+        (["_parts/cad/gear.stl"], "_parts/cad/gear.stl"),
+    ],
+    ids=["many", "below _parts"],
+)
+def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(
+    store: WritableStore, names: list[str], named: str
+) -> None:
+    for name in names:
+        store.create(name, b"precious")
 
-    with pytest.raises(ConflictError) as found:
-        claim(store)
-    named = str(found.value).partition("are not a shardfeed build's: ")[2].partition(". Give")[0]
-    assert set(named.removesuffix(", …").split(", ")) < {
-        "b.txt",
-        "a/x.jpg",
-        "train-1.tfrecord",
-        "c",
-        "manifest.json.bak",
-    }
-    assert str(found.value) == (
+    said = refusal(store)
+    assert said == (
         f"--output {store.url} holds files that are not a shardfeed build's: {named}. Give an empty or new folder; nothing is "
         "ever overwritten."
     )
-    assert store.stat("_parts/CLAIM") is None
+    with pytest.raises(ConflictError) as found:
+        refuse_unclaimable(store, OPTIONS)
+    assert str(found.value) == said
+    assert sorted(found for found, _ in store.list()) == sorted(names)
 
 
 def test_files_of_an_interrupted_build_are_ours(store: WritableStore) -> None:
@@ -173,21 +219,15 @@ def test_files_of_an_interrupted_build_are_ours(store: WritableStore) -> None:
     refuse_foreign(store)
 
 
-@pytest.mark.parametrize("name", ["train-00000-of-00001.tfrecord", "classes.txt", "run.json", "_parts/cad/gear.stl"])
+@pytest.mark.parametrize("name", ["train-00000-of-00001.tfrecord", "classes.txt", "run.json"])
 def test_files_that_nobody_claims_are_foreign_even_if_their_names_could_be_ours(
     store: WritableStore, name: str
 ) -> None:
     store.create(name, b"precious")
 
-    with pytest.raises(ConflictError) as found:
-        claim(store)
-    assert str(found.value) == (
-        f"--output {store.url} holds files that are not a shardfeed build's: {name}. Give an empty or new folder; nothing is "
-        "ever overwritten."
-    )
-    if not name.startswith("_parts/"):
-        with pytest.raises(ConflictError, match="but no build claims them"):
-            discard_incomplete(store)
+    assert f" holds files that are not a shardfeed build's: {name}. Give an empty" in refusal(store)
+    with pytest.raises(ConflictError, match="but no build claims them"):
+        discard_incomplete(store)
     assert [found for found, _ in store.list()] == [name]
 
 
@@ -197,23 +237,24 @@ def test_what_a_file_browser_leaves_is_no_reason_to_refuse(store: WritableStore)
     assert claim(store) is True
 
 
-def test_a_finished_dataset_of_another_build_is_refused_and_the_own_claim_removed(tmp_path: Path) -> None:
-    write_dataset(tmp_path / "out")
+def test_a_finished_dataset_is_refused_or_already_built_and_the_own_claim_removed(tmp_path: Path) -> None:
+    built = write_dataset(tmp_path / "out").manifest.fingerprint
     store = WritableLocalStore(str(tmp_path / "out"))
 
-    with pytest.raises(ConflictError, match=r"holds a dataset that differs in --background .*; the input's files"):
-        claim(store)
+    assert re.search(r"holds a dataset that differs in --background .*; the input's files", refusal(store))
     assert store.stat("_parts/CLAIM") is None
-
-
-def test_a_finished_dataset_of_the_same_build_is_already_built(tmp_path: Path) -> None:
-    written = write_dataset(tmp_path / "out")
-    store = WritableLocalStore(str(tmp_path / "out"))
-
     with pytest.raises(AlreadyBuiltError) as found:
-        claim_output(store, replace(plan_of(), fingerprint=written.manifest.fingerprint), OPTIONS, 7)
+        claim_output(store, replace(plan_of(), fingerprint=built), OPTIONS, 7)
     assert str(found.value) == f"{store.url} was built meanwhile, with the same input and options."
     assert store.stat("_parts/CLAIM") is None
+
+
+def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(store: WritableStore) -> None:
+    store.create("manifest.json", b'{"schema_version": 9}')
+
+    said = r"holds a dataset already, which is never overwritten: .* has schema_version 9"
+    assert re.search(said, refusal(store))
+    assert [name for name, _ in store.list()] == ["manifest.json"]
 
 
 def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> None:
@@ -230,90 +271,3 @@ def test_the_manifest_is_looked_for_after_the_claim_is_made(tmp_path: Path) -> N
 
     claim_output(_Watched(str(tmp_path)), plan_of(), OPTIONS, 7)
     assert calls == [("create", "_parts/CLAIM"), ("stat", "manifest.json")]
-
-
-def test_what_can_be_claimed_is_not_refused_before_and_nothing_is_written(store: WritableStore) -> None:
-    refuse_unclaimable(store, OPTIONS)
-    assert list(store.list()) == []
-
-    claim(store, digest=8, versions={})
-    before = store.read("_parts/CLAIM")
-    refuse_unclaimable(store, OPTIONS)  # whether input and codecs are the same is not known yet
-    assert store.read("_parts/CLAIM") == before
-
-
-def test_what_cannot_be_claimed_is_refused_before_by_the_options_alone(store: WritableStore) -> None:
-    other = replace(OPTIONS, seed=5)
-    claim(store, other, digest=8, versions={})
-    with pytest.raises(ConflictError) as found:
-        refuse_unclaimable(store, OPTIONS)
-    assert str(found.value) == (
-        f"{store.url} is claimed by another build that differs in --seed (there 5, here 0). {REMEDY}"
-    )
-
-    store.create("holiday.jpg", b"")
-    with pytest.raises(ConflictError, match=r"build's: holiday\.jpg\. Give an empty"):
-        refuse_unclaimable(store, other)
-
-
-@pytest.mark.parametrize(
-    ("claimed", "said"),
-    [
-        (b'{"fingerprint": "discarding", "config": {}}', "is being discarded by another command"),
-        (b"{}", "is not readable as a claim"),
-    ],
-    ids=["a discard", "no claim"],
-)
-def test_what_nobody_can_claim_is_refused_before(store: WritableStore, claimed: bytes, said: str) -> None:
-    store.create("_parts/CLAIM", claimed)
-    with pytest.raises(ConflictError, match=said):
-        refuse_unclaimable(store, OPTIONS)
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours", "differing"),
-    [
-        ({}, {"class_list": ("b", "a")}, "--class_list (there not given, here b, a)"),
-        ({}, {"num_shards": (("a", 2), ("b", 1))}, "--num_shards (there not given, here a=2,b=1)"),
-        ({}, {"num_shards": 4}, "--num_shards (there not given, here 4)"),
-        ({"num_shards": 4}, {"shard_bytes": 5}, "--num_shards (there 4, here not given)"),
-        ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
-        ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
-        ({"group_by": "/(?P<group>.)"}, {}, "--group_by (there /(?P<group>.), here not given)"),
-        ({"columns": (AGE, BOX)}, {"columns": (OLDER, BOX)}, "--columns (there age:int64=-1, here age:int64=0)"),
-        ({"columns": (AGE, BOX)}, {"columns": (AGE,)}, "--columns (there box:float[4], here not given)"),
-        ({"multi_label": True}, {}, "--label_column (there lists of labels, here one label per image)"),
-        ({"columns": (AGE, BOX)}, {}, "--columns (there age:int64=-1,box:float[4], here not given)"),
-    ],
-    ids=[
-        "a list",
-        "numbers by split",
-        "a number",
-        "a number there",
-        "bytes",
-        "a format without a quality",
-        "a flag that is gone",
-        "a default",
-        "a column that is gone",
-        "the kind of labels",
-        "all columns are gone",
-    ],
-)
-def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
-    store: WritableStore, theirs: dict[str, object], ours: dict[str, object], differing: str
-) -> None:
-    claim(store, replace(OPTIONS, **theirs))  # type: ignore[arg-type]
-
-    with pytest.raises(ConflictError) as found:
-        claim(store, replace(OPTIONS, **ours))  # type: ignore[arg-type]
-    assert str(found.value) == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
-
-
-def test_a_manifest_that_cannot_be_read_is_a_conflict_and_the_own_claim_removed(store: WritableStore) -> None:
-    store.create("manifest.json", b'{"schema_version": 9}')
-
-    with pytest.raises(
-        ConflictError, match=r"holds a dataset already, which is never overwritten: .* has schema_version 9"
-    ):
-        claim(store)
-    assert [name for name, _ in store.list()] == ["manifest.json"]

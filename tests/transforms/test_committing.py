@@ -80,39 +80,28 @@ def _shard(store: WritableStore, split: str, records: int, index: int = 0, count
     return compose_shard(store, PLAN, BuildOptions(), Duplicates(), plan)
 
 
-def _rejects(store: WritableStore) -> FileResult:
-    store.create("rejects-00000-of-00001.jsonl", b"rejected\n")
-    return FileResult("rejects-00000-of-00001.jsonl", 9, 5)
+def _shards(store: WritableStore) -> list[ShardResult]:
+    return [_shard(store, "train", 3), _shard(store, "test", 2)]
 
 
 def _commit(
     store: WritableStore, options: BuildOptions = OPTIONS, counts: Counts = COUNTS, **changes: object
 ) -> Manifest:
     store.create("_parts/CLAIM", Claim(PLAN.fingerprint, options.config()).to_bytes())
-    arguments = {
-        "plan": PLAN,
-        "duplicates": Duplicates(),
-        "totals": TOTALS,
-        "counts": counts,
-        "shards": None,
-        "rejects": None,
-        "options": options,
-        "record": RUN,
-        "unmatched": b"",
-        **changes,
-    }
-    if arguments["shards"] is None:
-        arguments["shards"] = [_shard(store, "train", 3), _shard(store, "test", 2)]
-    if arguments["rejects"] is None:
-        arguments["rejects"] = [_rejects(store)]
-    return commit(store, **arguments)  # type: ignore[arg-type]
+    if "shards" not in changes:
+        changes["shards"] = _shards(store)
+    if "rejects" not in changes:
+        store.create("rejects-00000-of-00001.jsonl", b"rejected\n")
+        changes["rejects"] = [FileResult("rejects-00000-of-00001.jsonl", 9, 5)]
+    usual = {"plan": PLAN, "duplicates": Duplicates(), "totals": TOTALS, "record": RUN, "unmatched": b""}
+    return commit(store, counts=counts, options=options, **{**usual, **changes})  # type: ignore[arg-type]
 
 
 def _digest(store: WritableStore, split: str) -> int:
     return table_value(io.BytesIO(store.read(f"{split}-00000-of-00001.parquet")))[1]
 
 
-def test_the_manifest_says_everything(store: WritableStore) -> None:
+def test_the_manifest_says_everything_and_classes_are_one_a_line(store: WritableStore) -> None:
     manifest = _commit(store)
 
     raw = json.loads(store.read("manifest.json"))
@@ -173,6 +162,7 @@ def test_the_manifest_says_everything(store: WritableStore) -> None:
         },
     }
     assert parse_manifest(store.read("manifest.json"), "m") == manifest
+    assert store.read("classes.txt").decode() == "cat\ndög\nx\\ny\n"
 
 
 def test_every_file_that_it_names_is_there_with_its_crc(store: WritableStore) -> None:
@@ -180,16 +170,10 @@ def test_every_file_that_it_names_is_there_with_its_crc(store: WritableStore) ->
 
     for file in manifest.files:
         assert store.checksum(file.file) == (file.bytes, int(file.crc32c, 16))
-    assert sorted(name for name, _ in store.list() if not name.startswith("_parts/")) == sorted(
-        [
-            "manifest.json",
-            "run.json",
-            *(file.file for file in manifest.files),
-            *(table.file for table in manifest.tables),
-            "test-00000-of-00001.tfrecord",
-            "train-00000-of-00001.tfrecord",
-        ]
-    )
+    named = {file.file for file in manifest.files} | {table.file for table in manifest.tables}
+    shards = {"test-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord"}
+    published = {name for name, _ in store.list() if not name.startswith("_parts/")}
+    assert published == named | shards | {"manifest.json", "run.json"}
 
 
 def test_the_mapped_index_has_the_offset_and_the_class_of_each_record_in_the_order_of_the_shards(
@@ -216,29 +200,27 @@ def test_a_torn_piece_of_the_index_heals(store: WritableStore) -> None:
     test_every_file_that_it_names_is_there_with_its_crc(store)
 
 
-def test_a_joined_build_whose_pieces_are_swept_commits_all_the_same(store: WritableStore) -> None:
-    shards = [_shard(store, "train", 3), _shard(store, "test", 2)]
+def test_a_joined_build_whose_pieces_are_swept_commits_all_the_same_and_with_the_claim_its_folder_goes(
+    store: WritableStore,
+) -> None:
+    shards = _shards(store)
     first = _commit(store, shards=shards)
     for names in leftovers(store, keep_parts=False):
         sweep(store, names)
 
     assert _commit(store, shards=shards) == first
     assert [name for name, _ in store.list("_parts/")] == ["_parts/CLAIM"]
+    assert drop_claim(store) == 0
+    assert not Path(store.url, "_parts").exists()
 
 
 def test_a_piece_of_the_index_that_is_gone_stops_the_commit(store: WritableStore) -> None:
-    shards = [_shard(store, "train", 3), _shard(store, "test", 2)]
+    shards = _shards(store)
     store.delete(f"_parts/{PLAN.fingerprint}/index/test-00000-of-00001.tfrecord.classes")
 
     with pytest.raises(IncompleteError, match=r"^a part of test\.classes is gone .* Rerun the same command\.$"):
         _commit(store, shards=shards)
     assert store.stat("manifest.json") is None
-
-
-def test_classes_are_one_a_line_whatever_their_names(store: WritableStore) -> None:
-    _commit(store)
-
-    assert store.read("classes.txt").decode() == "cat\ndög\nx\\ny\n"
 
 
 class _Noting(WritableLocalStore):
@@ -264,11 +246,8 @@ class _Noting(WritableLocalStore):
 def test_the_manifest_is_last_but_for_run_json_and_everything_is_synced(tmp_path: Path) -> None:
     store = _Noting(str(tmp_path))
     _commit(store)
-    shards = [
-        f"{split}-00000-of-00001{end}"
-        for split in ("train", "test")
-        for end in (".tfrecord", ".tfrecord.idx", ".parquet")
-    ]
+    ends = (".tfrecord", ".tfrecord.idx", ".parquet")
+    shards = [f"{split}-00000-of-00001{end}" for split in ("train", "test") for end in ends]
     rejects = "rejects-00000-of-00001.jsonl"
     assert list(store.published) == [*shards, rejects, *INDEXES, *SIDE_FILES, "manifest.json", "run.json"]
     unsynced = {name for name, durable in store.published.items() if not durable}
@@ -374,12 +353,6 @@ def test_a_sample_of_no_image_still_gives_a_manifest_that_can_be_read(store: Wri
     assert image.mean == image.std == (0.0,) * image.channels
 
 
-def test_constant_pixels_have_no_deviation(store: WritableStore) -> None:
-    image = _commit(store, counts=replace(COUNTS, stats=(3, (9, 9, 9), (27, 27, 27)))).image
-
-    assert (image.mean, image.std) == ((3.0, 3.0, 3.0), (0.0, 0.0, 0.0))
-
-
 @pytest.mark.parametrize("resize", ["shortest", "longest"])
 def test_sides_that_vary_are_null(store: WritableStore, resize: str) -> None:
     options = BuildOptions(image=ImageOptions(resize=resize))  # type: ignore[arg-type]
@@ -388,38 +361,17 @@ def test_sides_that_vary_are_null(store: WritableStore, resize: str) -> None:
     assert (image.height, image.width) == (None, None)
 
 
-def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept(store: WritableStore) -> None:
-    for name in (
-        "_parts/CLAIM",
-        "_parts/outcome-1.json",
-        f"_parts/{ONE}/train/00001.json",
-        f"_parts/{TWO}/x",
-        "_parts/theirs/y",
-        "classes.txt",
-    ):
+def test_leftovers_are_everything_below_parts_but_the_claim_and_what_is_kept_in_batches(
+    store: WritableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardfeed.transforms.publish.manifest_commit._SWEEP_BATCH", 2)
+    ours = [f"_parts/{ONE}/train/00001.json", f"_parts/{TWO}/x", f"_parts/{TWO}/y"]
+    for name in (*ours, "_parts/CLAIM", "_parts/outcome-1.json", "_parts/theirs/y", "classes.txt"):
         store.create(name, b"")
 
-    assert sorted(name for batch in leftovers(store, "_parts/outcome-1.json", keep_parts=False) for name in batch) == [
-        f"_parts/{ONE}/train/00001.json",
-        f"_parts/{TWO}/x",
-    ]
-
-
-def test_leftovers_come_in_batches(store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardfeed.transforms.publish.manifest_commit._SWEEP_BATCH", 2)
-    for i in range(5):
-        store.create(f"_parts/{ONE}/{i}", b"")
-
-    assert [len(batch) for batch in leftovers(store, keep_parts=False)] == [2, 2, 1]
-
-
-def test_with_the_claim_its_folder_goes(store: WritableStore, tmp_path: Path) -> None:
-    _commit(store)
-    for names in leftovers(store, keep_parts=False):
-        sweep(store, names)
-
-    assert drop_claim(store) == 0
-    assert not (tmp_path / "out" / "_parts").exists()
+    batches = list(leftovers(store, "_parts/outcome-1.json", keep_parts=False))
+    assert sorted(name for batch in batches for name in batch) == ours
+    assert [len(batch) for batch in batches] == [2, 1]
 
 
 @pytest.mark.parametrize("keep_parts", [False, True])

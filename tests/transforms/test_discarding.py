@@ -12,33 +12,22 @@ from shardfeed.transforms.output.claim import (
     Claim,
     discard_incomplete,
     hold_claim,
-    own_files,
+    refuse_unclaimable,
     require_unpublished,
 )
-from shardfeed.transforms.planning.plan import fingerprint
 from shardfeed.transforms.run.outcome import AlreadyBuiltError
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.datasets import write_dataset
-from tests.transforms.claims import BUILD, OPTIONS, VERSIONS, claim
-
-
-def test_own_files_are_all_of_our_names_the_claim_last(store: WritableStore) -> None:
-    names = ["_parts/CLAIM", f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord"]
-    for name in [*names, "foreign.txt"]:
-        store.create(name, b"")
-
-    found = own_files(store)
-    assert sorted(found) == names
-    assert found[-1] == "_parts/CLAIM"
+from tests.transforms.claims import BUILD, OPTIONS, claim, plan_of
 
 
 def test_a_broken_build_can_be_discarded_with_nothing_else(store: WritableStore) -> None:
     claim(store)
-    for name in (f"_parts/{BUILD}/train/00001.json", "train-00000-of-00001.tfrecord", "foreign.txt"):
+    for name in (f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord", "foreign.txt"):
         store.create(name, b"")
 
-    assert discard_incomplete(store) == 3
+    assert discard_incomplete(store) == 4
     assert [name for name, _ in store.list()] == ["foreign.txt"]
     assert not Path(store.url, "_parts").exists()
 
@@ -62,24 +51,24 @@ def test_a_dataset_that_is_published_while_a_discard_begins_stays_and_is_not_cla
 ) -> None:
     store, create = WritableLocalStore(str(tmp_path / "out")), WritableLocalStore.create
     claim(store)
+    published: list[str] = []
 
     def published_first(self: WritableLocalStore, name: str, data: bytes, *, durable: bool = False) -> bool:
         write_dataset(tmp_path / "out")
+        published.extend(name for name, _ in store.list())
         return create(self, name, data)
 
     monkeypatch.setattr(WritableLocalStore, "create", published_first)
     with pytest.raises(ConflictError, match="is a complete dataset, not an incomplete build"):
         discard_incomplete(store)
-    write_dataset(tmp_path / "alone")
-    alone = WritableLocalStore(str(tmp_path / "alone"))
-    assert sorted(name for name, _ in store.list()) == sorted(name for name, _ in alone.list())
+    assert [name for name, _ in store.list()] == published
 
 
 def test_the_claim_holds_for_the_build_that_made_it_and_for_one_that_finds_the_dataset(
     store: WritableStore, tmp_path: Path
 ) -> None:
     claim(store)
-    hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
+    hold_claim(store, plan_of().fingerprint)
 
     write_dataset(tmp_path / "built")
     hold_claim(WritableLocalStore(str(tmp_path / "built")), "another build's sweep has taken the claim away")
@@ -91,7 +80,7 @@ def test_a_build_that_was_discarded_may_not_publish(store: WritableStore, claime
         store.create("_parts/CLAIM", claimed)
 
     with pytest.raises(IncompleteError) as found:
-        hold_claim(store, fingerprint(7, OPTIONS, VERSIONS, {"train": 16}))
+        hold_claim(store, plan_of().fingerprint)
     assert str(found.value) == (
         f"this build of {store.url} was discarded by another command (--discard_incomplete) while it ran. Nothing was "
         "published. Rerun the command to build it."
@@ -112,12 +101,13 @@ def test_a_build_is_overtaken_when_its_own_dataset_is_there_and_the_claim_is_gon
 def test_nobody_builds_where_a_discard_was_stopped(store: WritableStore) -> None:
     store.create("_parts/CLAIM", b'{"fingerprint": "discarding", "config": {}}')
 
-    with pytest.raises(ConflictError) as found:
-        claim(store)
-    assert str(found.value) == (
-        f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
-        "--discard_incomplete."
-    )
+    for attempt in (claim, lambda there: refuse_unclaimable(there, OPTIONS)):
+        with pytest.raises(ConflictError) as found:
+            attempt(store)
+        assert str(found.value) == (
+            f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
+            "--discard_incomplete."
+        )
     assert discard_incomplete(store) == 1
     assert claim(store) is True
 
@@ -138,7 +128,7 @@ def test_a_discard_takes_the_claim_over_before_it_deletes_anything(
     discard_incomplete(store)
 
     assert held == [
-        ("_parts/CLAIM", fingerprint(7, OPTIONS, VERSIONS, {"train": 16})),
+        ("_parts/CLAIM", plan_of().fingerprint),
         (f"_parts/{BUILD}/train/00000.json", "discarding"),
         ("_parts/CLAIM", "discarding"),
     ]

@@ -24,22 +24,20 @@ def labels(regex: str, *keys: bytes) -> list[tuple[str, ...]]:
     return [labels_of_row(ref.row) for ref in unpack_refs(add_found(packed, options(regex)))]
 
 
-def test_it_is_searched_in_the_key_with_a_slash_before_it() -> None:
-    regex = r"/(?P<label>[a-z]+)_\d+\."
-    keys = (b"cat_001.jpg", b"x/y/dog_2.png", b"x/Dog_2.png", b"x_1/y/1.jpg")
-    assert labels(regex, *keys) == [("cat",), ("dog",), (), ()]
-
-
-def test_the_first_match_counts_and_an_empty_one_is_none() -> None:
-    assert labels("(?P<label>[ab]*)x", b"ax-bx", b"x") == [("a",), ()]
-
-
-def test_texts_are_unicode_and_a_broken_key_gives_no_broken_label() -> None:
-    assert labels("/(?P<label>[^_]+)_", "größe_1.jpg".encode(), b"caf\xe9_1.jpg", b"cat_\xe9.jpg") == [
-        ("größe",),
-        (),
-        ("cat",),
-    ]
+@pytest.mark.parametrize(
+    ("regex", "found"),
+    [
+        (
+            r"/(?P<label>[a-z]+)_\d+\.",
+            {b"cat_001.jpg": ("cat",), b"x/y/dog_2.png": ("dog",), b"x/Dog_2.png": (), b"x_1/y/1.jpg": ()},
+        ),
+        ("(?P<label>[ab]*)x", {b"ax-bx": ("a",), b"x": ()}),
+        ("/(?P<label>[^_]+)_", {"größe_1.jpg".encode(): ("größe",), b"caf\xe9_1.jpg": (), b"cat_\xe9.jpg": ("cat",)}),
+    ],
+    ids=["searched in the key with a slash before it", "first match, none if empty", "no label of broken bytes"],
+)
+def test_a_label_is_what_the_expression_finds_first_in_a_key(regex: str, found: dict[bytes, tuple[str, ...]]) -> None:
+    assert labels(regex, *found) == list(found.values())
 
 
 def test_the_rest_of_a_row_stays() -> None:

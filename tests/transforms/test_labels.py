@@ -21,72 +21,61 @@ TRAIN = parse_splits("train")
 BY_FOLDERS = parse_splits("folders")
 
 
+@pytest.mark.parametrize("folder", ["cat", "0", "00", " cat ", "%2F", "Käse", "a,b", ".."], ids=repr)
+def test_the_class_is_the_first_folder_as_it_is_spelled(folder: str) -> None:
+    for key in (f"{folder}/1.jpg".encode(), f"{folder}/deep/er/1.jpg".encode()):
+        assert Labeller(TRAIN).label(key, b"") == ("train", (folder,), "")
+        assert Labeller(TRAIN).labels_of(key, b"") == (folder,)
+
+
+DEEPER, DEEPER_BY_FOLDERS = Labeller(TRAIN, depth=2), Labeller(BY_FOLDERS, depth=2)
+NO_LABELS = Labeller(BY_FOLDERS, "none")
+
+
 @pytest.mark.parametrize(
-    ("key", "name"),
+    ("labeller", "key", "split", "labels"),
     [
-        (b"cat/1.jpg", "cat"),
-        (b"cat/deep/er/1.jpg", "cat"),
-        (b"0/1.jpg", "0"),
-        (b"00/1.jpg", "00"),
-        (b" cat /1.jpg", " cat "),
-        (b"%2F/1.jpg", "%2F"),
-        ("Käse/1.jpg".encode(), "Käse"),
-        (b"a,b/1.jpg", "a,b"),
-        (b"../1.jpg", ".."),
+        (Labeller(BY_FOLDERS), b"train/cat/a/1.jpg", "train", ("cat",)),
+        (Labeller(BY_FOLDERS), b"validation/cat/a/1.jpg", "validation", ("cat",)),
+        (Labeller(BY_FOLDERS), b"valid/cat/a/1.jpg", "validation", ("cat",)),
+        (Labeller(BY_FOLDERS), b"val/cat/a/1.jpg", "validation", ("cat",)),
+        (Labeller(BY_FOLDERS), b"test/cat/a/1.jpg", "test", ("cat",)),
+        (DEEPER, b"a/cat/1.jpg", "train", ("cat",)),
+        (DEEPER, b"a/cat/deep/1.jpg", "train", ("cat",)),
+        (DEEPER_BY_FOLDERS, b"test/a/cat/1.jpg", "test", ("cat",)),
+        (NO_LABELS, b"val/1.jpg", "validation", ()),
     ],
     ids=lambda value: repr(value) if isinstance(value, bytes) else "",
 )
-def test_the_class_is_the_first_folder_as_it_is_spelled(key: bytes, name: str) -> None:
-    assert Labeller(TRAIN).label(key, b"") == ("train", (name,), "")
-    assert Labeller(TRAIN).labels_of(key, b"") == (name,)
+def test_folders_are_split_and_class(labeller: Labeller, key: bytes, split: str, labels: tuple[str, ...]) -> None:
+    assert labeller.label(key, b"") == (split, labels, "")
+    assert labeller.labels_of(key, b"") == labels
 
 
 @pytest.mark.parametrize(
-    ("folder", "split"),
+    ("labeller", "fault", "keys"),
     [
-        (b"train", "train"),
-        (b"validation", "validation"),
-        (b"valid", "validation"),
-        (b"val", "validation"),
-        (b"test", "test"),
+        (Labeller(TRAIN), "no_class", [b"1.jpg", b"/1.jpg"]),
+        (Labeller(TRAIN), "class_not_utf8", [b"caf\xe9/1.jpg"]),
+        (Labeller(BY_FOLDERS), "no_split", [b"train/1.jpg", b"train//1.jpg", b"dev/cat/1.jpg", b"Train/cat/1.jpg"]),
+        (Labeller(BY_FOLDERS), "no_split", [b"\xff/cat/1.jpg"]),
+        (Labeller(BY_FOLDERS), "class_not_utf8", [b"train/caf\xe9/1.jpg"]),
+        (DEEPER, "too_shallow", [b"a/1.jpg"]),
+        (DEEPER_BY_FOLDERS, "too_shallow", [b"test/cat/1.jpg"]),
+        (DEEPER_BY_FOLDERS, "no_split", [b"a/cat/x/1.jpg"]),
+        (NO_LABELS, "no_split_folder", [b"cat/1.jpg"]),
     ],
-    ids=repr,
 )
-def test_split_folders_have_their_usual_short_names(folder: bytes, split: str) -> None:
-    assert Labeller(BY_FOLDERS).label(folder + b"/cat/a/1.jpg", b"") == (split, ("cat",), "")
-    assert Labeller(BY_FOLDERS).labels_of(folder + b"/cat/a/1.jpg", b"") == ("cat",)
-
-
-@pytest.mark.parametrize(
-    ("key", "by_folders", "what"),
-    [
-        (b"1.jpg", False, "no_class"),
-        (b"/1.jpg", False, "no_class"),
-        (b"caf\xe9/1.jpg", False, "class_not_utf8"),
-        (b"train/1.jpg", True, "no_split"),
-        (b"train//1.jpg", True, "no_split"),
-        (b"Train/cat/1.jpg", True, "no_split"),
-        (b"dev/cat/1.jpg", True, "no_split"),
-        (b"\xff/cat/1.jpg", True, "no_split"),
-        (b"train/caf\xe9/1.jpg", True, "class_not_utf8"),
-    ],
-    ids=repr,
-)
-def test_a_key_without_a_class_is_a_fault_not_a_guess(key: bytes, by_folders: bool, what: str) -> None:
-    assert Labeller(BY_FOLDERS if by_folders else TRAIN).label(key, b"") == ("", (), what)
+def test_a_key_without_a_class_is_a_fault_not_a_guess(labeller: Labeller, fault: str, keys: list[bytes]) -> None:
+    assert [labeller.label(key, b"") for key in keys] == [("", (), fault)] * len(keys)
 
 
 def test_bounds_of_shares_are_exact_fractions_of_the_hash_range() -> None:
-    rule = parse_splits("train=0.7,validation=0.2,test=0.1")
-
-    assert rule.bounds == (
+    assert parse_splits("train=0.7,validation=0.2,test=0.1").bounds == (
         ("train", int(Fraction(7, 10) * 2**64)),
         ("validation", int(Fraction(9, 10) * 2**64)),
         ("test", 2**64),
     )
-
-
-def test_shares_may_be_fractions_that_no_float_holds() -> None:
     assert parse_splits("a=1/3,b=1/3,c=1/3").bounds == (("a", 2**64 // 3), ("b", 2 * 2**64 // 3), ("c", 2**64))
 
 
@@ -106,16 +95,6 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
             "shardfeed.transforms.inputs.splits.hash64", lambda _domain, _seed, _key, value=value: value
         )
         assert rule.split_or_fault(b"cat/1.jpg", b"", ())[0] == split
-
-
-def test_the_split_of_a_key_depends_on_no_other_key() -> None:
-    # No seed, count or position goes in: these keys stay where they are, whatever is added.
-    rule = parse_splits("train=0.8,validation=0.1,test=0.1")
-    found: dict[str, list[int]] = {name: [] for name, _ in rule.bounds}
-    for i in range(20):
-        found[rule.split_or_fault(b"cat/%d.jpg" % i, b"", ())[0]].append(i)
-
-    assert found == {"train": [0, 1, 2, 4, 5, 6, *range(8, 19)], "validation": [3, 19], "test": [7]}
 
 
 @pytest.mark.parametrize(
@@ -146,12 +125,27 @@ def test_splits_that_cannot_be_are_refused_with_an_example(text: str, problem: s
     assert re.search(r"Example: |Name each once", str(found.value))
 
 
-def test_classes_are_sorted_by_their_bytes() -> None:
-    assert choose_classes({"b", "Z", "é", "a", "10", "9"}, (), BuildOptions()) == ("10", "9", "Z", "a", "b", "é")
-
-
-def test_a_class_list_fixes_the_order() -> None:
-    assert choose_classes({"cat", "dog"}, (), BuildOptions(class_list=("dog", "cat"))) == ("dog", "cat")
+@pytest.mark.parametrize(
+    ("found", "class_list", "classes"),
+    [
+        ("b Z é a 10 9", None, "10 9 Z a b é"),
+        ("cat dog", "dog cat", "dog cat"),
+        ("train tram", None, "train tram"),
+        ("cat cats 0 00", None, "0 00 cat cats"),
+        ("O 0", None, "0 O"),
+        ("l 1 I", None, "1 I l"),
+        ("мир mir", None, "mir мир"),
+        ("b d p q", None, "b d p q"),
+        ("A a", "a A", "a A"),
+        ("Masse Maße", "Maße Masse", "Maße Masse"),
+        ("a α", "α a", "α a"),
+    ],
+)
+def test_classes_are_in_the_order_of_their_bytes_or_of_the_class_list(
+    found: str, class_list: str | None, classes: str
+) -> None:
+    options = BuildOptions(class_list=None if class_list is None else tuple(class_list.split()))
+    assert choose_classes(set(found.split()), (), options) == tuple(classes.split())
 
 
 @pytest.mark.parametrize(
@@ -185,22 +179,11 @@ def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> No
     )
 
 
-def test_names_that_are_truly_different_are_two_classes() -> None:
-    assert choose_classes({"cat", "cats", "0", "00"}, (), BuildOptions()) == ("0", "00", "cat", "cats")
-
-
 @pytest.mark.parametrize(
     "folders",
     [
-        {"train"},
-        {"train", "test"},
-        {"train", "val"},
-        {"train", "valid", "test"},
-        {"training", "train"},
-        {"TRAIN", "Test"},
-        {"train", "dev"},
-        {"train", "holdout"},
-        {"test"},
+        *({"train"}, {"test"}, {"train", "test"}, {"train", "val"}, {"train", "valid", "test"}),
+        *({"training", "train"}, {"TRAIN", "Test"}, {"train", "dev"}, {"train", "holdout"}),
     ],
     ids=lambda folders: "+".join(sorted(folders)),
 )
@@ -222,10 +205,6 @@ def test_a_split_among_classes_stops_the_build(name: str) -> None:
         choose_classes({"cat", "dog", name}, (), BuildOptions())
 
 
-def test_a_train_among_trams_is_a_class() -> None:
-    assert choose_classes({"train", "tram"}, (), BuildOptions()) == ("train", "tram")
-
-
 class _Counted(str):
     """A name that counts how often it is hashed."""
 
@@ -244,52 +223,33 @@ def test_each_name_of_a_class_list_is_looked_up_a_few_times_however_many_there_a
     assert _Counted.hashed <= 10 * len(names)
 
 
-def test_a_folder_outside_of_the_class_list_is_an_error() -> None:
-    with pytest.raises(UsageError) as found:
-        choose_classes({"cat", "dog", "bird"}, (), BuildOptions(class_list=("cat",)))
-    assert str(found.value) == (
-        "folders that are not in --class_list: bird, dog. Allowed: cat. Add them to the list, rename them, or leave them out "
-        "of --input."
-    )
-
-
-def test_a_listed_class_without_images_is_an_error() -> None:
-    with pytest.raises(UsageError) as found:
-        choose_classes({"cat"}, (), BuildOptions(class_list=("cat", "dog")))
-    assert str(found.value) == (
-        "classes of --class_list without a single image: dog. Add images, or take them out of the list."
-    )
-
-
-def test_a_long_list_of_names_is_cut_in_a_message() -> None:
-    with pytest.raises(UsageError, match=r"not in --class_list: c00, .*, c09 and 1,990 more\. Allowed: cat\."):
-        choose_classes({f"c{i:02}" for i in range(2000)}, (), BuildOptions(class_list=("cat",)))
-
-
-@pytest.mark.parametrize(("one", "two"), [("A", "a"), ("Masse", "Maße"), ("a", "α")])
-def test_look_alikes_that_the_class_list_names_are_two_classes(one: str, two: str) -> None:
-    assert choose_classes({one, two}, (), BuildOptions(class_list=(one, two))) == (one, two)
-
-
-@pytest.mark.parametrize("name", ["O 0", "l 1 I", "мир mir", "b d p q"])
-def test_letters_and_digits_of_one_script_are_different(name: str) -> None:
-    assert len(choose_classes(name.split(), (), BuildOptions())) == len(name.split())
-
-
 @pytest.mark.parametrize(
-    ("key", "splits", "found"),
+    ("found", "class_list", "message"),
     [
-        (b"a/cat/1.jpg", "train", ("train", ("cat",), "")),
-        (b"a/cat/deep/1.jpg", "train", ("train", ("cat",), "")),
-        (b"a/1.jpg", "train", ("", (), "too_shallow")),
-        (b"test/a/cat/1.jpg", "folders", ("test", ("cat",), "")),
-        (b"test/cat/1.jpg", "folders", ("", (), "too_shallow")),
-        (b"a/cat/x/1.jpg", "folders", ("", (), "no_split")),
+        (
+            {"cat", "dog", "bird"},
+            ("cat",),
+            "folders that are not in --class_list: bird, dog. Allowed: cat. Add them to the list, rename them, or leave them out "
+            "of --input.",
+        ),
+        (
+            {f"c{i:02}" for i in range(2000)},
+            ("cat",),
+            f"folders that are not in --class_list: {', '.join(f'c0{i}' for i in range(10))} and 1,990 more. Allowed: cat. Add "
+            "them to the list, rename them, or leave them out of --input.",
+        ),
+        (
+            {"cat"},
+            ("cat", "dog"),
+            "classes of --class_list without a single image: dog. Add images, or take them out of the list.",
+        ),
     ],
-    ids=repr,
+    ids=["two not in the list", "many not in the list", "one only in the list"],
 )
-def test_the_class_is_a_deeper_folder(key: bytes, splits: str, found: tuple[str, tuple[str, ...], str]) -> None:
-    assert Labeller(parse_splits(splits), depth=2).label(key, b"") == found
+def test_class_folders_and_class_list_must_agree(found: set[str], class_list: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        choose_classes(found, (), BuildOptions(class_list=class_list))
+    assert str(refused.value) == message
 
 
 def row(*labels: str) -> bytes:
@@ -315,8 +275,3 @@ def row(*labels: str) -> bytes:
 )
 def test_labels_of_a_row(labeller: Labeller, packed: bytes, labels: tuple[str, ...], fault: str) -> None:
     assert labeller.label(b"1.jpg", packed) == ("" if fault else "train", labels, fault)
-
-
-def test_without_labels_the_first_folder_is_only_a_split() -> None:
-    assert Labeller(BY_FOLDERS, "none").label(b"val/1.jpg", b"") == ("validation", (), "")
-    assert Labeller(BY_FOLDERS, "none").label(b"cat/1.jpg", b"") == ("", (), "no_split_folder")

@@ -62,13 +62,17 @@ def test_rows_are_paths_below_the_folder_of_the_list_or_below_the_root_that_is_g
 
 
 @pytest.mark.parametrize("column", ["", ":file", ":other one"])
-def test_a_table_is_read_by_its_first_or_a_named_column(photos: Path, column: str) -> None:
-    other = ["dog/3.jpg", "cat/1.jpg"]
+def test_a_table_is_read_by_its_first_or_a_named_column_of_text(photos: Path, column: str) -> None:
+    first, other = ["cat/2.jpg", "cat/1.jpg"], ["dog/3.jpg", "cat/1.jpg"]
     (photos / "t.csv").write_text('\ufefffile,other one\n"cat/2.jpg",dog/3.jpg\n\ncat/1.jpg,"cat/1.jpg"\n')
-    pq.write_table(pa.table({"file": ["cat/2.jpg", "cat/1.jpg"], "other one": other}), photos / "t.parquet")
-    expected = sorted(one.encode() for one in (other if column == ":other one" else ["cat/2.jpg", "cat/1.jpg"]))
+    categories = pa.array(other).dictionary_encode()
+    pq.write_table(pa.table({"file": first, "other one": categories, "n": [1, 2]}), photos / "t.parquet")
+    expected = sorted(one.encode() for one in (other if column == ":other one" else first))
     assert keys(f"@{photos}/t.csv{column}") == expected
     assert keys(f"@{photos}/t.parquet{column}") == expected
+    numbers = r"column 'n' is of type int64; expected is string. Name another .* There are: file, other one, n"
+    with pytest.raises(UsageError, match=numbers):
+        plan(f"@{photos}/t.parquet:n")
 
 
 def test_doubled_rows_count_once_also_across_lists_and_spellings(photos: Path) -> None:
@@ -104,24 +108,23 @@ def test_order_format_and_doubles_of_a_list_are_in_no_digest_but_a_row_is(photos
 
 
 def test_memory_does_not_grow_with_the_rows(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a million rows, only as many as threads look at are there at a time."""
-    (photos / "l.txt").write_bytes(b"cat/1.jpg\n" + b"".join(b"dog/%07d.jpg\n" % number for number in range(200_000)))
+    """Of many rows, only as many as threads look at are there at a time."""
+    monkeypatch.setattr(lists, "_AT_A_TIME", 128)
+    (photos / "l.txt").write_bytes(b"cat/1.jpg\n" + b"".join(b"dog/%07d.jpg\n" % number for number in range(2_000)))
     (root,) = parse_inputs([f"@{photos}/l.txt"])
-    source = open_root(root)
-    alive = most = 0
+    made = 0
     real = lists._key_of
 
     def counted(*args: object) -> bytes:
-        nonlocal alive, most
-        alive += 1
-        most = max(most, alive)
+        nonlocal made
+        made += 1
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lists, "_key_of", counted)
-    entries = source.list(b"0/1")
+    entries = open_root(root).list(b"0/1")
     next(entries)
-    assert alive - 200_001 <= lists._AT_A_TIME  # the first pass holds hashes only
-    assert sum(entry.kind == "missing" for entry in entries) == 200_000
+    assert made - 2_001 <= 128  # the first pass holds hashes only
+    assert sum(entry.kind == "missing" for entry in entries) == 2_000
 
 
 def plan(text: str, root: str | None = None) -> None:
@@ -142,16 +145,17 @@ def test_files_that_are_not_there_are_counted_and_named_before_any_work(photos: 
     )
 
 
-def test_a_list_above_its_class_folders_would_be_of_one_class(photos: Path) -> None:
-    (photos.parent / "l.txt").write_bytes(b"".join(b"photos/" + key + b"\n" for key in KEYS))
-    with pytest.raises(UsageError, match=r"all images of the list lie in one folder \(photos\)"):
-        plan(f"@{photos.parent}/l.txt")
-
-
-def test_a_list_of_one_split_is_told_so(photos: Path) -> None:
-    photos.rename(photos.parent / "train")
-    (photos.parent / "l.txt").write_bytes(b"".join(b"train/" + key + b"\n" for key in KEYS))
-    with pytest.raises(UsageError, match=r"the top folders train look like splits.*--splits folders"):
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("photos", r"all images of the list lie in one folder \(photos\)"),
+        ("train", r"the top folders train look like splits.*--splits folders"),
+    ],
+)
+def test_a_list_above_its_class_folders_would_be_of_one_class(photos: Path, folder: str, said: str) -> None:
+    photos.rename(photos.parent / folder)
+    (photos.parent / "l.txt").write_text("".join(f"{folder}/{key.decode()}\n" for key in KEYS))
+    with pytest.raises(UsageError, match=said):
         plan(f"@{photos.parent}/l.txt")
 
 
@@ -186,20 +190,6 @@ def test_what_is_wrong_with_a_list_is_said_before_any_work(
     column = ":file" if name == "l.csv" and data and data.startswith(b"a,") else ""
     with pytest.raises(UsageError, match=said):
         plan(f"@{photos}/{name}{column}")
-
-
-def test_a_column_of_numbers_is_no_list(photos: Path) -> None:
-    pq.write_table(pa.table({"n": [1, 2], "file": ["a", "b"]}), photos / "t.parquet")
-    with pytest.raises(
-        UsageError, match=r"column 'n' is of type int64; expected is string. Name another .* There are: n, file"
-    ):
-        plan(f"@{photos}/t.parquet")
-
-
-def test_a_column_of_categories_is_a_list(photos: Path) -> None:
-    names = pa.array([key.decode() for key in KEYS]).dictionary_encode()
-    pq.write_table(pa.table({"file": names}), photos / "t.parquet")
-    assert keys(f"@{photos}/t.parquet") == KEYS
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +14,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.runner import PipelineResult
 
-from shardfeed.format.manifest import Manifest, parse_manifest
+from shardfeed.format.manifest import parse_manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.engines.counters import counted
 from shardfeed.pipeline.graph import build
@@ -38,11 +36,12 @@ OPTIONS = BuildOptions(image=ImageOptions(height=32, width=32), num_shards=2)
 class Built:
     """A build of fourteen images of 32 x 24 and a hidden file, and what it logged.
 
-    One image is empty, one is no image.
+    One image is empty, one is no image. The first read of each fails.
     """
 
     config: BuildConfig
-    result: PipelineResult
+    pipeline: beam.Pipeline
+    counters: dict[str, int]
     log: list[str]
 
     @property
@@ -53,10 +52,6 @@ class Built:
     def parts(self) -> list[Path]:
         return list(Path(self.config.output, "_parts").rglob("0*.json"))
 
-    @property
-    def manifest(self) -> Manifest:
-        return parse_manifest(Path(self.config.output, "manifest.json").read_bytes(), "manifest")
-
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
@@ -65,14 +60,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     (photos / "cat" / "000.jpg").write_bytes(b"")
     (photos / "cat" / "001.jpg").write_bytes(b"<html>not found</html>")
     (photos / "dog" / ".hidden").write_bytes(b"x")
+    read, failed = LocalSource._read, set[bytes]()
+
+    def flaky(self: LocalSource, key: bytes, *version_and_range: Any) -> bytes:
+        if key not in failed:
+            failed.add(key)
+            raise OSError(5, "Input/output error")
+        return read(self, key, *version_and_range)
+
     log = _Lines()
     logger = logging.getLogger("shardfeed")
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
+    config = BuildConfig(inputs=(str(photos),), output=str(root / "out"), options=OPTIONS, threads=1, keep_parts=True)
     try:
-        config = _config(photos, root / "out")
-        result = _run(config)
-        yield Built(config, result, list(log.lines))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LocalSource, "_read", flaky)
+            patch.setattr(retry, "sleep", lambda _seconds: None)
+            pipeline, counters = _run(config)
+        yield Built(config, pipeline, counters, list(log.lines))
     finally:
         logger.removeHandler(log)
         logger.setLevel(logging.NOTSET)
@@ -87,73 +93,39 @@ class _Lines(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def _config(photos: Path, out: Path) -> BuildConfig:
-    return BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, threads=1, keep_parts=True)
-
-
-def _run(config: BuildConfig) -> PipelineResult:
+def _run(config: BuildConfig) -> tuple[beam.Pipeline, dict[str, int]]:
+    """The pipeline of a build, and its counters that are not zero."""
     pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
     build(pipeline, config, RunRecord("run", "now", config.inputs, "DirectRunner"), Run("run", config.output))
     result = pipeline.run()
     result.wait_until_finish()
-    return result
-
-
-def _counters(result: PipelineResult) -> dict[str, int]:
-    return {name: count for name, count in counted(result).items() if count}
+    return pipeline, {name: count for name, count in counted(result).items() if count}
 
 
 def test_counters_agree_with_the_manifest_and_the_input(built: Built) -> None:
-    bytes_listed = sum(path.stat().st_size for path in built.photos.rglob("*.jpg"))
+    manifest = parse_manifest(Path(built.config.output, "manifest.json").read_bytes(), "manifest")
 
-    assert _counters(built.result) == {
+    assert built.counters == {
         "images_listed": 15,
         "images_skipped": 1,
-        "bytes_listed": bytes_listed,
+        "bytes_listed": sum(path.stat().st_size for path in built.photos.rglob("*.jpg")),
         "images_written": 12,
         "images_rejected": 2,
         "rejected_empty": 1,
         "rejected_format": 1,
         "fix_upscaled": 12,
-        "bytes_out": built.manifest.splits["train"].bytes,
+        "bytes_out": manifest.splits["train"].bytes,
         "parts_made": len(built.parts),
         "shards_composed": 2,
+        "retries": 13,  # an empty file is refused before it is read
     }
 
 
-def test_a_part_that_an_earlier_run_finished_counts_as_kept_and_took_nothing(built: Built, tmp_path: Path) -> None:
-    fingerprint = built.manifest.fingerprint
-    shutil.copytree(Path(built.config.output, "_parts", fingerprint), tmp_path / "out" / "_parts" / fingerprint)
-
-    again = _counters(_run(_config(built.photos, tmp_path / "out")))
-
-    made = _counters(built.result)
-    assert again == {
-        **{name: count for name, count in made.items() if name != "parts_made"},
-        "parts_kept": made["parts_made"],
-        "images_kept": 14,
-    }
-
-
-def test_reads_that_were_tried_again_are_counted(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, failed = LocalSource._read, set[bytes]()
-
-    def flaky(self: LocalSource, key: bytes, *version_and_range: Any) -> bytes:
-        if key not in failed:
-            failed.add(key)
-            raise OSError(5, "Input/output error")
-        return read(self, key, *version_and_range)
-
-    monkeypatch.setattr(LocalSource, "_read", flaky)
+def test_requests_of_a_bucket_that_were_tried_again_are_counted_and_a_kept_part_took_no_others(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
-
-    counters = _counters(_run(_config(built.photos, tmp_path / "out")))
-
-    assert counters["retries"] == len(failed) == 13  # an empty file is refused before it is read
-
-
-def test_requests_of_a_bucket_that_were_tried_again_are_counted(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
+    config = BuildConfig(inputs=(IN,), output=OUT, options=OPTIONS, threads=2, keep_parts=True)
     with photo_server(built.photos) as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         for folder in ("cat/", "dog/"):
@@ -164,27 +136,18 @@ def test_requests_of_a_bucket_that_were_tried_again_are_counted(built: Built, mo
         server.inject("status", "upload", matches=lambda request: "/train/" in request.name, times=2)
         server.inject("status", "compose")
         server.inject("status", "upload", matches=lambda request: request.name.endswith(".idx"))
-        config = BuildConfig(inputs=(IN,), output=OUT, options=OPTIONS, threads=2)
-        counters = _counters(_run(config))
+        _, made = _run(config)
 
-    assert counters["retries"] == 5 + 4 + 2 + 2 + 2  # of lists, of images, of sidecars, of uploads, of shards
-
-
-def test_looks_that_were_tried_again_and_found_a_part_are_counted(
-    built: Built, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retry, "sleep", lambda _seconds: None)
-    with photo_server(built.photos) as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        config = BuildConfig(inputs=(IN,), output=OUT, options=OPTIONS, threads=2, keep_parts=True)
-        _run(config)
         objects = server.objects.buckets["data"]
         for name in [name for name in objects if "_parts" not in name]:
             del objects[name]
         server.inject("status", "get", matches=_is_look_for_a_part, times=3)
-        counters = _counters(_run(config))
+        _, again = _run(config)
 
-    assert (counters["retries"], counters["parts_kept"]) == (3, len(built.parts))
+    lists, images, sidecars, uploads, shards = 5, 4, 2, 2, 2
+    assert made == {**built.counters, "retries": lists + images + sidecars + uploads + shards}
+    kept = {"parts_kept": made.pop("parts_made"), "images_kept": 14}
+    assert again == {**made, **kept, "retries": 3}
 
 
 def _lists(folder: str, request: Request) -> bool:
@@ -201,25 +164,20 @@ def test_a_part_is_one_line_of_the_log(built: Built) -> None:
 
     assert len(lines) == len(built.parts)
     counts = [tuple(map(int, line.groups())) for line in lines if line is not None]
-    made = _counters(built.result)
     names = ("images_written", "images_rejected", "bytes_out")
-    assert tuple(map(sum, zip(*counts, strict=True))) == tuple(made[name] for name in names)
+    assert tuple(map(sum, zip(*counts, strict=True))) == tuple(built.counters[name] for name in names)
 
 
-def test_the_step_that_encodes_shows_what_it_was_given() -> None:
-    config = _config(Path("/in"), Path("/out"))
-    pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([], save_main_session=False))
-    build(pipeline, config, RunRecord("run-1", "now", config.inputs, "DirectRunner"), Run("run-1", config.output))
-
-    transforms = pipeline.to_runner_api().components.transforms.values()
+def test_the_step_that_encodes_shows_what_it_was_given(built: Built) -> None:
+    transforms = built.pipeline.to_runner_api().components.transforms.values()
     (shown,) = [_display_data(transform) for transform in transforms if transform.unique_name == "EncodeParts/Encode"]
     expected = {
         "image_size": "[32, 32]",
         "splits": "train",
         "seed": "0",
         "num_shards": "2",
-        "input": "/in",
-        "output": "/out",
+        "input": str(built.photos),
+        "output": built.config.output,
     }
     assert {**expected, "threads": 1}.items() <= shown.items()
 

@@ -10,7 +10,7 @@ import pytest
 from shardfeed.errors import IncompleteError
 from shardfeed.format.checksums import crc32c
 from shardfeed.transforms.elements import PartResult
-from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part, parse_sidecar, read_sidecar
+from shardfeed.transforms.output.part_files import Sidecar, commit_part, find_part, parse_sidecar
 from shardfeed.transforms.output.part_rows import FIX_BITS, ROW_BYTES, PartRows
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
@@ -30,15 +30,11 @@ RESULT = PartResult(
     stats=(4, (1, 2, 3), (4, 5, 2**70)),
 )
 SIDECAR = Sidecar(RESULT, rows_of([10, 11]), (("cät/\\xff.jpg", "EMPTY", "zero bytes"),), {"pillow": "12.1"})
-PART = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21"
+PART, NAME = f"_parts/f/train/00003-{RESULT.crc32c:08x}-21", "_parts/f/train/00003.json"
 
 
 def _names(store: WritableStore) -> list[str]:
     return sorted(name for name, _ in store.list())
-
-
-def test_a_sidecar_comes_back_from_its_bytes() -> None:
-    assert parse_sidecar(SIDECAR.to_bytes()) == SIDECAR
 
 
 def test_the_rows_of_a_sidecar_come_back_as_columns() -> None:
@@ -72,30 +68,20 @@ def test_a_row_is_80_bytes_and_a_key_at_the_most() -> None:
     ) == 1000 * ROW_BYTES + sum(len(f"{number}.jpg") for number in range(1000))
 
 
-def test_a_sidecar_ends_in_the_crc_of_what_is_before() -> None:
-    data = SIDECAR.to_bytes()
-
-    assert data[-9:] == b"%08x\n" % crc32c(data[:-9])
-
-
-def test_a_sidecar_cut_anywhere_is_torn() -> None:
-    data = SIDECAR.to_bytes()
-
-    assert [parse_sidecar(data[:size]) for size in range(len(data))] == [None] * len(data)
-
-
-def test_a_sidecar_with_any_byte_changed_is_torn() -> None:
+def test_a_sidecar_that_is_cut_or_has_a_changed_byte_anywhere_is_torn() -> None:
     data = SIDECAR.to_bytes()
     damaged = [data[:at] + bytes((byte ^ 1,)) + data[at + 1 :] for at, byte in enumerate(data)]
+    damaged += [data[:size] for size in range(len(data))]
 
-    assert [parse_sidecar(each) for each in damaged] == [None] * len(data)
+    assert [parse_sidecar(each) for each in damaged] == [None] * 2 * len(data)
 
 
-def test_a_committed_part_is_found_again(store: WritableStore) -> None:
-    assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
-    assert _names(store) == [PART, "_parts/f/train/00003.json"]
-    assert store.read(PART) == RECORDS
-    assert find_part(store, "f", "train", 3) == SIDECAR
+def test_a_committed_part_is_found_again_and_is_the_same_if_it_is_committed_again(store: WritableStore) -> None:
+    for _ in range(2):
+        assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
+        assert _names(store) == [PART, NAME]
+        assert store.read(PART) == RECORDS
+        assert find_part(store, "f", "train", 3) == SIDECAR
 
 
 @pytest.mark.parametrize(("fingerprint", "split", "part"), [("g", "train", 3), ("f", "test", 3), ("f", "train", 4)])
@@ -109,17 +95,35 @@ def test_a_part_of_rejects_only_has_a_sidecar_and_no_records(store: WritableStor
     sidecar = replace(SIDECAR, result=replace(RESULT, records=0, bytes=0, crc32c=0), rows=PartRows())
 
     commit_part(store, "f", sidecar, b"")
-    assert _names(store) == ["_parts/f/train/00003.json"]
+    assert _names(store) == [NAME]
     assert find_part(store, "f", "train", 3) == sidecar
 
 
-@pytest.mark.parametrize("torn", [b"", SIDECAR.to_bytes()[:-1], b"{}\n"], ids=["empty", "cut", "another"])
-def test_a_torn_sidecar_is_deleted_and_the_part_written_again(store: WritableStore, torn: bytes) -> None:
-    store.create("_parts/f/train/00003.json", torn)
+TORN = {
+    "an empty sidecar": ({NAME: b""}, []),
+    "a cut sidecar": ({NAME: SIDECAR.to_bytes()[:-1]}, []),
+    "another sidecar": ({NAME: b"{}\n"}, []),
+    "no records": ({NAME: SIDECAR.to_bytes()}, [NAME]),
+    "empty records": ({NAME: SIDECAR.to_bytes(), PART: b""}, [NAME]),
+    "cut records": ({NAME: SIDECAR.to_bytes(), PART: RECORDS[:-1]}, [NAME]),
+    "other records": ({NAME: SIDECAR.to_bytes(), PART: RECORDS[:-1] + b"x"}, [NAME]),
+    "cut records without a sidecar": ({PART: RECORDS[:5]}, [PART]),
+}
 
-    assert find_part(store, "f", "train", 3) is None
-    assert _names(store) == []
+
+@pytest.mark.parametrize(("files", "left"), TORN.values(), ids=list(TORN))
+@pytest.mark.parametrize("look", [True, False], ids=["looked for before", "not looked for"])
+def test_a_torn_file_is_deleted_and_the_part_written_again(
+    store: WritableStore, files: dict[str, bytes], left: list[str], look: bool
+) -> None:
+    for name, data in files.items():
+        store.create(name, data)
+
+    if look:
+        assert find_part(store, "f", "train", 3) is None
+        assert _names(store) == left
     assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
+    assert store.read(PART) == RECORDS
     assert find_part(store, "f", "train", 3) == SIDECAR
 
 
@@ -130,47 +134,11 @@ def test_a_sidecar_that_is_torn_on_the_way_only_is_kept(store: WritableStore, mo
     assert find_part(store, "f", "train", 3) == SIDECAR
 
 
-@pytest.mark.parametrize("torn", [b"", RECORDS[:-1], RECORDS[:-1] + b"x"], ids=["empty", "cut", "other bytes"])
-def test_a_torn_part_is_deleted_and_written_again(store: WritableStore, torn: bytes) -> None:
-    store.create(PART, torn)
-    store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
-
-    assert find_part(store, "f", "train", 3) is None
-    assert _names(store) == ["_parts/f/train/00003.json"]
-    assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
-    assert find_part(store, "f", "train", 3) == SIDECAR
-
-
-def test_a_part_torn_before_its_sidecar_heals_while_it_is_committed(store: WritableStore) -> None:
-    store.create(PART, RECORDS[:5])
-
-    commit_part(store, "f", SIDECAR, RECORDS)
-    assert store.read(PART) == RECORDS
-
-
-def test_a_sidecar_torn_between_finding_and_committing_heals(store: WritableStore) -> None:
-    store.create("_parts/f/train/00003.json", b"torn")
-
-    assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
-    assert read_sidecar(store, "f", "train", 3) == SIDECAR
-
-
-def test_a_sidecar_without_its_part_is_written_again(store: WritableStore) -> None:
-    store.create("_parts/f/train/00003.json", SIDECAR.to_bytes())
-
-    assert find_part(store, "f", "train", 3) is None
-
-
 def test_whoever_loses_the_race_emits_the_winners_result(store: WritableStore) -> None:
     theirs = replace(RESULT, records=1, bytes=10, crc32c=crc32c(RECORDS[:10]), rejected={"EMPTY": 1, "CHANGED": 1})
     commit_part(store, "f", Sidecar(theirs, rows_of([10]), (), {}), RECORDS[:10])
 
     assert commit_part(store, "f", SIDECAR, RECORDS) == theirs
-
-
-def test_the_same_part_twice_is_the_same_result(store: WritableStore) -> None:
-    assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
-    assert commit_part(store, "f", SIDECAR, RECORDS) == RESULT
 
 
 def test_finding_a_part_that_is_not_there_is_one_request(tmp_path: Path) -> None:
@@ -201,10 +169,7 @@ class _Haunted(WritableLocalStore):
 @pytest.mark.parametrize(
     ("taken", "message"),
     [
-        (
-            ".json",
-            "/_parts/f/train/00003.json appears and vanishes; is another build sweeping here? Rerun the same command.",
-        ),
+        (".json", f"/{NAME} appears and vanishes; is another build sweeping here? Rerun the same command."),
         ("-21", f"/{PART} cannot be written whole; check the store, then rerun the same command."),
     ],
     ids=["sidecar", "records"],

@@ -74,52 +74,44 @@ def test_a_part_has_at_most_a_gigabyte_of_work(work: int, expected: int) -> None
         ({"test": 900, "train": 300}, 9, {"test": 9, "train": 3}),
         ({"train": 100, "test": 25}, 2, {"train": 2, "test": 1}),
         ({"train": 100, "test": 75}, 2, {"train": 2, "test": 2}),
+        ({"train": 10}, 10, {"train": 10}),
+        ({"train": 900, "test": 100}, (("test", 3), ("train", 5)), {"test": 3, "train": 5}),
     ],
     ids=str,
 )
-def test_a_number_of_shards_is_the_largest_splits_and_the_others_are_in_proportion(
-    images: dict[str, int], wanted: int, expected: dict[str, int]
+def test_a_number_of_shards_is_the_largest_splits_and_the_others_are_in_proportion_or_as_given(
+    images: dict[str, int], wanted: object, expected: dict[str, int]
 ) -> None:
     plan = _plan(_totals(**images), num_shards=wanted)
 
     assert {name: split.shards for name, split in plan.splits.items()} == expected
 
 
-def test_shards_may_be_given_by_split() -> None:
-    plan = _plan(_totals(train=900, test=100), num_shards=(("test", 3), ("train", 5)))
-
-    assert {name: split.shards for name, split in plan.splits.items()} == {"test": 3, "train": 5}
-
-
 @pytest.mark.parametrize(
-    ("wanted", "odd_one"),
-    [((("test", 1),), "train"), ((("dev", 1), ("test", 1), ("train", 1)), "dev")],
-    ids=["less", "more"],
+    ("wanted", "message"),
+    [
+        (
+            (("test", 1),),
+            "--num_shards names test, but the dataset has the splits test, train: 'train' is only on one side. Name each split "
+            "once, or give one number.",
+        ),
+        (
+            (("dev", 1), ("test", 1), ("train", 1)),
+            "--num_shards names dev, test, train, but the dataset has the splits test, train: 'dev' is only on one side. Name "
+            "each split once, or give one number.",
+        ),
+        (11, "--num_shards 11 for train, which has 10 images: a shard is never empty. Give at most 10."),
+        (
+            (("test", 3), ("train", 10)),
+            "--num_shards 3 for test, which has 2 images: a shard is never empty. Give at most 2.",
+        ),
+    ],
+    ids=["a split is missing", "a split too many", "more than images", "more than images of a split"],
 )
-def test_shards_by_split_name_each_split(wanted: tuple[tuple[str, int], ...], odd_one: str) -> None:
-    with pytest.raises(UsageError) as found:
-        _plan(_totals(train=900, test=100), num_shards=wanted)
-    assert str(found.value) == (
-        f"--num_shards names {', '.join(name for name, _ in wanted)}, but the dataset has the splits test, train: {odd_one!r} is "
-        "only on one side. Name each split once, or give one number."
-    )
-
-
-@pytest.mark.parametrize(
-    ("wanted", "split", "count", "images"),
-    [(11, "train", 11, 10), ((("test", 3), ("train", 10)), "test", 3, 2)],
-    ids=["one number", "by split"],
-)
-def test_more_shards_than_images_are_refused(wanted: object, split: str, count: int, images: int) -> None:
+def test_shards_that_cannot_be_are_refused(wanted: object, message: str) -> None:
     with pytest.raises(UsageError) as found:
         _plan(_totals(train=10, test=2), num_shards=wanted)
-    assert str(found.value) == (
-        f"--num_shards {count} for {split}, which has {images} images: a shard is never empty. Give at most {images}."
-    )
-
-
-def test_as_many_shards_as_images_are_allowed() -> None:
-    assert _plan(_totals(train=10), num_shards=10).splits == {"train": SplitPlan(160, 10, 10)}
+    assert str(found.value) == message
 
 
 @given(st.integers(0, 5_000), st.integers(1, 300), st.integers(1, 200))
@@ -243,61 +235,42 @@ def test_options_that_decide_nothing_are_not_in_the_fingerprint() -> None:
     assert fingerprint(7, shards, {}, {}) == fingerprint(7, replace(shards, shard_bytes=5), {}, {})
 
 
-def test_no_images_at_all_are_an_error_that_says_what_was_skipped() -> None:
-    with pytest.raises(UsageError) as found:
-        _plan(Totals(skipped={"suffix": 1_200, "hidden": 1}))
-    assert str(found.value) == (
-        "no images found in the input (skipped: 1 hidden, 1,200 suffix). Expected ROOT/class/image.jpg with suffixes such as "
-        ".jpg, .png, .webp, .gif, .bmp. Check --input."
-    )
-
-
-def test_images_without_a_class_are_an_error_with_examples() -> None:
-    totals = replace(_totals(train=4), faults={"no_class": (1_200, ("1.jpg", "2.jpg"))})
-
-    with pytest.raises(UsageError) as found:
-        _plan(totals)
-    assert str(found.value) == (
-        "1,200 images lie directly in the input root, without a class folder: 1.jpg, 2.jpg. Move each into the folder of its "
-        "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
-    )
+BY_HASH = "The split follows from a hash of"
 
 
 @pytest.mark.parametrize(
-    ("splits", "empty"),
-    [("train=0.9,test=0.1", "test"), ("a=0.1,train=0.8,b=0.1", "a, b"), ("other", "other")],
-)
-def test_a_split_that_no_image_falls_into_is_an_error(splits: str, empty: str) -> None:
-    with pytest.raises(UsageError) as found:
-        _plan(_totals(train=1_200), splits=splits)
-    assert str(found.value) == (
-        f"--splits {splits}: none of 1,200 images falls into {empty}. The split follows from a hash of the key, so small shares "
-        "of few images can be empty. Give larger shares or more images, or choose by hand with --splits folders."
-    )
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "empty", "why"),
     [
+        ({"splits": "train=0.9,test=0.1"}, "test", f"{BY_HASH} the key, so small shares of few images"),
+        ({"splits": "a=0.1,train=0.8,b=0.1"}, "a, b", f"{BY_HASH} the key, so small shares of few images"),
+        ({"splits": "other"}, "other", f"{BY_HASH} the key, so small shares of few images"),
         (
-            {"group_by": "column:patient"},
-            "The split follows from a hash of the name that --group_by gives an image, so small shares of few groups can be "
-            "empty. Give larger shares or more groups, or choose",
+            {"splits": "train=0.9,test=0.1", "group_by": "column:patient"},
+            "test",
+            f"{BY_HASH} the name that --group_by gives an image, so small shares of few groups",
         ),
         (
-            {"stratify": True},
-            "With --stratify each class is divided by itself, to the nearest image, so small shares of few images can be empty.",
+            {"splits": "train=0.9,test=0.1", "stratify": True},
+            "test",
+            "With --stratify each class is divided by itself, to the nearest image, so small shares of few images",
         ),
         (
-            {"group_by": "column:patient", "stratify": True},
-            "With --stratify each class is divided by itself, to the nearest group, so small shares of few groups can be empty.",
+            {"splits": "train=0.9,test=0.1", "group_by": "column:patient", "stratify": True},
+            "test",
+            "With --stratify each class is divided by itself, to the nearest group, so small shares of few groups",
         ),
     ],
 )
-def test_an_empty_split_is_explained_by_what_chooses_the_split(options: dict[str, object], said: str) -> None:
+def test_an_empty_split_is_an_error_explained_by_what_chooses_the_split(
+    options: dict[str, object], empty: str, why: str
+) -> None:
     with pytest.raises(UsageError) as found:
-        _plan(_totals(train=1_200), splits="train=0.9,test=0.1", **options)
-    assert said in str(found.value)
+        _plan(_totals(train=1_200), **options)
+    units = "groups" if "groups" in why else "images"
+    assert str(found.value) == (
+        f"--splits {options['splits']}: none of 1,200 images falls into {empty}. {why} can be empty. Give larger shares or more "
+        f"{units}, or choose by hand with --splits folders."
+    )
 
 
 def test_split_folders_are_those_that_are_there() -> None:
@@ -305,26 +278,40 @@ def test_split_folders_are_those_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "count", "message"),
     [
         (
+            "no_class",
+            1_200,
+            "1,200 images lie directly in the input root, without a class folder: cow, docs. Move each into the folder of its "
+            "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg').",
+        ),
+        (
             "no_images",
-            "2 folder(s) hold files, but not one image: cow, docs. Each would be a class or a split without images. Move them "
-            "out of the input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg').",
+            1_200,
+            "1,200 folders hold files, but not one image: cow, docs. A class or a split needs images. Move such folders out of "
+            "the input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg').",
         ),
         (
             "linked_folder",
-            "2 symbolic link(s) stand where a class folder should be: cow, docs. Links to folders are not followed. Put the real "
+            1,
+            "1 symbolic link stands where a class folder should be: cow, docs. Links to folders are not followed. Put the real "
             "folders there, give what they lead to as --input, hide the links with a dot before the name, or give a glob "
             "(--input 'ROOT/*/*.jpg').",
         ),
     ],
 )
-def test_faulty_class_folders_are_an_error_where_there_are_images(fault: str, message: str) -> None:
-    faults = {fault: (2, ("cow", "docs"))}
+def test_faults_of_the_listing_are_an_error_with_examples(fault: str, count: int, message: str) -> None:
     with pytest.raises(UsageError) as found:
-        _plan(replace(_totals(train=4), faults=faults))
+        _plan(replace(_totals(train=4), faults={fault: (count, ("cow", "docs"))}))
     assert str(found.value) == message
 
-    with pytest.raises(UsageError, match=r"^no images found in the input"):
-        _plan(Totals(faults=faults))
+
+@pytest.mark.parametrize("faulty", [(), ("no_images",), ("linked_folder",)], ids=str)
+def test_no_images_at_all_are_an_error_that_says_what_was_skipped_whatever_the_folders(faulty: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as found:
+        _plan(Totals(skipped={"suffix": 1_200, "hidden": 1}, faults=dict.fromkeys(faulty, (2, ("cow", "docs")))))
+    assert str(found.value) == (
+        "no images found in the input (skipped: 1 hidden, 1,200 suffix). Expected ROOT/class/image.jpg with suffixes such as "
+        ".jpg, .png, .webp, .gif, .bmp. Check --input."
+    )

@@ -67,7 +67,9 @@ def test_every_reject_is_in_exactly_one_file(counts: list[int], lines: int) -> N
     assert all(sum(take for *_, take in plan.slices) <= lines for plan in plans)
 
 
-def test_lines_are_json_in_part_order(store: WritableStore) -> None:
+def test_lines_are_json_in_part_order_written_once_and_below_the_parts_if_the_build_failed(
+    store: WritableStore,
+) -> None:
     _part(store, "test", 5, [("a/1.jpg", "EMPTY", "zero bytes"), ('cät/\n"2".jpg', "NAME", "x")])
     _part(store, "train", 0, [("b\\xff/3.jpg", "CORRUPT", "bad ÿ"), ("=\u202e4.jpg", "EMPTY", "\x9b")])
     (plan,) = cut_files([("test", 5, 2), ("train", 0, 2)], 100)
@@ -82,6 +84,12 @@ def test_lines_are_json_in_part_order(store: WritableStore) -> None:
         '{"key": "=\\u202e4.jpg", "reason": "EMPTY", "detail": "\\u009b"}\n'
     )
     assert result == FileResult("rejects-00000-of-00001.jsonl", len(data), crc32c(data))
+    before = store.stat(result.file)
+    assert write_rejects(store, "f", plan, _verdict([])) == result
+    assert store.stat(result.file) == before
+
+    failed = write_rejects(store, "f", plan, _verdict([], code=3))
+    assert (failed.file, store.read(failed.file)) == ("_parts/f/rejects/rejects-00000-of-00001.jsonl", data)
 
 
 def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: WritableStore) -> None:
@@ -98,25 +106,6 @@ def test_each_file_is_written_by_itself_and_together_they_are_the_whole(store: W
         ["a/4.jpg", "b/0.jpg", "b/1.jpg", "b/2.jpg"],
         ["b/3.jpg"],
     ]
-
-
-def test_the_rejects_of_a_failed_build_lie_below_its_parts(store: WritableStore) -> None:
-    _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
-    (plan,) = cut_files([("train", 0, 2)], 100)
-
-    result = write_rejects(store, "f", plan, _verdict([], code=3))
-    assert result.file == "_parts/f/rejects/rejects-00000-of-00001.jsonl"
-    assert json.loads(store.read(result.file)) == {"key": "a/1.jpg", "reason": "EMPTY", "detail": ""}
-
-
-def test_writing_again_confirms_the_file(store: WritableStore) -> None:
-    _part(store, "train", 0, [("a/1.jpg", "EMPTY", "")])
-    (plan,) = cut_files([("train", 0, 1)], 100)
-    first = write_rejects(store, "f", plan, _verdict([]))
-    before = store.stat(first.file)
-
-    assert write_rejects(store, "f", plan, _verdict([])) == first
-    assert store.stat(first.file) == before
 
 
 def test_another_file_of_that_name_is_a_conflict(store: WritableStore) -> None:

@@ -10,15 +10,21 @@ from shardfeed.storage import StorageError
 from shardfeed.transforms.run.concurrent_requests import REQUESTS, side_by_side
 
 
-def test_requests_to_a_bucket_are_under_way_together_and_answers_keep_their_order() -> None:
-    together = threading.Barrier(REQUESTS, timeout=30)  # opens only when as many are waiting
+@pytest.mark.parametrize(
+    ("most", "count"), [({}, REQUESTS), ({"at_once": 3}, 3)], ids=["by default", "as many as said"]
+)
+def test_requests_to_a_bucket_are_under_way_together_and_answers_keep_their_order(
+    most: dict[str, int], count: int
+) -> None:
+    together = threading.Barrier(count, timeout=30)  # opens only when as many are waiting
 
     def ask(item: int) -> int:
         together.wait()
         return item * 10
 
-    items = range(2 * REQUESTS)
-    assert side_by_side("gs://bucket/out", ask, items) == [item * 10 for item in items]
+    items = range(2 * count)
+    assert side_by_side("gs://bucket/out", ask, items, **most) == [item * 10 for item in items]
+    assert side_by_side("gs://bucket/out", ask, [], **most) == []
 
 
 def test_on_a_disk_the_calling_thread_does_one_after_the_other() -> None:
@@ -27,6 +33,7 @@ def test_on_a_disk_the_calling_thread_does_one_after_the_other() -> None:
         ("a", True),
         ("b", True),
     ]
+    assert side_by_side("/out", lambda item: item, []) == []
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/out", "/out"])
@@ -36,11 +43,6 @@ def test_a_failure_is_raised(url: str) -> None:
 
     with pytest.raises(StorageError, match="gone"):
         side_by_side(url, fail, [1, 2])
-
-
-@pytest.mark.parametrize("url", ["gs://bucket/out", "/out"])
-def test_nothing_is_asked_for_nothing(url: str) -> None:
-    assert side_by_side(url, lambda item: item, []) == []
 
 
 def test_after_a_failure_nothing_more_is_begun() -> None:
@@ -55,8 +57,3 @@ def test_after_a_failure_nothing_more_is_begun() -> None:
     with pytest.raises(StorageError, match="gone"):
         side_by_side("gs://bucket/out", ask, range(1000), at_once=2)
     assert len(begun) < 100
-
-
-def test_as_many_as_said_are_under_way() -> None:
-    together = threading.Barrier(3, timeout=30)
-    assert side_by_side("gs://bucket/out", lambda _: together.wait() >= 0, range(6), at_once=3) == [True] * 6

@@ -140,7 +140,7 @@ def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
     assert 2_000 < most <= 8_000
 
 
-@pytest.mark.parametrize("images", [1, 96])
+@pytest.mark.parametrize("images", [1, 24])
 def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_other(
     folder: Folder, images: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

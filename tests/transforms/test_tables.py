@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ ROWS: Rows = [
     {"file_name": "a/1.jpg", "species": "käfer", "age": 3, "weight_g": 1.5, "tame": True, "site": "x", "fold": 0},
     {"file_name": "./a/2.jpg", "species": "007", "age": None, "weight_g": -2.25, "tame": False, "site": "", "fold": 1},
     {
-        "file_name": "/photos/b/3.jpg",
+        "file_name": "/pics/b/3.jpg",
         "species": "käfer",
         "age": 5,
         "weight_g": 0.1,
@@ -97,42 +98,25 @@ def test_a_byte_order_mark_is_no_part_of_a_name(name: str, tmp_path: Path) -> No
     path = write_table(tmp_path / name, ROWS)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
 
-    assert [key for _, key, _ in rows(path, label_column="species")] == [b"a/1.jpg", b"a/2.jpg", b"/photos/b/3.jpg"]
+    assert [key for _, key, _ in rows(path, label_column="species")] == [b"a/1.jpg", b"a/2.jpg", b"/pics/b/3.jpg"]
 
 
 @pytest.mark.parametrize(
     ("text", "key"),
-    [
-        ("a/1.jpg", "a/1.jpg"),
-        ("./a/1.jpg", "a/1.jpg"),
-        ("/p/a/1.jpg", "a/1.jpg"),
-        ("gs://b/x/ä.jpg", "ä.jpg"),
-    ],
+    [("a/1.jpg", "a/1.jpg"), ("./a/1.jpg", "a/1.jpg"), ("/p/a/1.jpg", "a/1.jpg"), ("gs://b/x/ä.jpg", "ä.jpg")],
 )
 def test_a_key_is_a_path_below_the_root_or_an_address_under_one(text: str, key: str, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     table = opened(write_table(tmp_path / "t.csv", ROWS), label_column="species")
     assert key_of(text, replace(table, roots=("/p", "gs://b/x"))) == key.encode()
     assert key_of("7", replace(table, key_format="train/{}.jpg")) == b"train/7.jpg"
 
 
 def csv(text: str | bytes) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / "t.csv"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
+    return raw("t.csv", text if isinstance(text, bytes) else text.encode())
 
 
 def jsonl(text: str) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / "t.jsonl"
-        path.write_text(text)
-        return path
-
-    return write
+    return raw("t.jsonl", text.encode())
 
 
 def parquet(**columns: pa.Array) -> Callable[[Path], Path]:
@@ -230,8 +214,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
         LABEL,
         "cannot be read: No such file or directory. Correct the path.",
     ),
-    "a folder": (lambda folder: folder, LABEL, "tables end in .csv, .tsv"),
-    "another suffix": (raw("t.xlsx", b"PK"), LABEL, "tables end in .csv"),
+    "another suffix": (raw("t.xlsx", b"PK"), LABEL, "tables end in .csv, .tsv"),
     "no Parquet": (raw("t.parquet", b"PAR1 but no more"), LABEL, "Parquet"),
     "no gzip": (raw("t.csv.gz", b"file_name,label\n"), LABEL, "zlib|gzip|header"),
     "a gzip that is cut": (
@@ -310,10 +293,7 @@ def test_a_table_that_cannot_be_used_says_why(
 
 
 FLAG_ERRORS = {
-    "a column of a name of ours": (
-        {"columns": "size"},
-        "--columns size: records and their table have a field size",
-    ),
+    "a column of a name of ours": ({"columns": "size"}, "--columns size: records and their table have a field size"),
     "a column of a name of ours but for case": (
         {"columns": "Width"},
         "--columns Width: records and their table have a field width of their own.",
@@ -353,16 +333,19 @@ def test_without_a_table_its_flags_are_refused(flag: str) -> None:
         open_table(TableFlags(**{flag: "x{}"}), label_from="folders")
 
 
+def values_of(found: list[tuple[int, bytes, bytes]]) -> list[dict[str, Any]]:
+    return [
+        {name: decode_features(feature)[name] for name, feature in unpack_table_row(row).features}
+        for _, _, row in found
+    ]
+
+
 def test_zeros_and_ones_are_bools(tmp_path: Path) -> None:
     pq.write_table(pa.table({"file_name": ["1", "2"], "a": [0, 1], "b": [1.0, 0.0]}), tmp_path / "t.parquet")
 
     found = rows(tmp_path / "t.parquet", columns="a:bool,b:bool")
 
-    features = [dict(unpack_table_row(row).features) for _, _, row in found]
-    assert [(decode_features(one["a"])["a"], decode_features(one["b"])["b"]) for one in features] == [
-        ([0], [1]),
-        ([1], [0]),
-    ]
+    assert [(values["a"], values["b"]) for values in values_of(found)] == [([0], [1]), ([1], [0])]
 
 
 def test_an_empty_text_of_csv_takes_the_default_and_a_negative_zero_stays_one(tmp_path: Path) -> None:
@@ -370,6 +353,5 @@ def test_an_empty_text_of_csv_takes_the_default_and_a_negative_zero_stays_one(tm
 
     found = rows(tmp_path / "t.csv", columns="site=none,score")
 
-    features = [dict(unpack_table_row(row).features) for _, _, row in found]
-    assert [decode_features(one["site"])["site"] for one in features] == [[b"none"], [b"x"]]
-    assert [str(decode_features(one["score"])["score"][0]) for one in features] == ["0.0", "-0.0"]
+    assert [values["site"] for values in values_of(found)] == [[b"none"], [b"x"]]
+    assert [str(values["score"][0]) for values in values_of(found)] == ["0.0", "-0.0"]

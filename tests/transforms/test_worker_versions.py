@@ -21,40 +21,31 @@ def test_the_launchers_own_versions_are_accepted(image: ImageOptions | None) -> 
     require_same_versions(versions_here(image))
 
 
-@pytest.mark.parametrize("name", ["Python", "apache-beam", "shardfeed"])
-def test_another_version_is_named_with_the_remedy(name: str) -> None:
-    with pytest.raises(UsageError) as found:
-        require_same_versions(launched_with(name))
-
-    assert str(found.value) == (
-        f"the workers run other versions than this launcher: {name} {HERE[name]} there, 0.1.2.3 here. Give an image with the "
-        "launcher's versions (--sdk_container_image; Dockerfile makes one), or none, or launch with the image's versions."
-    )
+OTHER = (
+    "the workers run other versions than this launcher: {} there, 0.1.2.3 here. Give an image with the launcher's versions "
+    "(--sdk_container_image; Dockerfile makes one), or none, or launch with the image's versions."
+)
+CODEC = (
+    "the workers run other codecs than this launcher, and would make other bytes: {} there, 0.1.2.3 here. Use one image for "
+    "launcher and workers (Dockerfile makes one)"
+)
+PIP = ", or install the launcher's where the workers run (pip install %s==0.1.2.3; --setup_file does it)."
 
 
 @pytest.mark.parametrize(
-    ("name", "install"),
+    ("name", "message"),
     [
-        (
-            "pillow",
-            ", or install the launcher's where the workers run (pip install pillow==0.1.2.3; --setup_file does it)",
-        ),
-        (
-            "cykooz_resizer",
-            ", or install the launcher's where the workers run (pip install cykooz-resizer==0.1.2.3; --setup_file does it)",
-        ),
-        ("libjpeg_turbo", ""),
-        ("zlib", ""),
+        *((name, OTHER) for name in ("Python", "apache-beam", "shardfeed")),
+        ("pillow", CODEC + PIP % "pillow"),
+        ("cykooz_resizer", CODEC + PIP % "cykooz-resizer"),
+        *((name, f"{CODEC}.") for name in ("libjpeg_turbo", "zlib")),
     ],
 )
-def test_another_codec_is_named_and_pinned_where_pip_has_it(name: str, install: str) -> None:
+def test_another_version_is_named_with_the_remedy_and_a_codec_pinned_where_pip_has_it(name: str, message: str) -> None:
     with pytest.raises(UsageError) as found:
         require_same_versions(launched_with(name))
 
-    assert str(found.value) == (
-        f"the workers run other codecs than this launcher, and would make other bytes: {name} {HERE[name]} there, 0.1.2.3 here. "
-        f"Use one image for launcher and workers (Dockerfile makes one){install}."
-    )
+    assert str(found.value) == message.format(f"{name} {HERE[name]}")
 
 
 def test_a_codec_that_cannot_change_a_byte_is_not_compared() -> None:

@@ -20,6 +20,7 @@ from tests.kit.datasets import Written, write_dataset
 SHARD = "train-00001-of-00003.tfrecord"
 OTHER = "train-00002-of-00003.tfrecord"
 INDEX = SHARD + ".idx"
+TABLE = "train-00001-of-00003.parquet"
 REJECTS = "rejects-00000-of-00001.jsonl"
 _REJECTED = (
     b'{"detail":"","key":"rose/bad.jpg","reason":"CORRUPT"}\n{"detail":"","key":"rose/none.jpg","reason":"EMPTY"}\n'

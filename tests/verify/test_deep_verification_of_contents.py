@@ -74,10 +74,7 @@ def with_record_3(out: Path, change: Callable[[Columns], Columns | bytes]) -> in
         (lambda row: row | {"size": [12, 8]}, "size", "8 x 12 pixels", "12 x 8 pixels"),
         (lambda row: row | {"size": [8, 13]}, "size", "8 x 12 pixels", "8 x 13 pixels"),
         (lambda row: row | {"size": [0, 0]}, "size", "8 x 12 pixels", "0 x 0 pixels"),
-        (
-            lambda row: row | {"image": picture(4, 4)},
-            "image", "a jpeg image of 8 x 12 x 3", "4 x 4 x 3",
-        ),
+        (lambda row: row | {"image": picture(4, 4)}, "image", "a jpeg image of 8 x 12 x 3", "4 x 4 x 3"),
         (lambda row: row | {"image": picture(channels=1) + b"x"}, None, "", ""),
         (lambda row: b"\x00\x01", "record", "a tf.train.Example", "not a tf.train.Example: wire type 0 where 2 is expected"),
         (lambda row: b"", "record", "a tf.train.Example", "not a tf.train.Example: no features"),
@@ -135,10 +132,11 @@ def test_an_example_in_another_encoding_than_ours_is_found(out: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["jpeg", "png", "webp", "raw"])
-@pytest.mark.parametrize("channels", [1, 3], ids=["gray", "rgb"])
-@pytest.mark.parametrize("varying", [False, True], ids=["one size", "varying sizes"])
-def test_every_image_format_is_verified(tmp_path: Path, format: str, channels: int, varying: bool) -> None:
-    dataset(tmp_path, image_format=format, channels=channels, size=None if varying else (8, 12))
+@pytest.mark.parametrize(("channels", "size"), [(1, None), (3, (8, 12))], ids=["gray, varying sizes", "rgb, one size"])
+def test_every_image_format_is_verified(
+    tmp_path: Path, format: str, channels: int, size: tuple[int, int] | None
+) -> None:
+    dataset(tmp_path, image_format=format, channels=channels, size=size)
     report = verify(tmp_path, deep=True)
     assert (report.findings, report.records) == ((), 18)
 
@@ -171,21 +169,11 @@ def test_a_key_that_occurs_three_times_is_found_twice(out: Path) -> None:
 
 def test_many_doubled_keys_are_counted_and_not_all_listed(tmp_path: Path) -> None:
     dataset(tmp_path, splits={"train": 45})
-    doubled = [
-        row | {"key": key["key"]} for row, key in zip(columns(tmp_path, OTHER), columns(tmp_path, SHARD), strict=True)
-    ]
-    rewrite(tmp_path, OTHER, doubled)
+    keys = [row["key"] for row in columns(tmp_path, SHARD)]
+    rewrite(tmp_path, OTHER, [row | {"key": key} for row, key in zip(columns(tmp_path, OTHER), keys, strict=True)])
     findings = verify(tmp_path, deep=True).findings
     assert [finding.what for finding in findings] == ["key"] * 11
     assert findings[-1].found == "5 more keys that occur twice"
-
-
-def test_many_wrong_records_of_a_shard_are_counted_and_not_all_listed(tmp_path: Path) -> None:
-    dataset(tmp_path, splits={"train": 45})
-    rewrite(tmp_path, SHARD, [row | {"class": 9} for row in columns(tmp_path, SHARD)])
-    findings = verify(tmp_path, deep=True).findings
-    assert [finding.what for finding in findings] == [*(f"record {n}: class" for n in range(10)), "records"]
-    assert findings[-1].found == "5 more findings in this file"
 
 
 def test_class_counts_that_are_not_those_of_the_records_are_found(out: Path) -> None:

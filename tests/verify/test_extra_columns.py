@@ -27,14 +27,9 @@ def report(out: Path, column: Column, ages: Sequence[Value], table: Sequence[Any
         {"image": bytes(12), "key": b"%d.png" % number, "size": [2, 2], "class": 0, "label": b"cat", "age": age}
         for number, age in enumerate(ages)
     ]
+    image = ImageInfo(2, 2, 3, "raw", (0.0,) * 3, (1.0,) * 3)
     manifest = write_dataset(
-        out,
-        {"train": records},
-        image=ImageInfo(2, 2, 3, "raw", (0.0,) * 3, (1.0,) * 3),
-        classes=("cat",),
-        shards=1,
-        fingerprint="ab" * 16,
-        config={},
+        out, {"train": records}, image=image, classes=("cat",), shards=1, fingerprint="ab" * 16, config={}
     )
     (entry,) = manifest.tables
     if table is not None:
@@ -55,14 +50,10 @@ def report(out: Path, column: Column, ages: Sequence[Value], table: Sequence[Any
         (Column("age", "bool"), [True], ""),
         (Column("age", "string"), ["7"], "column age: expected 1 of bytes, found 1 of int"),
         (Column("age", "int64", (2,)), [[7, 7]], "column age: expected 2 of int, found 1 of int"),
-        (
-            Column("weather", "string"),
-            ["fair"],
-            "columns: expected class, image, key, label, size, weather, found age, class",
-        ),
+        (Column("weather", "string"), ["fair"], "columns: expected class, image, key, label, size, weather, found age, class"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_record_has_the_declared_columns(tmp_path: Path, column: Column, table: list[Any], found: str) -> None:
     age = 1 if column.type == "bool" else 7
     seen = report(tmp_path, column, [age], table)

@@ -20,9 +20,10 @@ from shardfeed.transforms.options import BuildOptions, LabelFrom
 DROPPED = "class_map"
 """``Labelled.fault`` of an image whose class ``--class_map`` drops; it counts as skipped."""
 
+# ``{images}`` is the count with its noun, ``{lie}`` the verb that goes with it.
 FAULTS = {
     "missing": (
-        "{count} files of the list are not there: {examples}. Take them out of the list, or put them there. If it is all of "
+        "{files} of the list {are} not there: {examples}. Take them out of the list, or put them there. If it is all of "
         "them, --list_root or the table's column (@list.csv:COLUMN) may be the wrong one."
     ),
     "list_of_one_folder": (
@@ -35,31 +36,31 @@ FAULTS = {
         "the classes are the folders in it; or make the archive again from inside of that folder."
     ),
     "no_class": (
-        "{count} images lie directly in the input root, without a class folder: {examples}. Move each into the folder of its "
+        "{images} {lie} directly in the input root, without a class folder: {examples}. Move each into the folder of its "
         "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
     ),
     "no_split": (
-        "with --splits folders the first folder must be a split and the second a class (ROOT/train/cat/1.jpg); {count} images "
-        "lie elsewhere: {examples}. Allowed splits: train, validation (val, valid), test. Move them, or use another --splits."
+        "with --splits folders the first folder must be a split and the second a class (ROOT/train/cat/1.jpg); {images} "
+        "{lie} elsewhere: {examples}. Allowed splits: train, validation (val, valid), test. Move them, or use another --splits."
     ),
     "class_not_utf8": (
-        "{count} images lie in a class folder whose name is not UTF-8: {examples}. Rename the folder: its name becomes a label."
+        "{images} {lie} in a class folder whose name is not UTF-8: {examples}. Rename the folder: its name becomes a label."
     ),
     "no_split_folder": (
-        "with --splits folders the first folder must be a split (ROOT/train/1.jpg); {count} images lie elsewhere: {examples}. "
+        "with --splits folders the first folder must be a split (ROOT/train/1.jpg); {images} {lie} elsewhere: {examples}. "
         "Allowed splits: train, validation (val, valid), test. Move them, or use another --splits."
     ),
     "too_shallow": (
-        "--label_depth {label_depth}: {count} images lie less than {depth} folders below the input root: {examples}. Give a "
+        "--label_depth {label_depth}: {images} {lie} less than {depth} folders below the input root: {examples}. Give a "
         "smaller --label_depth, move them, or give a narrower glob (--input 'ROOT/*/*/*.jpg')."
     ),
     "no_match": (
-        "--label_regex {label_regex} finds no label in the keys of {count} images: {examples}. It is searched in the key with a "
+        "--label_regex {label_regex} finds no label in the keys of {images}: {examples}. It is searched in the key with a "
         "slash before it (/cat/1.jpg), and its label must not be empty. Change it, or give a narrower glob "
         "(--input 'ROOT/**/*_*.jpg')."
     ),
     "no_label": (
-        "{count} images have no label in the table, or an empty one: {examples}. Fill the cells in, or leave these images out of "
+        "{images} {have} no label in the table, or an empty one: {examples}. Fill the cells in, or leave these images out of "
         "--input."
     ),
     **TABLE_FAULTS,
@@ -69,11 +70,11 @@ FAULTS = {
 
 FOLDER_FAULTS = {
     "no_images": (
-        "{count} folder(s) hold files, but not one image: {examples}. Each would be a class or a split without images. Move them "
-        "out of the input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg')."
+        "{folders} {hold} files, but not one image: {examples}. A class or a split needs images. Move such folders out of the "
+        "input, hide them with a dot before the name, or give a glob (--input 'ROOT/*/*.jpg')."
     ),
     "linked_folder": (
-        "{count} symbolic link(s) stand where a class folder should be: {examples}. Links to folders are not followed. Put the "
+        "{links} {stand} where a class folder should be: {examples}. Links to folders are not followed. Put the "
         "real folders there, give what they lead to as --input, hide the links with a dot before the name, or give a glob "
         "(--input 'ROOT/*/*.jpg')."
     ),

@@ -106,11 +106,11 @@ def split_of_text(text: str, column: str) -> str:
 
 SPLIT_FAULTS = {
     "split_value": (
-        "{count} images have no name of a split in the column that --splits names: {examples}. Allowed are a letter, then "
+        "{images} {have} no name of a split in the column that --splits names: {examples}. Allowed are a letter, then "
         "letters, digits and underscores, or a whole number. Correct the table."
     ),
     "no_group": (
-        "{count} images have no group by --group_by: {examples}. Its expression must match every key and give a group that is "
+        "{images} {have} no group by --group_by: {examples}. Its expression must match every key and give a group that is "
         "not empty; a column must have a value in every row."
     ),
 }

@@ -22,11 +22,15 @@ from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARD
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.output.part_rows import LAYOUT
 from shardfeed.transforms.planning.totals import MOST_GROUPS
+from shardfeed.words import plural
 
 PART_BYTES = 6_000_000  # encoded bytes per part: small enough to lose, large enough to write
 PART_WORK = 1_000_000_000  # at most, as ``estimate_work``: 15 to 50 s of a core
 MOST_SPLITS = 100
 PARTS_A_SHARD = 16  # at least; packing 16 parts leaves max/mean of the shards within 1-2 %
+# Words of the messages of faults, for one image or folder.
+_NOUNS = {"files": "file", "folders": "folder", "images": "image", "links": "symbolic link"}
+_VERBS = {"are": "is", "have": "has", "hold": "holds", "lie": "lies", "stand": "stands"}
 
 
 def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str], unmatched: UnmatchedLimit) -> Plan:
@@ -111,9 +115,17 @@ def shards_for_bytes(total_bytes: int, images: int, shard_bytes: int) -> int:
 def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOptions) -> None:
     for what, (count, keys) in sorted(totals.faults.items()):
         if what in messages:
-            shown = {"label_depth": options.label_depth, "label_regex": clip(options.label_regex or "")}
-            depth = labeller(options).class_depth
-            raise UsageError(messages[what].format(count=f"{count:,}", examples=", ".join(keys), depth=depth, **shown))
+            found = {noun: plural(count, one) for noun, one in _NOUNS.items()}
+            found |= {verb: one if count == 1 else verb for verb, one in _VERBS.items()}
+            message = messages[what].format(
+                count=f"{count:,}",
+                examples=", ".join(keys),
+                depth=labeller(options).class_depth,
+                label_depth=options.label_depth,
+                label_regex=clip(options.label_regex or ""),
+                **found,
+            )
+            raise UsageError(message)
 
 
 def _refuse_unmatched(totals: Totals, limit: UnmatchedLimit) -> None:

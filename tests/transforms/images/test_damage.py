@@ -24,10 +24,10 @@ CUT = ("cut", "cut, end marker added", "zeros from there on", "4 kB of zeros", "
 
 
 def test_damaged_photos_are_rejected_and_whole_ones_are_not() -> None:
-    rows = damage.study(PHOTOS[::4], seed=1)
+    rows = damage.study(PHOTOS[::8], seed=1)
 
     assert {kind: rows[kind].missed for kind in CUT} == {kind: [] for kind in CUT}
-    assert sum(len(row.missed) for row in rows.values()) <= 0.08 * 50 * len(rows)
+    assert sum(len(row.missed) for row in rows.values()) <= 0.08 * 25 * len(rows)
 
 
 @pytest.mark.parametrize("kind", CUT)
@@ -84,35 +84,30 @@ def test_a_kept_photo_loses_an_adobe_segment_that_is_too_short_to_say_anything()
     assert process_image(data, options).fixes == ("kept_original",)
 
 
-@pytest.mark.parametrize("which", [0, 2])
-def test_bytes_where_a_table_may_have_been_are_damage(which: int) -> None:
-    """libjpeg has tables of its own for those that are not there."""
-    tiny = m.saved(m.photo((8, 8)), "JPEG", quality=50, optimize=True)
+TINY = m.saved(m.photo((8, 8)), "JPEG", quality=50, optimize=True)
+PLAIN = m.saved(m.photo(), "JPEG")
+FRAME = m.at_marker(PLAIN, 0xC0)  # it follows a table
+LOST_AN_END = next(path for path in PHOTOS if path.name.startswith("80915bfe")).read_bytes()
 
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        m.without_huffman_table(TINY, 0),  # libjpeg has tables of its own for those that are not there
+        m.without_huffman_table(TINY, 2),
+        PLAIN[:FRAME] + b"j" + PLAIN[FRAME:],
+        LOST_AN_END[:379] + LOST_AN_END[405:],
+    ],
+    ids=["no table 0", "no table 2", "a byte behind a table", "a table that lost its end"],
+)
+def test_bytes_where_a_table_may_have_been_are_damage(data: bytes) -> None:
     with pytest.raises(RejectError, match="bytes before marker"):
-        process_image(m.without_huffman_table(tiny, which), ImageOptions())
-
-
-def test_a_single_byte_behind_a_table_is_damage() -> None:
-    data = m.saved(m.photo(), "JPEG")
-    frame = m.at_marker(data, 0xC0)  # it follows a table
-
-    with pytest.raises(RejectError, match="bytes before marker"):
-        process_image(data[:frame] + b"j" + data[frame:], ImageOptions())
-
-
-def test_a_table_that_lost_its_end_is_damage() -> None:
-    photo = next(path for path in PHOTOS if path.name.startswith("80915bfe"))
-    data = photo.read_bytes()
-
-    with pytest.raises(RejectError, match="bytes before marker"):
-        process_image(data[:379] + data[405:], ImageOptions())
+        process_image(data, ImageOptions())
 
 
 @pytest.mark.parametrize("position", [2, 20])
 def test_bytes_before_the_tables_are_harmless(position: int) -> None:
-    data = m.saved(m.photo(), "JPEG")
-    junk = data[:position] + b"\xff\0junk" + data[position:]
+    junk = PLAIN[:position] + b"\xff\0junk" + PLAIN[position:]
 
     assert process_image(junk, ImageOptions()).fixes == ("jpeg_warning", "upscaled")
 

@@ -33,9 +33,7 @@ def _with_profile(pieces: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "profile"),
-    [([b"\2\2b", b"\1\2a"], b"ab"), ([b"\1\2a"], None)],
-    ids=["out of order", "one is missing"],
+    ("pieces", "profile"), [([b"\2\2b", b"\1\2a"], b"ab"), ([b"\1\2a"], None)], ids=["out of order", "one is missing"]
 )
 def test_a_profile_is_joined_from_its_pieces_if_all_are_there(pieces: list[bytes], profile: bytes | None) -> None:
     assert read_jpeg_header(_with_profile(pieces)).info == {"icc_profile": profile}

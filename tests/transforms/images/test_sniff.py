@@ -13,10 +13,7 @@ from shardfeed.transforms.images.sniff import Header, read_header, sniff
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (
-            b"\0\0\0\x18ftypisom",
-            "FORMAT: looks like a video, or HEIF of another coding; JPEG, PNG",
-        ),
+        (b"\0\0\0\x18ftypisom", "FORMAT: looks like a video, or HEIF of another coding; JPEG, PNG"),
         (
             b"one text",
             "FORMAT: unknown signature 6f 6e 65 20 74 65 78 74; JPEG, PNG, WebP, GIF, BMP, HEIC and AVIF are read",
