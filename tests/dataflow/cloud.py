@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shardfeed.cli.main import main
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import PROJECT, REGION, FakeDataflow
-from tests.kit.commands import command, environment
+from tests.engines.launcher import Launcher, launched
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,12 @@ class Cloud:
         """The same on Dataflow."""
         return run(*self.arguments(*flags, source=source, out=out))
 
-    @contextlib.contextmanager
-    def launcher(self, *flags: str, program: Sequence[str] = command()) -> Iterator[subprocess.Popen[str]]:
-        """The same in another process, for signals; ``program`` starts ``shardfeed``."""
-        pipe, words = subprocess.PIPE, [*program, *self.arguments(*flags)]
-        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
+    def launcher(
+        self, folder: Path, *flags: str, hooks: tuple[Callable[[], None], ...] = ()
+    ) -> AbstractContextManager[Launcher]:
+        """The same in another process, for signals; ``folder`` is for temporary files."""
+        env = {name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")}
+        return launched(self.arguments(*flags), folder, hooks=hooks, env=env)
 
     def plan(self, *flags: str) -> Ended:
         """``shardfeed plan`` with the arguments of a build on Dataflow."""

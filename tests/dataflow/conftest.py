@@ -59,10 +59,7 @@ def module_patch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def cloud(
-    photos: Path,
-    tree: Path,
-    module_patch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
+    photos: Path, tree: Path, module_patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cloud]:
     """The cloud of a test module, with servers of its own."""
     with running_fake_gcs_server() as gcs, FakeDataflow() as service:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
-import sys
 import threading
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from shardfeed.pipeline.dataflow import buckets, follow
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End
+from tests.kit.hooks import put
 from tests.kit.servers.strict_gcs import StrictGCS
 
 pytestmark = pytest.mark.usefixtures("as_usual")
@@ -19,17 +23,14 @@ IMAGE = ("--sdk_container_image", "shardfeed:1")
 SECONDS = 60.0
 
 
-# ``shardfeed`` that lets this test's buckets pass.
-UNCHECKED = """
-import sys
-from shardfeed import __main__
-from shardfeed.pipeline.dataflow import buckets
-buckets.check = lambda *_, **__: None
-sys.exit(__main__.main())
-"""
+def pass_buckets() -> None:
+    """A hook: this test's buckets pass."""
+    put(buckets, "check", lambda *_, **__: None)
 
 
-def test_a_signal_while_files_are_staged_says_that_no_job_runs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_files_are_staged_says_that_no_job_runs(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     staged, over = threading.Event(), threading.Event()
 
     def stage() -> None:
@@ -42,18 +43,18 @@ def test_a_signal_while_files_are_staged_says_that_no_job_runs(cloud: Cloud, mon
         gcs.objects.put("photos", "in/cat/0.jpg", b"")
         gcs.inject("call", "upload", matches=lambda request: request.bucket == "scratch", action=stage)
         before = len(cloud.service.jobs)
-        with cloud.launcher(*IMAGE, program=(sys.executable, "-c", UNCHECKED)) as launcher:
+        with cloud.launcher(tmp_path, *IMAGE, hooks=(pass_buckets,)) as launcher:
             assert staged.wait(SECONDS), "nothing is staged"
             launcher.send_signal(signal.SIGINT)
-            out, err = launcher.communicate(timeout=SECONDS)
+            ended = launcher.ended()
             over.set()
-    assert (launcher.returncode, out, len(cloud.service.jobs)) == (4, "", before)
-    assert err.splitlines()[-1] == (
+    assert (ended.code, ended.out, len(cloud.service.jobs)) == (4, "", before)
+    assert ended.err.splitlines()[-1] == (
         "shardfeed: stopped before Dataflow was asked for a job: none runs. Rerun the same command."
     )
 
 
-def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) -> None:
+def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud, tmp_path: Path) -> None:
     asked, over = threading.Event(), threading.Event()
 
     def taking() -> None:
@@ -61,14 +62,14 @@ def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) 
         over.wait(SECONDS)
 
     cloud.service.taking = taking
-    with cloud.launcher(*IMAGE) as launcher:
+    with cloud.launcher(tmp_path, *IMAGE) as launcher:
         assert asked.wait(SECONDS), "nobody asks for a job"
         launcher.send_signal(signal.SIGINT)
-        out, err = launcher.communicate(timeout=SECONDS)
+        ended = launcher.ended()
         over.set()
-    assert (launcher.returncode, out) == (4, "")
-    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over\. It may have been taken", err)
-    assert err.endswith(
+    assert (ended.code, ended.out) == (4, "")
+    assert re.search(r"stopped while job shardfeed-data-out-\S+ was handed over\. It may have been taken", ended.err)
+    assert ended.err.endswith(
         "gcloud dataflow jobs list --project my-project --region us-central1; rerun the same command to join it.\n"
     )
 
@@ -94,43 +95,40 @@ def test_ctrl_c_while_the_job_is_handed_over_says_that_it_may_run(cloud: Cloud) 
     ids=["left by default", "cancelled by the flag"],
 )
 def test_a_signal_while_a_job_is_followed(
-    cloud: Cloud, number: signal.Signals, flags: tuple[str, ...], asked_for: list[int], said: str
+    cloud: Cloud, number: signal.Signals, flags: tuple[str, ...], asked_for: list[int], said: str, tmp_path: Path
 ) -> None:
     over = threading.Event()
     cloud.service.execute = lambda _job: End() if over.wait(SECONDS) else End("JOB_STATE_FAILED")
-    with cloud.launcher(*flags, *IMAGE) as launcher:
+    with cloud.launcher(tmp_path, *flags, *IMAGE) as launcher:
         assert cloud.service.looked_at.wait(SECONDS), "nobody follows the job"
         launcher.send_signal(number)
-        out, err = launcher.communicate(timeout=SECONDS)
+        ended = launcher.ended()
     over.set()
     job = cloud.service.jobs[-1]["id"]
-    assert (launcher.returncode, out, cloud.service.asked_for) == (4, "", asked_for)
-    assert err.splitlines()[-1] == f"shardfeed: {said.format(job=job)}"
+    assert (ended.code, ended.out, cloud.service.asked_for) == (4, "", asked_for)
+    assert ended.err.splitlines()[-1] == f"shardfeed: {said.format(job=job)}"
 
 
-# ``shardfeed``, whose main thread looks at the job once, and again at each line.
-LOOKING_SELDOM = """
-import sys
-from shardfeed import __main__
-from shardfeed.pipeline.dataflow import follow
-follow.sleep = lambda seconds: sys.stdin.readline()
-sys.exit(__main__.main())
-"""
+def look_seldom(pipe: Path) -> None:
+    """A hook: the main thread looks at the job once, and again when a line comes."""
+    put(follow, "sleep", lambda _seconds: pipe.read_text())
 
 
-def test_a_job_that_ends_before_it_is_cancelled_ended_as_it_did(cloud: Cloud) -> None:
+def test_a_job_that_ends_before_it_is_cancelled_ended_as_it_did(cloud: Cloud, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "look")
     end = End("JOB_STATE_FAILED", ["No space left on device"])
     looked = threading.Event()
     cloud.service.execute = lambda _job: end if looked.wait(SECONDS) else End("JOB_STATE_STOPPED")
-    program = (sys.executable, "-c", LOOKING_SELDOM)
-    with cloud.launcher("--on_interrupt", "cancel", *IMAGE, program=program) as launcher:
+    hooks = (partial(look_seldom, pipe),)
+    with cloud.launcher(tmp_path, "--on_interrupt", "cancel", *IMAGE, hooks=hooks) as launcher:
         assert cloud.service.looked_at.wait(SECONDS), "nobody follows the job"
         looked.set()
         assert cloud.service.ended.wait(SECONDS)
         cloud.service.looked_at.clear()
         launcher.send_signal(signal.SIGINT)
         assert cloud.service.looked_at.wait(SECONDS), "nobody looks whether the job has ended"
-        out, err = launcher.communicate("look\nlook\n", timeout=SECONDS)
-    assert (launcher.returncode, out, cloud.service.asked_for) == (4, "", [])
-    assert "shardfeed: the job ended as failed: No space left on device" in err
-    assert "cancel" not in err.lower()
+        pipe.write_text("look\n")
+        ended = launcher.ended()
+    assert (ended.code, ended.out, cloud.service.asked_for) == (4, "", [])
+    assert "shardfeed: the job ended as failed: No space left on device" in ended.err
+    assert "cancel" not in ended.err.lower()

@@ -32,14 +32,8 @@ def flags_refused(*flags: str, source: str = "gs://photos/in", out: str = "gs://
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        (
-            "--streaming",
-            "--streaming: a build is a batch job; as a streaming job it would never end. Leave it out.",
-        ),
-        (
-            "--dry_run=true",
-            "--dry_run true: nothing would be built. Leave it out; for a forecast: shardfeed plan",
-        ),
+        ("--streaming", "--streaming: a build is a batch job; as a streaming job it would never end. Leave it out."),
+        ("--dry_run=true", "--dry_run true: nothing would be built. Leave it out; for a forecast: shardfeed plan"),
         (
             "--staging_location=/local/x",
             "--staging_location /local/x: Dataflow needs a gs:// folder here, for staged files. Give one in a bucket of the "

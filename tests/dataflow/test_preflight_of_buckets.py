@@ -90,10 +90,6 @@ def refused(*flags: str) -> str:
     return str(caught.value)
 
 
-def test_buckets_of_the_region_that_may_be_used_pass(buckets: Buckets) -> None:
-    check()
-
-
 def test_the_region_of_a_bucket_is_seen_with_no_role_but_those_of_objects(buckets: Buckets) -> None:
     buckets.add("photos", OBJECTS)
     buckets.add("data", OBJECTS, location="US")

@@ -126,10 +126,9 @@ def test_without_a_name_python_is_the_checkouts_or_else_the_systems(tmp_path: Pa
     assert (ran.code, ran.commands, ran.asked) == (0, ["plan", "build"], []), ran.err
 
 
-@pytest.mark.parametrize("code", [2, 3, 4, 5])
-def test_the_exit_code_is_the_builds(tmp_path: Path, code: int) -> None:
-    ran = run(tmp_path, *COMMAND, PLAN="no", PYTHON_CODE=str(code))
-    assert (ran.code, ran.commands) == (code, ["build"])
+def test_the_exit_code_is_the_builds(tmp_path: Path) -> None:
+    ran = run(tmp_path, *COMMAND, PLAN="no", PYTHON_CODE="4")
+    assert (ran.code, ran.commands) == (4, ["build"])
 
 
 def test_a_plan_that_fails_ends_it_before_the_job(tmp_path: Path) -> None:
@@ -212,12 +211,7 @@ NO_RESOURCE = Says(
     " - The resource 'projects/my-project/global/networks/default' was not found\n"
 )
 NO_TAG = Says("ERROR: (gcloud.artifacts.docker.images.describe) Image not found.\n\nA valid container image can be …")
-NO_REPOSITORY = Says("ERROR: (gcloud.artifacts.docker.images.describe) NOT_FOUND: Requested entity was not found.")
 
-DENIED = Says(
-    "ERROR: (gcloud.compute.networks.describe) Could not fetch resource:\n"
-    " - Required 'compute.networks.get' permission for 'projects/my-project/global/networks/default'"
-)
 DENIED_BY_IAM = Says(
     "ERROR: (gcloud.projects.get-iam-policy) [ann@example.com] does not have permission to access projects instance "
     "[my-project:getIamPolicy] (or it may not exist): The caller does not have permission."
@@ -228,7 +222,6 @@ DENIED_LIST = Says(
     "WARNING: The following filter keys were not present in any resource : name, zone",
     code=0,
 )
-BUSY = Says("ERROR: (gcloud.artifacts.docker.images.describe) UNAVAILABLE: The service is currently unavailable.")
 
 ROLE = (
     "the workers' account {0} may not work for Dataflow. Allow it: gcloud projects add-iam-policy-binding my-project "
@@ -267,9 +260,8 @@ NO_IMAGE = (
             "--filter=zone~^us-central1-",
         ),
         ("artifacts docker images describe", NO_TAG, {"IMAGE": IMAGE}, NO_IMAGE),
-        ("artifacts docker images describe", NO_REPOSITORY, {"IMAGE": IMAGE}, NO_IMAGE),
     ],
-    ids=["login", "project", "role", "role of another account", "network", "subnetwork", "machines", "image", "repository"],
+    ids=["login", "project", "role", "role of another account", "network", "subnetwork", "machines", "image"],
 )  # fmt: skip
 def test_what_workers_would_lack_is_named_with_the_remedy_before_anything_starts(
     tmp_path: Path, words: str, answer: Answer, variables: dict[str, str], said: str
@@ -298,11 +290,9 @@ def test_a_machine_without_gcloud_is_told_both_ways_out(tmp_path: Path) -> None:
     ("words", "answer"),
     [
         ("projects get-iam-policy", DENIED_BY_IAM),
-        ("compute networks describe", DENIED),
         ("compute machine-types list", DENIED_LIST),
-        ("artifacts docker images describe", BUSY),
     ],
-    ids=["denied by IAM", "denied by Compute", "a list denied", "busy"],
+    ids=["denied", "a list denied"],
 )
 def test_what_gcloud_cannot_tell_is_said_and_stops_nothing(tmp_path: Path, words: str, answer: Says) -> None:
     ran = run(tmp_path, *COMMAND, answers={words: answer}, MACHINE_TYPE="n2-standard-8", IMAGE=IMAGE)

@@ -39,8 +39,10 @@ def pool(job: Job) -> Job:
 
 @pytest.fixture(scope="module")
 def submitted(cloud: Cloud) -> tuple[Ended, Job]:
-    """A build with nothing but what is needed, and the job that it became."""
-    ended = cloud.submit(*cloud.setup, "--no_wait_until_finish")
+    """A build with nothing but what is needed, begun in the setup file's folder; and the job that it became."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cloud.tree)
+        ended = cloud.submit("--setup_file", "setup.py", "--no_wait_until_finish")
     return ended, cloud.service.jobs[-1]
 
 
@@ -96,12 +98,6 @@ def test_the_staged_package_asks_for_the_launchers_codecs(cloud: Cloud, job: Job
     assert asked == pins
     assert own == (sources.ROOT / "pyproject.toml").read_text()
     assert "SHARDFEED_PINS" not in os.environ
-
-
-def test_a_setup_file_is_found_from_its_own_folder(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(cloud.tree)
-    packages = pool(job_of(cloud, "--setup_file", "setup.py"))["packages"]
-    assert any(package["name"] == "workflow.tar.gz" for package in packages)
 
 
 def test_the_launchers_main_session_is_not_sent(job: Job) -> None:

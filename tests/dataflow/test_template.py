@@ -51,24 +51,9 @@ VALUES = {
     "num_shards": ["1", "1000000", "train=16,validation=2", "0", "many", "train=0", "1000001", "train=9999999"],
     "shard_bytes": ["100MB", "64MiB", "0.5 gb", "1000000", "10 B", "big", "100TB", "100M", "0", "0MB", "0.0GB"],
     "max_rejected": [
-        *("0", "25", "1%", "0.5%", ".5%", "12.5%", "100%", "100.0%"),
-        *(
-            "-1",
-            "some",
-            "0.5",
-            "1/3%",
-            "1e1%",
-            "1_0",
-            "+5",
-            "1.%",
-            "%",
-            ".%",
-            "-1%",
-            "100.1%",
-            "101%",
-            "150%",
-            "9" * 19,
-        ),
+        *["0", "25", "1%", "0.5%", ".5%", "12.5%", "100%", "100.0%"],
+        *["-1", "some", "0.5", "1/3%", "1e1%", "1_0", "+5", "1.%", "%", ".%", "-1%", "100.1%", "101%", "150%"],
+        "9" * 19,
     ],
     "seed": ["0", "-1", "1.5"],
 }
@@ -87,14 +72,7 @@ SPECIAL = {
             "us-docker.pkg.dev/example.com/p/r/a_b/shardfeed",
             "localhost:5000/i:V1@sha256:0f",
         ],
-        [
-            "--flag",
-            "",
-            "us-docker.pkg.dev/p/R/shardfeed:1",
-            "p/r/shardfeed:-1",
-            f"p/r/i:{'X' * 129}",
-            "us-docker.pkg.dev/p/r/",
-        ],
+        ["--flag", "", "us-docker.pkg.dev/p/R/i:1", "p/r/i:-1", f"p/r/i:{'X' * 129}", "us-docker.pkg.dev/p/r/"],
     ),
     **{name: (["true", "false"], ["yes", "1"]) for name in ("keep_original", "discard_incomplete", "cross_region")},
 }
@@ -201,6 +179,11 @@ ADDED = (
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return Image(tmp_path_factory.mktemp("image"))
+
+
+def test_the_programs_that_the_dockerfile_runs_to_check_the_image_pass_in_it(image: Image) -> None:
+    ended = {code: image.python_in("-c", code) for code in image.checks()}
+    assert ended and {code: done.stderr for code, done in ended.items() if done.returncode != 0} == {}
 
 
 @pytest.fixture(scope="module")

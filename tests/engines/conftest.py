@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -83,15 +84,21 @@ def reference(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return disk.digests(out)
 
 
+def images_of(sidecars: Iterable[Path]) -> int:
+    """How many images are in finished parts."""
+    results = [json.loads(path.read_bytes().splitlines()[0])["result"] for path in sidecars]  # a checksum follows
+    return sum(int(result["records"]) + sum(result["rejected"].values()) for result in results)
+
+
 StuckBuild = Callable[..., AbstractContextManager[Stuck]]
 
 
 @pytest.fixture
 def stuck_build(prism_program: Path, pool: Server, hook: Path, photos: Path, tmp_path: Path) -> StuckBuild:
-    """``with stuck_build(*flags, terminal=…) as stuck``: a build that stands still on Prism."""
+    """``with stuck_build(*flags) as stuck``: a build that stands still on Prism."""
 
-    def start(*flags: str, terminal: int | None = None) -> AbstractContextManager[Stuck]:
+    def start(*flags: str) -> AbstractContextManager[Stuck]:
         args = builds.build_args(photos, tmp_path / "out", *FLAGS, *flags)
-        return stuck_on_prism(prism_program, pool, hook, tmp_path, args, terminal)
+        return stuck_on_prism(prism_program, pool, hook, tmp_path, args)
 
     return start

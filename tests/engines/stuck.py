@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kit.commands import command, environment
+from tests.engines.launcher import SECONDS, Launcher, launched
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Engine, Server
 
@@ -30,7 +29,6 @@ def stuck(*args, **kwargs):
     return process(*args, **kwargs)
 slices.process_image = stuck
 """
-_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Stuck:
     """``launcher`` waits for the job; ``worker`` is the process that stands still."""
 
     args: tuple[str, ...]
-    launcher: subprocess.Popen[str]
+    launcher: Launcher
     engine: Engine
     worker: int
     gate: int
@@ -49,37 +47,18 @@ class Stuck:
 
 
 @contextlib.contextmanager
-def stuck_on_prism(
-    program: Path, pool: Server, hook: Path, folder: Path, args: tuple[str, ...], terminal: int | None
-) -> Iterator[Stuck]:
-    """``shardfeed args…`` on Prism, whose workers run ``hook``.
-
-    ``terminal`` is what the launcher has for standard input and error, where given.
-    """
+def stuck_on_prism(program: Path, pool: Server, hook: Path, folder: Path, args: tuple[str, ...]) -> Iterator[Stuck]:
+    """``shardfeed args…`` on Prism, whose workers run ``hook``."""
     reached, gate = folder / "reached", folder / "gate"
     os.mkfifo(reached)
     os.mkfifo(gate)
     pipe, way = os.open(reached, os.O_RDWR), os.open(gate, os.O_RDWR)  # neither waits for the other end
     hook.write_text(_HOOK.format(reached=str(reached), gate=str(gate), sidecars=f"{folder}/out/_parts/*/*/*.json"))
     try:
-        with (
-            servers.prism(program, pool, folder) as engine,
-            subprocess.Popen(
-                command(*args, *engine.flags),
-                stdin=subprocess.DEVNULL if terminal is None else terminal,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if terminal is None else terminal,
-                text=True,
-                cwd=folder,
-                env=environment(TMPDIR=str(folder)),
-            ) as launcher,
-        ):
-            try:
-                came = select.select([pipe], [], [], _SECONDS)[0]
-                assert came, f"no worker came as far as encoding; the launcher ended with {launcher.poll()}"
-                yield Stuck(args, launcher, engine, int(os.read(pipe, 100).split()[0]), way)
-            finally:
-                launcher.kill()
+        with servers.prism(program, pool, folder) as engine, launched((*args, *engine.flags), folder) as launcher:
+            came = select.select([pipe], [], [], SECONDS)[0]
+            assert came, f"no worker came as far as encoding; {launcher}"
+            yield Stuck(args, launcher, engine, int(os.read(pipe, 100).split()[0]), way)
     finally:
         os.close(pipe)
         os.close(way)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engines.worker import Worker
 from tests.kit import builds, disk
 from tests.kit.images import make_photos, photo, write
 from tests.kit.servers import engines as servers
@@ -31,19 +30,14 @@ for module in (isolated, pool):
 
 
 def test_crashes_and_hangs_of_a_codec_cost_one_image_each_and_no_worker(
-    worker: Worker, pool: Server, hook: Path, tmp_path: Path
+    prism_program: Path, pool: Server, hook: Path, tmp_path: Path
 ) -> None:
     photos, out = make_photos(tmp_path / "photos", each=20), tmp_path / "out"
-    for number, deed in enumerate((b"#crash", b"#crash", b"#crash", b"#spin")):
+    for number, deed in enumerate((b"#crash", b"#crash", b"#spin")):
         write(photos, f"cat/bad-{number}.jpg", photo(number) + deed)
     hook.write_text(HOOK)
-    with servers.job_service(worker, pool, tmp_path, workers=1) as engine:
+    with servers.prism(prism_program, pool, tmp_path) as engine:
         builds.built(photos, out, "--image_timeout", "1", *engine.flags, env={"TMPDIR": str(tmp_path)})
     reasons = {line["key"]: line["reason"] for line in disk.rejects(out)}
-    assert reasons == {
-        "cat/bad-0.jpg": "CRASHED",
-        "cat/bad-1.jpg": "CRASHED",
-        "cat/bad-2.jpg": "CRASHED",
-        "cat/bad-3.jpg": "TIMEOUT",
-    }
+    assert reasons == {"cat/bad-0.jpg": "CRASHED", "cat/bad-1.jpg": "CRASHED", "cat/bad-2.jpg": "TIMEOUT"}
     assert len(disk.keys(out)) == 40

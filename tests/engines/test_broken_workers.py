@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import PIL
@@ -12,7 +13,7 @@ import pytest
 from tests.engines.worker import Worker, make_bare_worker
 from tests.kit import builds
 from tests.kit.servers import engines as servers
-from tests.kit.servers.engines import Engine, Server
+from tests.kit.servers.engines import Server
 
 BUG = """
 from shardfeed.transforms.pool import pool
@@ -34,24 +35,40 @@ DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")
 
 
 KINDS = pytest.mark.parametrize("kind", ["Prism", "job service"])
+Flags = Callable[[str, Server], tuple[str, ...]]
 
 
-def start(kind: str, prism: Path, worker: Worker, pool: Server, home: Path) -> AbstractContextManager[Engine]:
-    """Prism or Beam's own job service, with the pool's workers."""
-    return servers.prism(prism, pool, home) if kind == "Prism" else servers.job_service(worker, pool, home, workers=1)
+@pytest.fixture(scope="module")
+def flags(
+    prism_program: Path, worker: Worker, pool: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Flags]:
+    """Flags of a build on Prism or on Beam's own job service, with a pool's workers."""
+    home = tmp_path_factory.mktemp("engines")
+    with (
+        servers.prism(prism_program, pool, home) as prism,
+        servers.job_service(worker, pool, home, workers=1) as job_service,
+    ):
+        engines = {"Prism": prism, "job service": job_service}
+        yield lambda kind, pool: replace(engines[kind], pool=pool).flags
+
+
+@pytest.fixture(scope="module")
+def bare_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Its workers have Beam, and no shardfeed."""
+    home = tmp_path_factory.mktemp("bare")
+    with servers.worker_pool(make_bare_worker(home), home) as server:
+        yield server
 
 
 @KINDS
 def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
-    kind: str, prism_program: Path, photos: Path, tmp_path: Path
+    kind: str, flags: Flags, bare_pool: Server, photos: Path, tmp_path: Path
 ) -> None:
-    bare = make_bare_worker(tmp_path)
-    with servers.worker_pool(bare, tmp_path) as pool, start(kind, prism_program, bare, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags(kind, bare_pool))
     assert (failed.code, failed.out) == (2, "")
     assert failed.err == (
         "shardfeed: the workers have no shardfeed (ModuleNotFoundError: No module named 'shardfeed'). The pool at "
-        f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
+        f"{bare_pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
         "repository), or start the pool where it is. docs/how-to/engines.md has what workers need.\n"
     )
 
@@ -66,32 +83,29 @@ def refused_codec() -> str:
 
 
 def test_workers_with_other_codecs_are_refused_before_anything_is_listed(
-    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(OTHER_CODEC)
-    with start("job service", prism_program, worker, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags("job service", pool))
     assert (failed.code, failed.out, failed.err) == (2, "", refused_codec())
     assert not (tmp_path / "out").exists()
 
 
 def test_a_worker_with_other_codecs_that_joins_later_encodes_nothing(
-    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(OTHER_CODEC + NOT_THE_FIRST)
-    with start("Prism", prism_program, worker, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags("Prism", pool))
     assert (failed.code, failed.out, failed.err) == (2, "", refused_codec())
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["CLAIM"]
 
 
 @KINDS
 def test_a_bug_in_a_step_is_told_with_one_traceback(
-    kind: str, prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    kind: str, flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(BUG)
-    with start(kind, prism_program, worker, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags(kind, pool))
     assert (failed.code, failed.out) == (4, "")
     assert failed.err.startswith(
         "shardfeed: the engine gave up: ValueError: a bug [while running 'EncodeParts/Encode']\nRerun the same command"
@@ -101,11 +115,10 @@ def test_a_bug_in_a_step_is_told_with_one_traceback(
 
 
 def test_a_killed_worker_of_beam_s_job_service_is_told_without_a_traceback(
-    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(DYING)
-    with start("job service", prism_program, worker, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags("job service", pool))
     assert (failed.code, failed.out) == (4, "")
     assert re.fullmatch(
         r"shardfeed: the engine gave up: \w+Error: .+\nRerun the same command to carry on; .+\n", failed.err
@@ -123,11 +136,10 @@ WritableLocalStore._mkdir = denied
 
 
 def test_workers_that_may_not_write_the_output_are_told_as_a_launcher_that_may_not(
-    prism_program: Path, worker: Worker, pool: Server, hook: Path, photos: Path, tmp_path: Path
+    flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:
     hook.write_text(DENIED)
-    with start("Prism", prism_program, worker, pool, tmp_path) as there:
-        failed = builds.build(photos, tmp_path / "out", *there.flags)
+    failed = builds.build(photos, tmp_path / "out", *flags("Prism", pool))
     assert (failed.code, failed.out, failed.err) == (
         2,
         "",

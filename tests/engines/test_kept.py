@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.engines.conftest import FLAGS
-from tests.engines.worker import Worker
+from tests.engines.conftest import FLAGS, images_of
 from tests.kit import builds, disk
-from tests.kit.servers import engines as servers
-from tests.kit.servers.engines import Server
 
 THREADS = ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
 
@@ -20,11 +15,6 @@ THREADS = ("--runner", "DirectRunner", "--direct_running_mode", "multi_threading
 def _finish_all_parts(photos: Path, out: Path) -> None:
     ended = builds.build(photos, out, *FLAGS, "--max_rejected", "0")
     assert ended.code == 3, ended.err
-
-
-def _images_of(sidecar: Path) -> int:
-    result: dict[str, Any] = json.loads(sidecar.read_bytes().splitlines()[0])["result"]  # a checksum follows
-    return int(result["records"]) + int(sum(result["rejected"].values()))
 
 
 def test_a_run_that_finds_all_parts_finished_tells_of_no_rate(
@@ -47,23 +37,11 @@ def test_a_run_that_finds_some_parts_finished_encodes_the_others(
     assert disk.digests(out) == reference
 
 
-def test_workers_of_a_job_service_encode_only_the_parts_that_are_not_finished(
-    worker: Worker, pool: Server, encoded_images: Callable[[], int],
-    photos: Path, reference: dict[str, str], tmp_path: Path,
-) -> None:  # fmt: skip
-    out = tmp_path / "out"
-    lost = _lose_three_parts(photos, out)
-    with servers.job_service(worker, pool, tmp_path, workers=2) as engine:
-        builds.built(photos, out, *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
-    assert encoded_images() == lost
-    assert disk.digests(out) == reference
-
-
 def _lose_three_parts(photos: Path, out: Path) -> int:
     """Finishes all parts, removes three; returns how many images they hold, some and not all."""
     _finish_all_parts(photos, out)
     lost = sorted(out.glob("_parts/*/train/*.json"))[:3]
-    images = sum(map(_images_of, lost))
+    images = images_of(lost)
     for sidecar in lost:
         sidecar.unlink()
     assert 0 < images < 62

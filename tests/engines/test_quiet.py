@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apache_beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.worker import sdk_worker
 
+from shardfeed.errors import UsageError
 from shardfeed.pipeline.engines.quiet import MOST, Said, kept
-from tests.kit.commands import environment
+from tests.kit import builds
+from tests.kit.hooks import put
 
 BEAM = logging.getLogger("apache_beam.runners.any")
 
@@ -106,7 +108,7 @@ def state() -> list[object]:
     return [*mine, threading.excepthook, "print" in vars(sdk_worker)]
 
 
-@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt], ids=["success", "an error", "Ctrl-C"])
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt], ids=["success", "Ctrl-C"])
 def test_afterwards_all_is_as_before(error: type[BaseException] | None) -> None:
     before = state()
     try:
@@ -114,7 +116,7 @@ def test_afterwards_all_is_as_before(error: type[BaseException] | None) -> None:
             assert state() != before
             if error is not None:
                 raise error
-    except (ValueError, KeyboardInterrupt):
+    except KeyboardInterrupt:
         pass
     assert state() == before
 
@@ -173,40 +175,25 @@ def test_what_the_error_itself_says_is_not_shown_again(caplog: pytest.LogCapture
     assert len(caplog.messages) == 2
 
 
-# ``shardfeed`` whose in-process engine has a bug; only its log tells the reason.
-BROKEN = """
-import logging, sys
-from apache_beam.runners.portability.fn_api_runner import fn_runner
-from shardfeed import __main__
-def run(*_):
-    logging.getLogger("apache_beam.runners").error("the reason")
-    raise {error}
-fn_runner.FnApiRunner.run_pipeline = run
-sys.exit(__main__.main())
-"""
+def break_engine(error: Exception) -> None:
+    """A hook: the engine in this process has a bug; only its log tells the reason."""
+
+    def run(*_: object) -> None:
+        logging.getLogger("apache_beam.runners").error("the reason")
+        raise error
+
+    put(fn_runner.FnApiRunner, "run_pipeline", run)
 
 
-@pytest.fixture
-def broken(photos: Path, tmp_path: Path) -> Iterator[Callable[[str], tuple[int, str]]]:
-    """Exit code and standard error of a build whose engine fails so."""
-
-    def run(error: str) -> tuple[int, str]:
-        args = ("build", "--input", str(photos), "--output", str(tmp_path / "out"), "--runner", "DirectRunner")
-        program = [sys.executable, "-c", BROKEN.format(error=error), *args]
-        ended = subprocess.run(program, capture_output=True, text=True, env=environment(), check=False)
-        return ended.returncode, ended.stderr
-
-    yield run
+def test_a_bug_is_shown_with_what_beam_said_beside_it(photos: Path, tmp_path: Path) -> None:
+    hooks = [partial(break_engine, RuntimeError("?"))]
+    ended = builds.build(photos, tmp_path / "out", *builds.DIRECT, hooks=hooks)
+    assert ended.code == 1
+    assert ended.err.startswith("Apache Beam said meanwhile:\nthe reason\nTraceback (most recent call last):\n")
+    assert ended.err.endswith("\nRuntimeError: ?\n")
 
 
-def test_a_bug_is_shown_with_what_beam_said_beside_it(broken: Callable[[str], tuple[int, str]]) -> None:
-    code, err = broken("RuntimeError('?')")
-    assert code == 1
-    assert err.startswith("Apache Beam said meanwhile:\nthe reason\nTraceback (most recent call last):\n")
-    assert err.endswith("\nRuntimeError: ?\n")
-
-
-def test_an_error_of_the_user_s_is_shown_alone(broken: Callable[[str], tuple[int, str]]) -> None:
-    assert broken("__import__('shardfeed').errors.UsageError('give another folder')") == (
-        2, "shardfeed: give another folder\n"
-    )  # fmt: skip
+def test_an_error_of_the_user_s_is_shown_alone(photos: Path, tmp_path: Path) -> None:
+    hooks = [partial(break_engine, UsageError("give another folder"))]
+    ended = builds.build(photos, tmp_path / "out", *builds.DIRECT, hooks=hooks)
+    assert (ended.code, ended.err) == (2, "shardfeed: give another folder\n")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from apache_beam.utils import subprocess_server
 
 from tests.engines.conftest import FLAGS
 from tests.engines.worker import Worker
 from tests.kit import builds, disk
+from tests.kit.hooks import put
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server
 from tests.kit.worker_python import run
@@ -30,11 +34,19 @@ slices.process_image = witnessed
 """
 
 
-def test_prism_with_a_worker_thread_in_the_launcher(
+def tell_of_pauses() -> None:
+    """Beam says so where it waits for an engine that it has asked to stop."""
+    put(subprocess_server, "time", SimpleNamespace(sleep=lambda _seconds: print("Beam waits", file=sys.stderr)))
+
+
+def test_prism_with_a_worker_thread_in_the_launcher_which_waits_for_nothing_after_success(
     prism_program: Path, photos: Path, reference: dict[str, str], tmp_path: Path
 ) -> None:
     engine = ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    builds.built(photos, tmp_path / "out", *FLAGS, *engine, env={"TMPDIR": str(tmp_path)})
+    ended = builds.built(
+        photos, tmp_path / "out", *FLAGS, *engine, hooks=[tell_of_pauses], env={"TMPDIR": str(tmp_path)}
+    )
+    assert ended.err == ""
     assert disk.digests(tmp_path / "out") == reference
 
 
@@ -59,8 +71,7 @@ def witness(hook: Path, tmp_path: Path) -> Callable[[], Encoded]:
     def read() -> Encoded:
         said = [line.split() for line in log.read_text().splitlines()]
         return Encoded(
-            {(int(pid), int(parent)) for pid, parent, _, _ in said},
-            {(folder, file) for _, _, folder, file in said},
+            {(int(pid), int(parent)) for pid, parent, _, _ in said}, {(folder, file) for _, _, folder, file in said}
         )
 
     return read
@@ -78,10 +89,9 @@ for name in sys.argv[1:]:
 """
 
 
-def test_a_worker_of_these_tests_has_beam_and_the_package_and_nothing_of_the_extras(worker: Worker) -> None:
-    needed = ("apache_beam.io.gcp.gcsio", "google.cloud.storage", "obstore", "cykooz_resizer", "shardfeed.pipeline")
-    rest = ("tensorflow", "keras", "jax", "pytest", "_pytest", "hypothesis", "sklearn", "mypy")
-    assert run(worker.python, "-c", LACKING, *needed, *rest).split() == list(rest)
+def test_a_worker_of_these_tests_has_nothing_of_the_extras(worker: Worker) -> None:
+    extras = ("tensorflow", "keras", "jax", "pytest", "_pytest", "hypothesis", "sklearn", "mypy")
+    assert run(worker.python, "-c", LACKING, *extras).split() == list(extras)
 
 
 def installed(worker: Worker) -> set[tuple[str, str]]:
@@ -89,12 +99,14 @@ def installed(worker: Worker) -> set[tuple[str, str]]:
     return {("/", str(worker.site / "shardfeed" / "transforms" / "encode" / "slices.py"))}
 
 
-def test_prism_with_a_worker_that_has_only_beam_and_the_source_package(
+def test_prism_with_a_worker_that_has_only_beam_and_the_source_package_and_a_launcher_that_does_not_wait(
     prism_program: Path, worker: Worker, pool: Server, witness: Callable[[], Encoded], photos: Path,
     reference: dict[str, str], tmp_path: Path,
 ) -> None:  # fmt: skip
     with servers.prism(prism_program, pool, tmp_path) as engine:
-        builds.built(photos, tmp_path / "out", *FLAGS, *engine.flags, env={"TMPDIR": str(tmp_path)})
+        flags = (*FLAGS, *engine.flags, "--no_wait_until_finish")
+        builds.built(photos, tmp_path / "out", *flags, env={"TMPDIR": str(tmp_path)})
+        engine.wait_until_job_ends()
 
     assert disk.digests(tmp_path / "out") == reference
     encoded = witness()
