@@ -30,3 +30,9 @@ def run_python(
     """Runs ``code`` in an interpreter of its own, as a reader of a page would."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", **variables}
     return subprocess.run([python, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
+
+
+def run_shell(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs commands of a page, with ``shardfeed`` of this interpreter."""
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(["bash", "-e", "-c", code], cwd=folder, env=env, capture_output=True, text=True)

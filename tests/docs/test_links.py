@@ -63,15 +63,11 @@ def test_every_page_is_in_the_site_and_its_navigation() -> None:
 
 
 def test_no_message_names_a_page_that_is_gone() -> None:
-    files = [path for suffix in ("py", "sh", "toml") for path in ROOT.rglob(f"*.{suffix}")]
-    ours = [
-        path
-        for path in files
-        if not any(part.startswith(".") or part == "site" for part in path.relative_to(ROOT).parts)
-    ]
+    tops = [path for path in ROOT.iterdir() if not path.name.startswith(".") and path.name != "site"]
+    files = [path for top in tops for path in [top, *top.rglob("*")] if path.suffix in (".py", ".sh", ".toml")]
     gone = {
         (path.relative_to(ROOT).as_posix(), name)
-        for path in ours
+        for path in files
         for name in re.findall(r"(?<![\w/.])docs/[\w/-]+\.md", path.read_text())
         if not (ROOT / name).exists()
     }

@@ -1,6 +1,7 @@
 """P2: a dataset exists if and only if its manifest does. Readers never see a part of one.
 
-``test_killed_at_every_step.py`` proves it for a build that is killed at any step.
+``test_killed_at_every_step.py`` proves it for a build that is killed at any step, and
+``test_p01_nothing_lost.py`` for one that fails.
 """
 
 from __future__ import annotations
@@ -14,18 +15,8 @@ import pytest
 import shardfeed
 from shardfeed.errors import DatasetError
 from shardfeed.format import naming
-from tests.kit import builds, disk, hooks
+from tests.kit import builds, hooks
 from tests.kit.images import make_photos
-
-
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_a_build_that_fails_leaves_no_dataset(driver: str, tmp_path: Path) -> None:
-    photos = make_photos(tmp_path / "photos")
-    ended = builds.build(photos, tmp_path / "out", *builds.DRIVERS[driver], hooks=[hooks.lose_part])
-    assert ended.code == 4
-    assert [name for name in disk.files(tmp_path / "out") if not name.startswith("_parts/")] == []
-    with pytest.raises(DatasetError, match="build incomplete: rerun the same"):
-        shardfeed.info(tmp_path / "out")
 
 
 def test_an_empty_or_absent_folder_is_no_dataset_and_no_incomplete_build(tmp_path: Path) -> None:

@@ -132,17 +132,6 @@ def test_the_second_of_two_different_builds_ends_before_it_decodes_anything_and_
     assert "--discard_incomplete" in said
 
 
-def test_the_second_of_two_builds_with_another_input_ends_and_says_so(photos: Path, tmp_path: Path) -> None:
-    out, answer, more = tmp_path / "out", tmp_path / "answer", tmp_path / "more"
-    shutil.copytree(photos, more)
-    write(more, "cat/new.jpg", photo(5))
-    other = Request(builds.build_args(more, out))
-    builds.built(photos, out, hooks=[partial(hooks.act_at_image, 3, partial(hooks.run_other, other, answer))])
-    code, said = answer.read_text().split("\n", 1)
-    assert code == "5"
-    assert "differs in the input's files" in said
-
-
 def test_many_builds_of_the_same_at_the_same_time_all_succeed(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos", each=40), tmp_path / "out"
     ended = builds.each(lambda _: builds.build(photos, out), range(6))
@@ -192,19 +181,15 @@ def at_once(
     return [one.result(), two.result()]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("local", "DirectRunner"), ("DirectRunner", "local"), ("DirectRunner", "DirectRunner")]
-)
-def test_builds_of_the_same_by_either_driver_at_the_same_time_both_succeed(
-    first: str, second: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("first", builds.DRIVERS)
+def test_builds_of_the_same_by_either_driver_at_the_same_time_both_succeed(first: str, tmp_path: Path) -> None:
     """With a table, and the same picture under two labels."""
     photos = make_photos(tmp_path / "photos", each=24)
     write(photos, "dog/023.jpg", photo(0))
     rows = [{"file_name": f"{name}/{n:03d}.jpg", "kind": name, "age": n} for name in ("cat", "dog") for n in range(24)]
     table = str(write_table(tmp_path / "t.csv", rows))
     flags = ("--metadata", table, "--label_column", "kind", "--columns", "age")
-    worked = at_once(tmp_path, photos, first, second, in_step=1, flags=flags)
+    worked = at_once(tmp_path, photos, first, "DirectRunner", in_step=1, flags=flags)
     assert [(one.code, one.err) for one in worked] == [(0, "")] * 2
     assert min(one.decoded for one in worked) > 0
     builds.built(photos, tmp_path / "alone", *flags, hooks=[_MANY_PARTS])
@@ -291,49 +276,33 @@ def test_the_same_command_again_finds_it_built(driver: str, finished: Path) -> N
     assert out.startswith(f"Already built: {finished}/out\n")
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--quality", "80"], "--quality (there 95, here 80)"),
-        (["--num_shards", "2"], "--num_shards (there not given, here 2)"),
-        (["--image_format", "png"], "--image_format (there jpeg, here png)"),
-        (["--channels", "gray"], "--channels (there rgb, here gray)"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_another_flag_is_a_conflict_that_names_it(flags: list[str], named: str, finished: Path) -> None:
-    for trust in ([], ["--trust_manifest"]):
-        code, out, err = again(finished, *flags, *trust)
-        assert (code, out) == (5, "")
-        assert named in err
-
-
-def test_a_changed_input_is_a_conflict_that_counts_by_split_and_class(finished: Path) -> None:
-    photos = finished / "photos"
-    sizes = {
-        split: sum(path.stat().st_size for path in (photos / split / "cat").iterdir()) for split in ("train", "test")
-    }
-    new = write(photos, "train/cat/new.jpg", photo(9))
-    gone = (photos / "test" / "cat" / "000.jpg").stat().st_size
-    (photos / "test" / "cat" / "000.jpg").unlink()
-    code, out, err = again(finished)
+@pytest.mark.parametrize("trust", [(), ("--trust_manifest",)], ids=["", "trusting the manifest"])
+def test_other_flags_are_a_conflict_that_names_them(trust: tuple[str, ...], finished: Path) -> None:
+    code, out, err = again(finished, "--quality", "80", "--num_shards", "2", *trust)
     assert (code, out) == (5, "")
-    added = (photos / os.fsdecode(new)).stat().st_size
-    assert [line for line in err.splitlines() if line.startswith("  ")] == [
-        f"  test/cat: 5 images, {sizes['test']:,} bytes then; 4 images, {sizes['test'] - gone:,} bytes now",
-        f"  train/cat: 5 images, {sizes['train']:,} bytes then; 6 images, {sizes['train'] + added:,} bytes now",
-    ]
+    assert "--quality (there 95, here 80)" in err
+    assert "--num_shards (there not given, here 2)" in err
 
 
-def test_an_input_with_other_times_alone_is_a_conflict_that_says_so(finished: Path) -> None:
-    os.utime(finished / "photos" / "train" / "cat" / "000.jpg", (1, 1))
+def test_a_changed_input_is_a_conflict_that_counts_by_split_and_class_unless_the_manifest_is_trusted(
+    finished: Path,
+) -> None:
+    train, test = (finished / "photos" / split / "cat" for split in ("train", "test"))
+    then = {folder: sum(path.stat().st_size for path in folder.iterdir()) for folder in (train, test)}
+    os.utime(train / "000.jpg", (1, 1))
     code, _, err = again(finished)
     assert code == 5
     assert "the same numbers of images and bytes, but other names or modification times" in err
 
-
-def test_trust_manifest_takes_the_input_as_unchanged(finished: Path) -> None:
-    write(finished / "photos", "train/cat/new.jpg", photo(9))
+    write(train, "new.jpg", photo(9))
+    (test / "000.jpg").unlink()
+    now = {folder: sum(path.stat().st_size for path in folder.iterdir()) for folder in (train, test)}
+    code, out, err = again(finished)
+    assert (code, out) == (5, "")
+    assert [line for line in err.splitlines() if line.startswith("  ")] == [
+        f"  test/cat: 5 images, {then[test]:,} bytes then; 4 images, {now[test]:,} bytes now",
+        f"  train/cat: 5 images, {then[train]:,} bytes then; 6 images, {now[train]:,} bytes now",
+    ]
     assert again(finished, "--trust_manifest")[0] == 0
 
 

@@ -31,8 +31,8 @@ _ROOM_WEBP = 1500 << 20
 
 @pytest.mark.parametrize(
     ("driver", "image_format", "room"),
-    [("local", "PNG", _ROOM_PNG), ("DirectRunner", "PNG", _ROOM_PNG), ("local", "WEBP", _ROOM_WEBP)],
-    ids=["PNG", "PNG by Beam", "WEBP"],
+    [("DirectRunner", "PNG", _ROOM_PNG), ("local", "WEBP", _ROOM_WEBP)],
+    ids=["PNG by Beam", "WEBP"],
 )
 def test_giant_images_in_many_threads_are_in_memory_one_at_a_time(
     driver: str, image_format: str, room: int, tmp_path: Path
@@ -55,7 +55,7 @@ def test_giant_images_in_many_threads_are_in_memory_one_at_a_time(
 def test_an_image_above_the_limit_of_pixels_is_rejected_before_its_pixels_are_in_memory(tmp_path: Path) -> None:
     photos, out = make_photos(tmp_path / "photos", each=2), tmp_path / "out"
     whole = io.BytesIO()
-    Image.new("1", (30_000, 30_000)).save(whole, "PNG")  # 900 Mpx, 2.7 GB of RGB
+    Image.new("1", (30_000, 30_000)).save(whole, "PNG", compress_level=1)  # 900 Mpx, 2.7 GB of RGB
     (photos / "cat" / "bomb.png").write_bytes(whole.getvalue())
     builds.built(photos, out, hooks=[partial(hooks.limit_memory, 400 << 20)])
     assert [(line["key"], line["reason"]) for line in disk.rejects(out)] == [("cat/bomb.png", "PIXELS")]

@@ -148,7 +148,6 @@ def swap(file: Path, one: bytes, other: bytes) -> None:
 _CODES: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...], bool]] = {
     "a build": (0, (), (), True),
     "an unknown flag": (2, ("--no_such_flag",), (), False),
-    "a value that cannot be": (2, ("--quality", "101"), (), False),
     "no images for the shards": (2, ("--num_shards", "1000"), (), False),
     "too many rejects": (3, ("--max_rejected", "3"), (), False),
     "a lost part": (4, (), (hooks.lose_part,), False),

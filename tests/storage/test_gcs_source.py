@@ -128,21 +128,25 @@ def test_a_listing_without_a_checksum_is_read_by_size(strict_gcs: StrictGCS) -> 
     assert source.read(entry.key, Stat(6, entry.stat.version)) == b"pixels"
 
 
-def test_an_input_without_objects_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "gs://bucket/photos",
+            "input gs://bucket/photos has no objects. Check the spelling; list what is there with: gcloud storage ls gs://bucket",
+        ),
+        (
+            "gs://buckett/photos",
+            "bucket buckett does not exist (gs://buckett/photos/). Check the spelling, or create it: gcloud storage buckets "
+            "create gs://buckett",
+        ),
+    ],
+    ids=["no objects", "no bucket"],
+)
+def test_an_input_that_is_not_there_is_an_error_with_a_remedy(strict_gcs: StrictGCS, url: str, said: str) -> None:
     with pytest.raises(storage.UnreadableError) as raised:
-        open_source("gs://bucket/photos").sections()
-    assert str(raised.value) == (
-        "input gs://bucket/photos has no objects. Check the spelling; list what is there with: gcloud storage ls gs://bucket"
-    )
-
-
-def test_a_bucket_that_does_not_exist_is_an_error_with_a_remedy(strict_gcs: StrictGCS) -> None:
-    with pytest.raises(storage.UnreadableError) as raised:
-        open_source("gs://buckett/photos").sections()
-    assert str(raised.value) == (
-        "bucket buckett does not exist (gs://buckett/photos/). Check the spelling, "
-        "or create it: gcloud storage buckets create gs://buckett"
-    )
+        open_source(url).sections()
+    assert str(raised.value) == said
 
 
 def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(

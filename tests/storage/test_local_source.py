@@ -163,35 +163,27 @@ def test_a_root_that_cannot_be_is_named_with_a_remedy(
     assert said in str(raised.value) and root in str(raised.value)
 
 
-@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["may not be listed", "may not be entered"])
-def test_an_unreadable_folder_is_an_error_that_names_it_never_skipped(
-    as_ordinary_user: OrdinaryUser, mode: int
+@pytest.mark.parametrize(
+    ("denied", "mode", "said"),
+    [
+        ("", 0o000, "input folder {root} may not be listed"),
+        ("cat/deep", 0o000, r"input folder {root}/cat/deep .*chmod -R u\+rX {root}"),
+        ("cat/deep", 0o444, r"input folder {root}/cat/deep .*chmod -R u\+rX {root}"),
+        ("cat/deep/a.jpg", 0o000, r"no permission to read {root}/cat/deep/a\.jpg\. Make it readable \(chmod u\+r"),
+    ],
+    ids=["root", "may not be listed", "may not be entered", "image"],
+)
+def test_what_may_not_be_read_is_an_error_that_names_it_never_skipped(
+    as_ordinary_user: OrdinaryUser, denied: str, mode: int, said: str
 ) -> None:
     with as_ordinary_user() as root:
         (root / "cat/deep").mkdir(parents=True)
         (root / "cat/deep/a.jpg").write_bytes(b"x")
-        (root / "cat/deep").chmod(mode)
-        with pytest.raises(UnreadableError, match=rf"input folder {root}/cat/deep .*chmod -R u\+rX {root}"):
-            list(LocalSource(str(root)).list(b"cat"))
-
-
-def test_an_unreadable_root_is_an_error_that_names_it(as_ordinary_user: OrdinaryUser) -> None:
-    with as_ordinary_user() as root:
-        root.chmod(0)
-        with pytest.raises(UnreadableError, match=f"input folder {root} may not be listed"):
-            LocalSource(str(root)).sections()
-
-
-def test_an_unreadable_image_is_an_error_that_names_it(as_ordinary_user: OrdinaryUser) -> None:
-    with as_ordinary_user() as root:
-        (root / "a.jpg").write_bytes(b"x")
-        (root / "a.jpg").chmod(0)
+        (root / denied).chmod(mode)
         source = LocalSource(str(root))
-        (entry,) = source.list(b"")
-        with pytest.raises(
-            UnreadableError, match=rf"no permission to read {root}/a\.jpg\. Make it readable \(chmod u\+r"
-        ):
-            source.read(entry.key, entry.stat)
+        with pytest.raises(UnreadableError, match=said.format(root=root)):
+            for entry in listing(source).values():
+                source.read(entry.key, entry.stat)
 
 
 def overwrite_same_size(path: Path) -> None:

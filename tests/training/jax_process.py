@@ -12,7 +12,7 @@ from typing import Any
 
 
 def main(dataset: str, port: int, count: int, number: int) -> dict[str, Any]:
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={8 // count}"
+    os.environ["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={8 // count}"
 
     import jax
 
