@@ -116,7 +116,8 @@ def load(
         DatasetError: no dataset is there, or a shard is absent or has another size than the
             manifest says.
         UsageError: a wrong argument; no such split; images of varying size without image_size; one
-            process of several, without ``host`` and without a framework that says which.
+            process of several, without ``host`` and without a framework that says which; a process
+            that was forked from one that had used ``load``, in which TensorFlow would hang.
         StorageError: the store kept failing, or the folder of ``cache`` cannot be written.
     """
     if keras_backend() in ("jax", "torch"):  # TensorFlow only reads

@@ -91,7 +91,7 @@ OTHER_REMEDIES = {
         "take their folders out of --input, then rerun with --discard_incomplete.",
     ),
     "a split without a record": (
-        replace(GOOD, class_counts={"test": {}, "train": {"cat": 1, "dog": 1}}),
+        replace(GOOD, class_counts={"train": {"cat": 1, "dog": 1}}),
         1_000,
         "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend them, then rerun with "
         "--discard_incomplete.",
