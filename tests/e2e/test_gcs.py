@@ -127,9 +127,8 @@ def test_a_command_says_of_a_dataset_in_a_bucket_what_it_says_of_one_on_a_disk(
     here, there = cloud.run(command, str(ways.folder), more), cloud.run(command, ways.url, more)
     assert (here.code, there.code, there.err) == (0, 0, "")
 
-    def shown(
-        text: str,
-    ) -> str:  # the versions of the input's files make another fingerprint, and tables of other sizes
+    # The versions of the input's files make another fingerprint, and tables of other sizes.
+    def shown(text: str) -> str:
         return re.sub(r"files, [\d,]+ bytes|.*fingerprint.*", "…", text)
 
     assert shown(there.out) == shown(here.out.replace(str(ways.folder), ways.url))
