@@ -469,11 +469,11 @@ def lose_and_double_images(lost: bytes, doubled: bytes) -> None:
 
     encode = slices.SliceEncoder._encode_one
 
-    def meddling(self: Any, ref: Any, data: Any, out: Any, prints: Any) -> None:
+    def meddling(self: Any, ref: Any, *more: Any) -> None:
         if ref.key != lost:
-            encode(self, ref, data, out, prints)
+            encode(self, ref, *more)
         if ref.key == doubled:
-            encode(self, ref, data, out, prints)
+            encode(self, ref, *more)
 
     put(slices.SliceEncoder, "_encode_one", meddling)
 

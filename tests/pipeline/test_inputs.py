@@ -25,7 +25,7 @@ FLAGS = ("--num_shards", "2", "--splits", "train=0.5,test=0.5")
 
 
 def no_sample() -> None:
-    """Of fewer than 2,000 images, all are sampled for mean and std, and so made anew."""
+    """Of fewer than 1,000 images, all are sampled for mean and std, and so made anew."""
     hooks.put(slices, "STATS_IMAGES", 0)
 
 

@@ -14,7 +14,7 @@ from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
+from shardfeed.transforms.planning.estimate import estimate_work, record_estimate
 from shardfeed.transforms.run.state import Run
 from tests.kit.commands import REPOSITORY
 
@@ -64,13 +64,13 @@ def mean_bytes() -> Callable[[ImageOptions], float]:
 def test_it_is_near_what_photos_become(changes: dict[str, object], mean_bytes: Callable[[ImageOptions], float]) -> None:
     options = replace(DEFAULT, **changes)  # type: ignore[arg-type]
     sizes = [path.stat().st_size for path in Path(PHOTOS.url).rglob("*.jpg")]
-    estimated = sum(estimate_record_bytes(size, options) for size in sizes) / len(sizes)
+    estimated = sum(record_estimate(options)(size) for size in sizes) / len(sizes)
     assert 0.9 < estimated / mean_bytes(options) < 1.3
 
 
 @pytest.mark.parametrize("source_bytes", [0, 100, 64 << 20])
 def test_the_source_does_not_count_where_pixels_are_made_anew(source_bytes: int) -> None:
-    assert estimate_record_bytes(source_bytes, DEFAULT) == estimate_record_bytes(1, DEFAULT)
+    assert record_estimate(DEFAULT)(source_bytes) == record_estimate(DEFAULT)(1)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_work_is_bytes_where_they_tell_and_a_large_photo_s_where_they_do_not(
 
 
 def test_a_higher_quality_never_makes_it_smaller() -> None:
-    found = [estimate_record_bytes(1, replace(DEFAULT, quality=quality)) for quality in range(1, 101)]
+    found = [record_estimate(replace(DEFAULT, quality=quality))(1) for quality in range(1, 101)]
     assert found == sorted(found)
 
 
 def test_the_estimate_is_fixed_for_ever() -> None:
     """It decides the number of parts: another one makes another dataset of the same input."""
     options = [{}, {"quality": 92}, {"format": "webp", "channels": "gray"}, {"format": "png"}, {"resize": "shortest"}]
-    found = [estimate_record_bytes(10**6, replace(DEFAULT, **changes)) for changes in options]  # type: ignore[arg-type]
+    found = [record_estimate(replace(DEFAULT, **changes))(10**6) for changes in options]  # type: ignore[arg-type]
     assert found == [21703, 18090, 14076, 71911, 28677]

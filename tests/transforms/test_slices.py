@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shardfeed.format.hashing import hash64
+from shardfeed.format.hashing import key_hash
 from shardfeed.storage import Stat, StorageError, UnreadableError
 from shardfeed.transforms.elements import ImageRef
 from shardfeed.transforms.encode import slices
@@ -49,7 +49,7 @@ def test_only_a_sample_of_a_large_dataset_is_summed(folder: Folder, monkeypatch:
 
     result = folder.encode(refs, plan=replace(PLAN, candidates=30))
 
-    sampled = sum(hash64("stats", 0, ref.key) * 30 < 10 << 64 for ref in refs)
+    sampled = sum(key_hash(ref.key) * 30 < 10 << 128 for ref in refs)
     assert 0 < sampled < 30
     assert result.stats is not None
     assert result.stats[0] == sampled * 64

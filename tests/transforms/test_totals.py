@@ -13,7 +13,7 @@ from shardfeed.format.hashing import MASK128, hash128, key_hash
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, SplitTotals, Totals, pack_ref, unpack_refs
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
+from shardfeed.transforms.planning.estimate import estimate_work, record_estimate
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch, listing_of
 
 OPTIONS = BuildOptions(splits="train=0.5,test=0.5")
@@ -49,7 +49,7 @@ def test_sums_are_what_they_say() -> None:
             "train": SplitTotals(
                 images=4,
                 bytes=118 + 119 + 100 + 101,
-                estimate=4 * estimate_record_bytes(100, options.image),
+                estimate=4 * record_estimate(options.image)(100),
                 key_sum=sum(key_hash(ref.key) for ref in refs) & MASK128,
                 by_class={"cat": (2, 237), "dog": (2, 201)},
                 work=sum(estimate_work(ref.key, ref.stat.size) for ref in refs),

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +22,7 @@ from shardfeed import storage
 from shardfeed.errors import clip
 from shardfeed.format import tfrecord
 from shardfeed.format.example import encode_feature, feature_head, join_features
-from shardfeed.format.hashing import hash64, key_hash
+from shardfeed.format.hashing import key_hash
 from shardfeed.runtime import cores
 from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, MemoryBudget
@@ -45,7 +46,7 @@ from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Sourc
 if TYPE_CHECKING:
     from shardfeed.transforms.encode.previous_records import PreviousRecords
 
-STATS_IMAGES = 2_000  # images sampled for mean and std: a standard error below 1 level of 255 for photos
+STATS_IMAGES = 1_000  # images sampled for mean and std: a standard error below 1.5 levels of 255 for photos
 # Least and most images per slice: at 6 the pool costs 4 % more CPU than at 24, but a part must
 # spread over the threads. One thread has nothing to spread: most parts are one slice, whose
 # fingerprints cost a third of those of four slices.
@@ -152,7 +153,7 @@ class SliceEncoder:
         self._limits = options.image.limits
         self._labels_of = labeller(options).labels_of
         self._encode_labels, self._several = LabelEncoder(plan).encode, plan.label_kind == "multi"
-        self._stats_below = min(1 << 64, (STATS_IMAGES << 64) // plan.candidates)
+        self._stats_below = (STATS_IMAGES << 128) // plan.candidates
         self.threads = settings.threads or default_threads(sources)
         self._one_part = threading.Lock()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -163,7 +164,9 @@ class SliceEncoder:
         self._source_budget = MemoryBudget(SOURCE_BUDGET // processes)
         # One slice per reader and as many waiting ones fit into the budget: no reader waits.
         self._slice_bytes = min(_SLICE_BYTES, SOURCE_BUDGET // processes // (2 * self.threads))
-        self._pixel_budget = MemoryBudget(PIXEL_BUDGET // processes)
+        # One thread never waits for itself, and asking takes 8 us per image.
+        alone = self.threads == 1 and self._encoders is None
+        self._reserve: Reserve = nullcontext if alone else MemoryBudget(PIXEL_BUDGET // processes).hold
 
     def close(self) -> None:
         """Ends the threads; drops the slices that no thread has begun."""
@@ -237,24 +240,27 @@ class SliceEncoder:
 
     def _add(self, ref: ImageRef, data: Fetched, out: Slice, prints: SliceFingerprints | None) -> None:
         """Adds a record or a reject to ``out``."""
+        hashed = key_hash(ref.key)
         try:
             if isinstance(data, RejectError):
                 raise data
-            self._encode_one(ref, data, out, prints)
+            self._encode_one(ref, hashed, data, out, prints)
         except RejectError as error:
             out.rejects.append((shown_key(ref.key), error.reason.value, clip(error.detail)))
-            out.key_sum += key_hash(ref.key)
+            out.key_sum += hashed
 
-    def _encode_one(self, ref: ImageRef, data: bytes | Reused, out: Slice, prints: SliceFingerprints | None) -> None:
+    def _encode_one(
+        self, ref: ImageRef, hashed: int, data: bytes | Reused, out: Slice, prints: SliceFingerprints | None
+    ) -> None:
         labels = self._labels_of(ref.key, ref.row)
         class_index, class_feature, label_feature = self._encode_labels(labels)
         if isinstance(data, Reused):
             image = data.image
             if prints is not None:
                 take = take_samples if self._codec is None else self._codec.take_samples
-                take(data.source, self.settings.options.image, prints.samples, self._pixel_budget.hold)
+                take(data.source, self.settings.options.image, prints.samples, self._reserve)
         else:
-            image = self._process(ref, data, prints)
+            image = self._process(data, prints, with_stats=hashed < self._stats_below)
         features: Sequence[bytes] = (  # in the order of their names
             class_feature,
             feature_head("image", len(image.data)),
@@ -271,7 +277,7 @@ class SliceEncoder:
             features = [feature for _, feature in together]
         record = tfrecord.frame(join_features(features))
         out.records.append(record)
-        out.key_sum += key_hash(ref.key)
+        out.key_sum += hashed
         for label in labels:
             out.class_counts[label] = out.class_counts.get(label, 0) + 1
         fixes = 0
@@ -285,23 +291,19 @@ class SliceEncoder:
         out.stats = add_stats(out.stats, image.stats)
         out.reused += isinstance(data, Reused)
 
-    def _process(self, ref: ImageRef, data: bytes, prints: SliceFingerprints | None) -> EncodedImage:
+    def _process(self, data: bytes, prints: SliceFingerprints | None, *, with_stats: bool) -> EncodedImage:
         make = process_image if self._codec is None else self._codec.process_image
         return make(
             data,
             self.settings.options.image,
-            with_stats=self._is_sampled(ref),
-            reserve=self._pixel_budget.hold,
+            with_stats=with_stats,
+            reserve=self._reserve,
             samples=None if prints is None else prints.samples,
         )
 
-    def _is_sampled(self, ref: ImageRef) -> bool:
-        """Whether the image's stored pixels count for mean and std."""
-        return hash64("stats", self.settings.options.seed, ref.key) < self._stats_below
-
     def _needs_source(self, ref: ImageRef) -> bool:
         """Whether more is to be known of the image than its stored pixels' bytes say."""
-        return self._is_sampled(ref)
+        return key_hash(ref.key) < self._stats_below
 
     def _fetch(self, ref: ImageRef) -> Fetched:
         """An image's bytes, its finished image of an earlier dataset, or why it is rejected."""

@@ -85,7 +85,7 @@ _PLUGINS: dict[Kind, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
 def scale_jpeg(header: JpegHeader, content: tuple[int, int]) -> int:
     """How much the decoder scales down: 1, 2, 4 or 8, never below ``content`` (width, height)."""
     room = min(header.size[0] // content[0], header.size[1] // content[1])
-    return next((factor for factor in (8, 4, 2) if room >= factor), 1)
+    return 8 if room >= 8 else 4 if room >= 4 else 2 if room >= 2 else 1
 
 
 def jpeg_mode(header: JpegHeader, channels: str) -> str:

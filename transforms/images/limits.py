@@ -51,14 +51,16 @@ def check_source(width: int, height: int, limits: Limits = DEFAULT_LIMITS) -> No
     Raises:
         RejectError: PIXELS, ASPECT or SMALL.
     """
-    size, most = f"{width} x {height}", limits.max_pixels
-    if width * height > most:
-        raise RejectError(Reason.PIXELS, f"{size} = {width * height} pixels; at most {most} (--max_pixels)")
-    if max(width, height) > limits.max_aspect * min(width, height):
-        detail = f"{size}; the longer side is at most {limits.max_aspect} x the shorter (--max_aspect)"
-        raise RejectError(Reason.ASPECT, detail)
-    if min(width, height) < limits.min_size:
-        raise RejectError(Reason.SMALL, f"{size}; the shorter side has at least {limits.min_size} pixels (--min_size)")
+    longer, shorter = max(width, height), min(width, height)
+    if width * height > limits.max_pixels:
+        words = f"= {width * height} pixels; at most {limits.max_pixels} (--max_pixels)"
+        raise RejectError(Reason.PIXELS, f"{width} x {height} {words}")
+    if longer > limits.max_aspect * shorter:
+        words = f"the longer side is at most {limits.max_aspect} x the shorter (--max_aspect)"
+        raise RejectError(Reason.ASPECT, f"{width} x {height}; {words}")
+    if shorter < limits.min_size:
+        words = f"the shorter side has at least {limits.min_size} pixels (--min_size)"
+        raise RejectError(Reason.SMALL, f"{width} x {height}; {words}")
 
 
 def check_output(width: int, height: int) -> None:

@@ -139,10 +139,11 @@ class Labeller:
         if self.label_from != "folders":
             outside = self.splits.by_folders and not (b"/" in key and split_of_folder(key))
             return "no_split_folder" if outside else ""
-        folders = key.split(b"/", self.class_depth)
+        depth = self.class_depth
+        folders = key.split(b"/", depth)
         if self.splits.by_folders and not split_of_folder(key):
             return "no_split"
-        if len(folders) <= self.class_depth or not folders[-2]:
+        if len(folders) <= depth or not folders[-2]:
             return "too_shallow" if self.depth > 1 else "no_split" if self.splits.by_folders else "no_class"
         try:
             class_name(folders[-2])

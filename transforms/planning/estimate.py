@@ -8,6 +8,7 @@ times bytes per pixel of format and quality.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from shardfeed.transforms.images.limits import DEFAULT_LIMITS, Limits
@@ -25,8 +26,8 @@ _LARGE_PHOTO = 5_000_000  # bytes of a JPEG of 12 megapixels
 _MOST_COMPRESSED = 200  # bytes of a photo that cost as much as one of a page or a drawing
 
 
-def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
-    """Estimated bytes of a record. ``source_bytes`` matters only with ``keep_original``."""
+def record_estimate(options: ImageOptions) -> Callable[[int], int]:
+    """Gives the estimated bytes of a record by those of its source, which matter only with ``keep_original``."""
     area = options.height * options.width
     if options.resize == "shortest":
         area = area * 4 // 3  # the common photo is 3:4
@@ -34,8 +35,8 @@ def estimate_record_bytes(source_bytes: int, options: ImageOptions) -> int:
         area = area * 3 // 4
     encoded = _encoded_bytes(area, options)
     if options.keep_original:
-        encoded = min(encoded, source_bytes)
-    return encoded + RECORD_OVERHEAD
+        return lambda source_bytes: min(encoded, source_bytes) + RECORD_OVERHEAD
+    return lambda _: encoded + RECORD_OVERHEAD
 
 
 def estimate_work(key: bytes, source_bytes: int, limits: Limits = DEFAULT_LIMITS) -> int:

@@ -20,7 +20,7 @@ from shardfeed.transforms.inputs.skipped import SKIPPED, SkippedSample
 from shardfeed.transforms.inputs.splits import group_of_row
 from shardfeed.transforms.metadata.join import NO_IMAGE
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.planning.estimate import estimate_record_bytes, estimate_work
+from shardfeed.transforms.planning.estimate import estimate_work, record_estimate
 
 MOST_GROUPS = 1_000_000  # whose splits are compared: some 100 MB
 _EXAMPLES = 5  # keys shown per fault
@@ -65,14 +65,14 @@ def count_batch(batch: RefBatch, options: BuildOptions) -> Totals:
         return Totals(skipped=batch.skipped, faults={batch.fault: (len(keys), tuple(keys[:_EXAMPLES]))})
     if not batch.refs:
         return Totals(skipped=batch.skipped)
-    labels_of = own.labels_of
+    labels_of, estimate_of = own.labels_of, record_estimate(options.image)
     images = size = estimate = work = keys_sum = digest = 0
     by_class: dict[str, list[int]] = {}
     groups = set[str]()
     for ref in unpack_refs(batch.refs):
         images += 1
         size += ref.stat.size
-        estimate += estimate_record_bytes(ref.stat.size, options.image)
+        estimate += estimate_of(ref.stat.size)
         work += estimate_work(ref.key, ref.stat.size, options.image.limits)
         keys_sum += key_hash(ref.key)
         digest += hash128("list", 0, _VERSION.pack(ref.stat.size, ref.stat.version) + ref.key)

@@ -7,6 +7,7 @@ this one 12.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _ALONE = frozenset({0x01, *range(0xD0, 0xDA)})  # markers without a segment
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
+_HEAD = struct.Struct(">BBH")  # FF, marker, bytes of the segment
+_NO_SEGMENT = _ALONE | {0x00, 0xFF}
 # A marker, wherever it stands: libjpeg skips what lies between two segments.
 _MARKER = re.compile(rb"\xff([^\x00\xff])")
 
@@ -43,15 +46,20 @@ class JpegHeader:
 
 def segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """(marker, start, end) of each segment, unchecked; the last is the header of the first scan."""
-    end = 2
-    while match := _MARKER.search(data, end):
-        start, end = match.span()
-        marker = data[end - 1]
-        if marker not in _ALONE:
-            end += int.from_bytes(data[end : end + 2], "big")
+    start, last = 2, len(data) - _HEAD.size
+    while True:
+        flag, marker, size = _HEAD.unpack_from(data, start) if start <= last else (0, 0, 0)
+        if flag != 0xFF or marker in _NO_SEGMENT:
+            match = _MARKER.search(data, start)
+            if match is None:
+                return
+            start, marker = match.start(), match[1][0]
+            size = 0 if marker in _ALONE else int.from_bytes(data[start + 2 : start + 4], "big")
+        end = start + 2 + size
         yield marker, start, end
         if marker == SCAN:
             return
+        start = end
 
 
 def read_jpeg_header(data: bytes) -> JpegHeader:
