@@ -15,6 +15,7 @@ from shardfeed.storage import Stat, StorageError
 from shardfeed.transforms.elements import pack_ref, unpack_keys
 from shardfeed.transforms.encode import slices, threads
 from shardfeed.transforms.encode.slices import Slice
+from shardfeed.transforms.images import decode
 from shardfeed.transforms.images import process as images
 from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
@@ -147,6 +148,31 @@ def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_ot
     monkeypatch.setattr(slices, "SOURCE_BUDGET", 100)  # bytes
     refs = [folder.add(b"cat/%d.png" % i) for i in range(images)]
     assert folder.encode(refs, threads=8).records == images
+
+
+def test_pixels_above_all_the_memory_for_them_are_decoded_one_after_the_other(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "PIXEL_BUDGET", 100)  # bytes
+    refs = [folder.add(b"cat/%d.png" % i) for i in range(24)]
+    decoding = most = 0
+    load, lock = decode.load_other, threading.Lock()
+
+    def load_other(*args: Any) -> Any:
+        nonlocal decoding, most
+        with lock:
+            decoding += 1
+            most = max(most, decoding)
+        time.sleep(0.002)  # others would come in
+        try:
+            return load(*args)
+        finally:
+            with lock:
+                decoding -= 1
+
+    monkeypatch.setattr(decode, "load_other", load_other)
+    assert folder.encode(refs, threads=8).records == 24
+    assert most == 1
 
 
 def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

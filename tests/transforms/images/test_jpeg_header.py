@@ -50,6 +50,12 @@ def test_what_follows_a_short_segment_is_not_taken_for_its_content() -> None:
     assert read_jpeg_header(m.with_segments(m.saved(m.photo(), "JPEG"), short)).info == {}
 
 
+def test_a_marker_without_a_segment_and_bytes_between_segments_are_skipped() -> None:
+    adobe = m.segment(0xEE, b"Adobe\0\x64\0\0\0\0\2")
+    for between in (b"\xff\xd0", b"\xff", b"\0\xff\0junk"):
+        assert read_jpeg_header(m.with_segments(m.saved(m.photo(), "JPEG"), between, adobe)).info == {"adobe": True}
+
+
 @pytest.mark.parametrize(
     "segment",
     [
