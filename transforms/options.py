@@ -2,7 +2,7 @@
 
 ``BuildOptions.config()`` is what the manifest records, what the fingerprint covers, and what two
 builds are compared by. So a field that is added here tells two datasets apart. Paths, threads,
-runners and limits are not here on purpose.
+runners, and how many rejects or unmatched rows are allowed, are not here on purpose.
 """
 
 from __future__ import annotations

@@ -21,10 +21,9 @@ from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
 from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS, Limits
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.inputs.roots import InputRoot, parse_inputs
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.metadata.table import MetadataTable
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.publish.verdict import RejectLimit
+from shardfeed.transforms.planning.limit import Limit
 
 MAX_SIDE = 8_192  # pixels; a stored image has at most 4 Mpx, and a side above this leaves the other below 512
 
@@ -39,10 +38,10 @@ class BuildConfig:
     inputs: tuple[str, ...]
     output: str
     options: BuildOptions = field(default_factory=BuildOptions)
-    max_rejected: RejectLimit = field(default_factory=RejectLimit)
+    max_rejected: Limit = field(default_factory=Limit)
     fail_on_duplicates: bool = False
     table: MetadataTable | None = None
-    max_unmatched: UnmatchedLimit = field(default_factory=UnmatchedLimit)
+    max_unmatched: Limit = field(default_factory=lambda: Limit(count=0))
     threads: int | None = None  # None leaves it to the machine that encodes
     image_timeout: int = IMAGE_TIMEOUT  # seconds of a codec's work
     engine: Engine = field(default_factory=Engine)

@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
-from shardfeed.transforms.metadata.join import UnmatchedLimit
-from shardfeed.transforms.publish.verdict import RejectLimit
+from shardfeed.transforms.planning.limit import Limit
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 MAX_TIMEOUT = 86_400  # seconds
@@ -91,33 +90,31 @@ def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:
     return count
 
 
-def parse_rejected(text: str | None) -> RejectLimit:
+def parse_rejected(text: str | None) -> Limit:
     """The limit in ``--max_rejected``: ``25`` or ``1%``; None: 1 %, at least 10 images.
 
     Raises:
         UsageError: neither a count nor a percentage from 0 to 100.
     """
     if text is None:
-        return RejectLimit()
-    limit = _count_or_share(text, "--max_rejected", "a number of images (25) or a share of them (1%)")
-    return RejectLimit(count=limit) if isinstance(limit, int) else RejectLimit(share=limit, floor=0)
+        return Limit()
+    return _limit(text, "--max_rejected", "a number of images (25) or a share of them (1%)")
 
 
-def parse_unmatched(text: str | None) -> UnmatchedLimit:
+def parse_unmatched(text: str | None) -> Limit:
     """The limit in ``--max_unmatched``: ``25`` or ``1%``; None: 0.
 
     Raises:
         UsageError: neither a count nor a percentage from 0 to 100.
     """
-    limit = 0 if text is None else _count_or_share(text, "--max_unmatched", "a number (25) or a share (1%)")
-    return UnmatchedLimit(count=limit) if isinstance(limit, int) else UnmatchedLimit(share=limit)
+    return Limit(count=0) if text is None else _limit(text, "--max_unmatched", "a number (25) or a share (1%)")
 
 
-def _count_or_share(text: str, flag: str, allowed: str) -> int | Fraction:
+def _limit(text: str, flag: str, allowed: str) -> Limit:
     if re.fullmatch(r"([0-9]*\.)?[0-9]+%", text) and (share := Fraction(text[:-1]) / 100) <= 1:
-        return share
+        return Limit(share=share, floor=0)
     if re.fullmatch(r"[0-9]{1,18}", text):
-        return int(text)
+        return Limit(count=int(text))
     raise UsageError(f"{flag} {clip(text)}: give {allowed}, 0% to 100%.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,13 @@ from shardfeed.decoding import Bytes, ImageDecoder, Pixels, RecordProblem
 from shardfeed.errors import clip
 from shardfeed.resizing import cut_and_resize
 from shardfeed.sampling.blocks import Ints
-from shardfeed.sampling.boxes import center_boxes, map_seeds, random_boxes
+from shardfeed.sampling.boxes import map_seeds, shown_boxes
+
+if TYPE_CHECKING:
+    from shardfeed.arrays.decoded_cache import DecodedImages
 
 Columns = dict[str, NDArray[Any]]
-"""Of a batch: image, label and, if they are found, key and size."""
+"""Of a batch: image, label and, if they are found, key and size; of a window: all but the image."""
 Images = Pixels | MappedRows
 
 
@@ -53,12 +56,6 @@ class Examples(NamedTuple):
         raise IndexError(number)
 
 
-class KeptImages(Protocol):
-    """``DecodedImages``, as far as a decoder is concerned."""
-
-    def keep(self, number: int, image: Pixels) -> None: ...
-
-
 @dataclass(frozen=True)
 class DecodeOptions:
     """What becomes of a stored image.
@@ -75,14 +72,7 @@ class DecodeOptions:
     crop: str | None = None
     seed: int = 0
     map: UserMap | None = None
-    kept: KeptImages | None = None
-
-    def boxes(self, sizes: Ints, positions: Ints) -> Sequence[Any]:
-        """The part to show of each image of ``sizes`` int64[n, 2]; None = all of it."""
-        if self.crop is None:
-            return [None] * len(sizes)
-        boxes = center_boxes(sizes) if self.crop == "center" else random_boxes(sizes, positions, self.seed)
-        return boxes.tolist()  # type: ignore[no-any-return]
+    kept: DecodedImages | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +163,7 @@ class RecordDecoder:
             sizes = np.tile(np.array(options.stored, np.int64), (len(numbers), 1))
         else:
             sizes = examples.columns["size"][numbers]
-        boxes = options.boxes(sizes, positions)
+        boxes = shown_boxes(options.crop, sizes, positions, options.seed)
         seeds = map_seeds(positions, options.seed)[:, 0].tolist() if options.map is not None else boxes
         for row, number, size, box, seed in zip(rows, numbers, sizes.tolist(), boxes, seeds, strict=True):
             image = examples.images[number]

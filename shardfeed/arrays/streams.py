@@ -91,7 +91,7 @@ class SplitStream:
         steps = training_steps(split.name, split.num_records, share, hosts, epochs, start, elastic=elastic)
         warn_if_not_elastic(split.name, len(self.blocks), hosts)
         end = None if steps is None else start + steps
-        # Of which passes a host reads, depends on the pass: any record may be its.
+        # Which streams a host reads depends on the pass, so any record may be one of its own.
         source = self._source(versions, range(split.num_records), None, 0)
         watch = None if epochs is None else Repeats(split.name, epochs)
 

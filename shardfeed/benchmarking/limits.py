@@ -23,7 +23,7 @@ from shardfeed.runtime import cores
 from shardfeed.sampling import order
 
 _SAMPLE_BYTES = 32 << 20  # of records held in memory for the decoding limit
-_READERS = (2, 16)  # local, gs://
+_READERS = (2, 16)  # local, remote
 _SEED = 0x5EED  # its blocks should not be those that the stream has just left in the page cache
 
 

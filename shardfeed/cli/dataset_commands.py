@@ -148,10 +148,16 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     from shardfeed.inspection.first_records import first_records
     from shardfeed.inspection.summary import dataset_summary
 
-    kind = "" if args.sheet is None else _sheet_kind(args.dir, args.sheet)
-    split = args.split or next(iter(shardfeed.info(args.dir).splits))
-    records = first_records(args.dir, split, args.n)
-    lines = [dataset_summary(args.dir), "", f"first {len(records)} records of {split}:"]
+    if args.sheet is not None:
+        kind = _sheet_kind(args.dir, args.sheet)
+        if args.n > _DRAWN:
+            raise UsageError(
+                f"-n {args.n}: a contact sheet shows at most {_DRAWN:,} records. Give fewer, or leave --sheet out."
+            )
+    dataset = shardfeed.info(args.dir)
+    split = args.split or next(iter(dataset.splits))
+    records = first_records(dataset, split, args.n)
+    lines = [dataset_summary(dataset), "", f"first {len(records)} records of {split}:"]
     for record in records:
         if len(record.classes) == 1:
             label = f"{record.classes[0]:>4} {clip(record.labels[0], 24):<24}"
@@ -160,9 +166,10 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
         size = f"{record.height}x{record.width}"
         lines.append(f"  {label} {size}  {len(record.image):>9,} B  {clip(record.key, 80)}")
     if args.sheet is not None:
-        from shardfeed.inspection.contact_sheet import contact_sheet
+        from shardfeed.inspection.contact_sheet import draw_sheet
 
-        _write("--sheet", contact_sheet(args.dir, split, args.n, kind), args.sheet)
+        title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
+        _write("--sheet", draw_sheet(records, title, dataset.manifest.image, kind), args.sheet)
         lines += ["", f"contact sheet: {args.sheet}"]
     return 0, "\n".join(lines)
 

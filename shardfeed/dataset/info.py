@@ -241,18 +241,6 @@ def _split_info(url: str, manifest: Manifest, name: str) -> SplitInfo:
     return replace(found, bytes=int(found.blocks().bytes.sum()))
 
 
-def one_size(info: DatasetInfo, remedy: str) -> tuple[int, int]:
-    """Height and width of all images of ``info``.
-
-    Raises:
-        UsageError: they vary in size; ends with the ``remedy``.
-    """
-    height, width, _ = info.image_shape
-    if height is None or width is None:
-        raise UsageError(f"the images of the dataset at {clip(info.url)} vary in size, and a batch needs one{remedy}")
-    return height, width
-
-
 def opened(dataset: DatasetInfo | str | os.PathLike[str]) -> DatasetInfo:
     """``dataset`` itself, or ``info(dataset)``, which raises UsageError if it is no address."""
     return dataset if isinstance(dataset, DatasetInfo) else info(dataset)

@@ -6,7 +6,7 @@ import os
 
 from shardfeed import storage
 from shardfeed.arguments import height_width, unexpected
-from shardfeed.dataset.info import DatasetInfo, one_size
+from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import UsageError, clip
 from shardfeed.runtime import memory
 
@@ -19,8 +19,13 @@ def shown_size(found: DatasetInfo, image_size: object) -> tuple[int, int]:
     """
     if image_size is not None:
         return height_width("image_size", image_size)
-    remedy = "pass image_size=, for example image_size=224 with crop='center', or build the dataset with a fixed size."
-    return one_size(found, f": {remedy}")
+    height, width, _ = found.image_shape
+    if height is None or width is None:
+        raise UsageError(
+            f"the images of the dataset at {clip(found.url)} vary in size, and a batch needs one: pass image_size=, for "
+            "example image_size=224 with crop='center', or build the dataset with a fixed size."
+        )
+    return height, width
 
 
 def cache_place(value: object) -> str | None:

@@ -17,8 +17,8 @@ from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format.manifest import Shard
 from shardfeed.storage.base import Stat, UnreadableError
 
-_THREADS = 16  # requests at a time; a stat on gs:// waits about 50 ms for the network
-# Up to so many shards on gs:// are asked for one by one, and so are fewer than a tenth of a split's
+_THREADS = 16  # requests at a time; a stat in a bucket waits about 50 ms for the network
+# Up to so many shards in a bucket are asked for one by one, and so are fewer than a tenth of a split's
 # shards: pages of a listing (500 shards with their indexes each) come one after the other.
 _MOST_STATS = 100
 _LISTED_PER_STAT = 10

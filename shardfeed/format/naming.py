@@ -1,4 +1,4 @@
-"""Every file name of our format; no other code builds an output path.
+"""Every name of a published file. Some names below ``_parts/`` are made where they are written.
 
 Names are made of split names, numbers and hashes, never of keys: keys are data.
 """

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from shardfeed.arguments import positive
-from shardfeed.dataset.info import info
-from shardfeed.errors import UsageError, clip
+from shardfeed.errors import clip
 from shardfeed.format.manifest import ImageInfo
-from shardfeed.inspection.first_records import StoredRecord, first_records
+from shardfeed.inspection.first_records import StoredRecord
 
 _CELL = 160  # pixels, the longest side of a thumbnail
 _GAP = 12
@@ -28,22 +25,6 @@ _LABEL_LETTERS, _KEY_LETTERS = 21, 25  # that fit below a thumbnail in most name
 _BACKGROUND, _FRAME, _INK, _FAINT = (242, 242, 242), (214, 214, 214), (28, 28, 28), (104, 104, 104)
 _ALARM = (160, 32, 32)
 _COLUMNS = 5
-_MAX_RECORDS = 1_000  # 200 rows are 42,000 pixels high; more is not looked at
-
-
-def contact_sheet(directory: str | os.PathLike[str], split: str, n: int = 25, kind: str = "PNG") -> bytes:
-    """The first ``n`` records of ``split`` (at most 1,000), as ``draw_sheet`` shows them.
-
-    Raises:
-        DatasetError: no dataset in ``directory``, or a damaged record.
-        UsageError: no such split, or ``n`` out of range.
-    """
-    if positive("n", n) > _MAX_RECORDS:
-        raise UsageError(f"n={n}: a contact sheet shows at most {_MAX_RECORDS} records.")
-    dataset = info(directory)
-    records = first_records(directory, split, n)
-    title = f"{split}: {len(records):,} of {dataset.splits[split].num_records:,} records"
-    return draw_sheet(records, title, dataset.manifest.image, kind)
 
 
 def draw_sheet(records: Sequence[StoredRecord], title: str, image: ImageInfo, kind: str = "PNG") -> bytes:

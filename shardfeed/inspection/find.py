@@ -140,7 +140,7 @@ def _hits(
 ) -> Iterator[Hits]:
     """The hits in the table of ``shard``.
 
-    ``first``: the number of its first record. ``wanted``: numbers to look at; None: all.
+    ``first``: the number of its first record. ``wanted``: numbers to look at.
     """
     at = first
     for batch in table_rows(dataset, shard, table):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from shardfeed.arguments import positive
 from shardfeed.arrays.blocks import BlockReader, LoadedRecord
-from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.dataset.info import DatasetInfo
 from shardfeed.decoding import RecordProblem
 from shardfeed.format.example import decode_example
 
@@ -34,16 +33,16 @@ class StoredRecord:
         return ", ".join(f"{index} {label}" for index, label in zip(self.classes, self.labels, strict=True))
 
 
-def first_records(directory: str | os.PathLike[str], split: str, n: int) -> list[StoredRecord]:
+def first_records(dataset: DatasetInfo, split: str, n: int) -> list[StoredRecord]:
     """The first ``n`` records of ``split``, or all of them if there are fewer.
 
     Records are stored in the order of their keys' hashes, so the first ones are a fair sample.
 
     Raises:
-        DatasetError: no dataset in ``directory``, or the first damage found.
+        DatasetError: the first damage found.
         UsageError: no such split, or ``n`` below 1.
     """
-    return list(islice(_records(info(directory), split), positive("n", n)))
+    return list(islice(_records(dataset, split), positive("n", n)))
 
 
 def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from shardfeed.dataset.info import DatasetInfo, info
+from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import clip
 from shardfeed.format.columns import as_flag
 from shardfeed.format.manifest import Manifest
@@ -20,15 +19,11 @@ _SPLIT_COLUMNS = 5  # splits beside each other
 _WIDTH = 100  # columns of wrapped lines
 
 
-def dataset_summary(directory: str | os.PathLike[str]) -> str:
+def dataset_summary(dataset: DatasetInfo) -> str:
     """Images, totals, shards, classes and configuration as text, without control characters.
 
     If there are more than 20 classes, the ten largest and the ten smallest are shown.
-
-    Raises:
-        DatasetError: no dataset in ``directory``, or a damaged manifest.
     """
-    dataset = info(directory)
     manifest = dataset.manifest
     sections = [_head(dataset), _splits(manifest), _classes(manifest), _tail(manifest)]
     return "\n\n".join("\n".join(lines) for lines in sections)

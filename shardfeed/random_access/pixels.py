@@ -8,7 +8,7 @@ import numpy as np
 
 from shardfeed.decoding import ImageDecoder, Pixels, RecordProblem
 from shardfeed.resizing import cut_and_resize
-from shardfeed.sampling.boxes import center_boxes, random_boxes
+from shardfeed.sampling.boxes import shown_boxes
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,6 @@ class PixelOptions:
         if self.crop is None and shown == stored:
             return whole
         out = np.empty((*shown, self.channels), np.uint8)
-        cut_and_resize(whole, self._box(stored, number), out)
+        (box,) = shown_boxes(self.crop, np.array([stored]), np.array([number]), self.crop_seed)
+        cut_and_resize(whole, box, out)
         return out
-
-    def _box(self, stored: tuple[int, int], number: int) -> list[int] | None:
-        """Top, left, height and width of the part to show; None = all of it."""
-        if self.crop is None:
-            return None
-        sizes = np.array([stored], np.int64)
-        if self.crop == "center":
-            return list(center_boxes(sizes)[0].tolist())
-        return list(random_boxes(sizes, np.array([number], np.int64), self.crop_seed)[0].tolist())

@@ -61,7 +61,7 @@ class Records:
     ) -> None:
         self.classes, self.fingerprint = parse.classes, reader.fingerprint
         self._reader, self._parse, self._decode = reader, parse, decode
-        self._pixels = pixels
+        self._pixels, self._is_single = pixels, parse.label_kind == "single"
         self._show(range(len(reader)), columns)
         self._labels: Labels | None = None
 
@@ -84,10 +84,13 @@ class Records:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Item]:
         """Several records in the order of ``indices``; in a bucket, one request reads neighbours."""
-        numbers = [self._number(index) for index in indices]
+        try:
+            numbers = list(map(self._numbers.__getitem__, indices))
+        except (IndexError, TypeError):
+            numbers = list(map(self._number, indices))  # which raises, and says why
         found: list[Item] = [{}] * len(numbers)
-        for place, stored in self._reader.read_all(numbers):
-            found[place] = self._item(numbers[place], *stored)
+        for place, (framed, listed) in self._reader.read_all(numbers):
+            found[place] = self._item(numbers[place], framed, listed)
         return found
 
     def __iter__(self) -> Iterator[Item]:
@@ -138,7 +141,7 @@ class Records:
         return view
 
     def _show(self, numbers: range, columns: tuple[str, ...]) -> None:
-        self._numbers, self._columns = numbers, columns
+        self._numbers, self._columns, self._is_usual = numbers, columns, columns == _COLUMNS
         # Half of the time of a read that does not decode is Python's, so this is not asked at each.
         self._known = self._parse.known if self._parse.plain and "size" not in columns else None
 
@@ -175,14 +178,14 @@ class Records:
                     raise self._reader.explained(number)
                 image, label, key, size = fields
                 every = {"image": image, "label": label, "key": key}
-            if listed is not None and self._parse.label_kind == "single" and listed != label:
+            if listed is not None and self._is_single and listed != label:
                 self._reader.opened.check_classes()
                 raise RecordProblem("class", f"{listed} as in {self._reader.split}.classes", str(label))
             if self._pixels is not None and "image" in self._columns:
                 every["image"] = self._pixels.pixels(every["image"], size, number, self._decode)
         except RecordProblem as problem:
             raise self._reader.damage(number, framed[HEADER_BYTES:-CRC_BYTES], problem) from None
-        return every if self._columns == _COLUMNS else {column: every[column] for column in self._columns}
+        return every if self._is_usual else {column: every[column] for column in self._columns}
 
     def _classes(self) -> Labels:
         if not self._reader.indexed:

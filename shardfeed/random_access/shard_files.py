@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import starmap
 from typing import Protocol
 
 from shardfeed.dataset.same_dataset import ShardVersions
@@ -55,7 +56,7 @@ class LocalShards:
                 raise
 
     def read_all(self, ranges: Sequence[Range]) -> Iterator[bytes]:
-        return (self.read(*each) for each in ranges)
+        return starmap(self.read, ranges)
 
     def _opened(self, shard: int) -> _OpenFile:
         with self._lock, self._store.reading(self._names[shard]):

@@ -31,6 +31,15 @@ _DRAWS = 2 * TRIES + 2
 Words = NDArray[np.uint64]
 
 
+def shown_boxes(crop: str | None, sizes: Ints, positions: Ints, seed: int) -> list[list[int] | None]:
+    """The box to show of each image, as ``center_boxes`` or ``random_boxes`` has it; None = all of it."""
+    if crop is None:
+        return [None] * len(sizes)
+    boxes: list[list[int] | None]
+    boxes = (center_boxes(sizes) if crop == "center" else random_boxes(sizes, positions, seed)).tolist()
+    return boxes
+
+
 def center_side(short: Any) -> Any:
     """Side of the central square, from the short side: an int, an array or a tensor."""
     return (7 * short + 4) // 8  # a side of 1 gives 1
@@ -39,7 +48,7 @@ def center_side(short: Any) -> Any:
 def center_boxes(sizes: Ints) -> Ints:
     """Central squares int64[n, 4] (top, left, height, width) of images of ``sizes`` int64[n, 2].
 
-    Its side is 0.875 of the short side, rounded half up (224 of 256).
+    Each side is 0.875 of the image's shorter side, rounded half up (224 of 256).
     """
     side = center_side(sizes.min(axis=1, keepdims=True))
     return np.concatenate([(sizes - side) // 2, side, side], axis=1)

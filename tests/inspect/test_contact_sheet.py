@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shardfeed.errors import UsageError
-from shardfeed.inspection.contact_sheet import contact_sheet
+import shardfeed
+from shardfeed.cli.main import main
+from shardfeed.inspection.contact_sheet import draw_sheet
+from shardfeed.inspection.first_records import first_records
 from tests.kit.datasets import write_dataset
 from tests.verify.damage import columns, rewrite
 
 CELL, GAP, TOP, CAPTION = 160, 12, 38, 38
+
+
+def contact_sheet(folder: Path, split: str, n: int = 25) -> bytes:
+    """A sheet of the first ``n`` records, as ``inspect --sheet`` draws it."""
+    dataset = shardfeed.info(folder)
+    return draw_sheet(first_records(dataset, split, n), split, dataset.manifest.image)
 
 
 def cell(sheet: Image.Image, number: int, columns: int) -> np.ndarray:
@@ -118,11 +126,9 @@ def test_an_image_that_does_not_decode_leaves_a_marked_cell(tmp_path: Path) -> N
     assert marked == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("n", "message"),
-    [(0, "n=0: expected an integer of at least 1"), (1001, "n=1001: a contact sheet shows at most 1000 records")],
-)
-def test_numbers_out_of_range_are_refused(tmp_path: Path, n: int, message: str) -> None:
-    write_dataset(tmp_path)
-    with pytest.raises(UsageError, match=message):
-        contact_sheet(tmp_path, "train", n)
+def test_more_records_than_a_sheet_takes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_dataset(tmp_path / "out")
+    sheet = tmp_path / "sheet.png"
+    assert main(["inspect", str(tmp_path / "out"), "-n", "1001", "--sheet", str(sheet)]) == 2
+    assert "-n 1001: a contact sheet shows at most 1,000 records" in capsys.readouterr().err
+    assert not sheet.exists()

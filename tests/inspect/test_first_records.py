@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import shardfeed
 from shardfeed.errors import DatasetError, UsageError
 from shardfeed.inspection.first_records import StoredRecord, first_records
 from tests.kit.datasets import CLASSES, Written, write_dataset
@@ -22,7 +23,7 @@ def out(written: Written) -> Path:
 
 @pytest.mark.parametrize("n", [1, 5, 7, 1000])
 def test_the_first_records_come_in_order_across_shards(written: Written, n: int) -> None:
-    assert first_records(written.path, "train", n) == [
+    assert first_records(shardfeed.info(written.path), "train", n) == [
         StoredRecord(record.key, (record.label,), (CLASSES[record.label],), height=8, width=12, image=record.image)
         for record in written.records["train"][:n]
     ]
@@ -30,21 +31,21 @@ def test_the_first_records_come_in_order_across_shards(written: Written, n: int)
 
 def test_an_unknown_split_is_named_with_those_that_are_there(out: Path) -> None:
     with pytest.raises(UsageError, match=r"split 'dev' is not in the dataset at .*: its splits are test, train"):
-        first_records(out, "dev", 1)
+        first_records(shardfeed.info(out), "dev", 1)
 
 
 def test_fewer_than_one_record_is_refused(out: Path) -> None:
     with pytest.raises(UsageError, match="n=0: expected an integer of at least 1"):
-        first_records(out, "train", 0)
+        first_records(shardfeed.info(out), "train", 0)
 
 
 def test_damage_is_named_with_file_and_byte_and_how_to_find_the_rest(out: Path) -> None:
     file = out / SHARD
     offset, _ = records(file)[2]
     flip(file, offset + 20)
-    assert len(first_records(out, "train", 5)) == 5  # those of the shard before
+    assert len(first_records(shardfeed.info(out), "train", 5)) == 5  # those of the shard before
     with pytest.raises(DatasetError) as caught:
-        first_records(out, "train", 6)
+        first_records(shardfeed.info(out), "train", 6)
     assert str(caught.value).startswith(f"{file} is damaged: record 2 at byte {offset}, key ")
     assert str(caught.value).endswith(f" shardfeed verify {out} --deep lists all damage.")
 
@@ -53,10 +54,10 @@ def test_a_cut_shard_does_not_pass_for_a_shorter_one(out: Path) -> None:
     file = out / SHARD
     cut(file, records(file)[2][0])
     with pytest.raises(DatasetError, match=r"expected 4 records in [\d,]+ bytes, found 2 in "):
-        first_records(out, "train", 15)
+        first_records(shardfeed.info(out), "train", 15)
 
 
 def test_a_missing_shard_is_named(out: Path) -> None:
     (out / "train-00000-of-00003.tfrecord").unlink()
     with pytest.raises(DatasetError, match=r"train-00000-of-00003\.tfrecord is damaged: .*, found no such file\."):
-        first_records(out, "train", 1)
+        first_records(shardfeed.info(out), "train", 1)

@@ -26,10 +26,9 @@ from shardfeed.pipeline.config.values import (
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.roots import InputRoot
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.publish.manifest_commit import class_line
-from shardfeed.transforms.publish.verdict import RejectLimit
 
 
 def _config(**changes: Any) -> BuildConfig:
@@ -217,17 +216,17 @@ NO_COLOURS = ["", "red", "#fff", "0a0b0c", "#0a0b0g", "#0a0b0c0d"]
         (parse_colour, "gray", (128,) * 3),
         (parse_colour, "white", (255,) * 3),
         (parse_colour, "#0a0B0c", (10, 11, 12)),
-        (parse_rejected, None, RejectLimit(count=None, share=Fraction(1, 100), floor=10)),
-        (parse_rejected, "0", RejectLimit(count=0)),
-        (parse_rejected, "25", RejectLimit(count=25)),
-        (parse_rejected, "1%", RejectLimit(share=Fraction(1, 100), floor=0)),
-        (parse_rejected, "0%", RejectLimit(share=Fraction(0, 1), floor=0)),
-        (parse_rejected, "100%", RejectLimit(share=Fraction(1, 1), floor=0)),
-        (parse_rejected, "0.5%", RejectLimit(share=Fraction(1, 200), floor=0)),
-        (parse_rejected, ".5%", RejectLimit(share=Fraction(1, 200), floor=0)),
-        (parse_unmatched, None, UnmatchedLimit()),
-        (parse_unmatched, "3", UnmatchedLimit(count=3)),
-        (parse_unmatched, "1%", UnmatchedLimit(share=Fraction(1, 100))),
+        (parse_rejected, None, Limit(count=None, share=Fraction(1, 100), floor=10)),
+        (parse_rejected, "0", Limit(count=0)),
+        (parse_rejected, "25", Limit(count=25)),
+        (parse_rejected, "1%", Limit(share=Fraction(1, 100), floor=0)),
+        (parse_rejected, "0%", Limit(share=Fraction(0, 1), floor=0)),
+        (parse_rejected, "100%", Limit(share=Fraction(1, 1), floor=0)),
+        (parse_rejected, "0.5%", Limit(share=Fraction(1, 200), floor=0)),
+        (parse_rejected, ".5%", Limit(share=Fraction(1, 200), floor=0)),
+        (parse_unmatched, None, Limit(count=0)),
+        (parse_unmatched, "3", Limit(count=3)),
+        (parse_unmatched, "1%", Limit(share=Fraction(1, 100), floor=0)),
     ],
 )
 def test_a_value_means(parse: Callable[[str | None], object], text: str | None, value: object) -> None:

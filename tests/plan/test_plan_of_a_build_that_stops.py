@@ -24,8 +24,8 @@ from shardfeed.pipeline.run_build import run_build
 from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.publish import composing
-from shardfeed.transforms.publish.verdict import RejectLimit
 from tests.kit.commands import photo, write_photos
 
 OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
@@ -194,7 +194,7 @@ def test_a_class_is_given_up_only_if_several_images_show_it(
     photos = write_photos(tmp_path / "photos", cat=20, dog=20)
     for i in bad:
         (photos / "dog" / f"{i:03}.jpg").write_bytes(b"")
-    config = BuildConfig((str(photos),), str(tmp_path / "out"), max_rejected=RejectLimit(count=40))
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), max_rejected=Limit(count=40))
 
     assert plan_build(config, sample=sample).notes == notes
 
@@ -241,13 +241,13 @@ def test_if_no_image_can_be_used_no_record_is_promised_and_no_class_is_named(tmp
 
 
 def test_more_rejects_than_allowed_are_foretold(tmp_path: Path) -> None:
-    config = _config(tmp_path, max_rejected=RejectLimit(count=1))
+    config = _config(tmp_path, max_rejected=Limit(count=1))
     for i in range(2):
         (tmp_path / "photos" / "cat" / f"bad{i}.jpg").write_bytes(b"")
 
     text = "about 2 images would be rejected and --max_rejected allows 1: the build would publish nothing (exit 3)"
     assert plan_build(config).notes == [Note(text, 3)]
-    assert plan_build(replace(config, max_rejected=RejectLimit())).notes == []
+    assert plan_build(replace(config, max_rejected=Limit())).notes == []
 
 
 @pytest.mark.parametrize(

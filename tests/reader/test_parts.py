@@ -80,7 +80,7 @@ def test_a_part_is_described_as_a_split(written: Written) -> None:
 
 
 def test_the_first_records_of_a_part(written: Written) -> None:
-    found = first_records(written.path, "train[13:29]", 100)
+    found = first_records(shardfeed.info(written.path), "train[13:29]", 100)
 
     assert [record.key for record in found] == [record.key for record in written.records["train"][13:29]]
 

@@ -12,8 +12,9 @@ from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.pipeline.status.command import build_status
 from shardfeed.transforms.elements import Counts, Plan, Totals, Verdict
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.publish import composing
-from shardfeed.transforms.publish.verdict import RejectLimit, judge
+from shardfeed.transforms.publish.verdict import judge
 from tests.kit.commands import write_photos
 from tests.status.outputs import OPTIONS
 
@@ -26,7 +27,7 @@ def test_too_many_rejects_name_the_file_that_lists_them_until_a_rerun_publishes(
     photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
     for number in range(2):
         (photos / "cat" / f"bad{number}.jpg").write_bytes(b"<html>")
-    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, max_rejected=RejectLimit(count=1))
+    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, max_rejected=Limit(count=1))
     for _ in range(2):  # a rerun with the same limit changes nothing
         with pytest.raises(TooManyRejectsError, match="cannot be used"):
             run_build(config)
@@ -45,7 +46,7 @@ def test_too_many_rejects_name_the_file_that_lists_them_until_a_rerun_publishes(
     def stopped(*_: object) -> None:
         raise IncompleteError("before the first shard")
 
-    enough = replace(config, max_rejected=RejectLimit(count=2))
+    enough = replace(config, max_rejected=Limit(count=2))
     with monkeypatch.context() as patch:
         patch.setattr(composing, "compose_shard", stopped)
         with pytest.raises(IncompleteError):
@@ -82,7 +83,7 @@ def test_images_that_the_engine_lost_are_no_rejects(tmp_path: Path, monkeypatch:
     photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
     (photos / "cat" / "bad.jpg").write_bytes(b"<html>")
 
-    def lost(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
+    def lost(counts: Counts, totals: Totals, plan: Plan, limit: Limit) -> Verdict:
         return judge(replace(counts, key_sums={"train": 0}), totals, plan, limit)
 
     monkeypatch.setattr("shardfeed.pipeline.local.judge", lost)

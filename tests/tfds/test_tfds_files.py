@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from shardfeed.format.manifest import ImageInfo, Shard, Split
 from shardfeed.transforms.publish.tfds_files import tfds_files
 
@@ -20,14 +18,14 @@ def split(*records: int) -> Split:
 
 def test_dataset_info_is_as_tfds_writes_it() -> None:
     splits = {"train": split(3, 4), "test": split(2)}
-    files = tfds_files(name="flowers", classes=["a"], splits=splits, image=IMAGE)
+    files = tfds_files(classes=["a"], splits=splits, image=IMAGE)
     # It does not depend on the order of the splits.
-    assert files == tfds_files(name="flowers", classes=["a"], splits=dict(reversed(splits.items())), image=IMAGE)
+    assert files == tfds_files(classes=["a"], splits=dict(reversed(splits.items())), image=IMAGE)
     template = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
     assert json.loads(files["dataset_info.json"]) == {
         "description": "Written by shardfeed; manifest.json says how.",
         "fileFormat": "tfrecord",
-        "name": "flowers",
+        "name": "shardfeed",
         "splits": [
             {"filepathTemplate": template, "name": "test", "numBytes": "200", "shardLengths": ["2"]},
             {"filepathTemplate": template, "name": "train", "numBytes": "700", "shardLengths": ["3", "4"]},
@@ -38,13 +36,5 @@ def test_dataset_info_is_as_tfds_writes_it() -> None:
 
 
 def test_class_labels_are_one_a_line_in_order() -> None:
-    files = tfds_files(name="x", classes=["rose", "a b", "ä"], splits={}, image=IMAGE)
+    files = tfds_files(classes=["rose", "a b", "ä"], splits={}, image=IMAGE)
     assert files["class.labels.txt"] == "rose\na b\nä\n".encode()
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"), [("flowers", "flowers"), ("my flowers-2", "my_flowers_2"), ("3d", "_3d"), ("", "_"), ("ä", "_")]
-)
-def test_a_name_becomes_one_that_tfds_allows(name: str, shown: str) -> None:
-    files = tfds_files(name=name, classes=["a"], splits={}, image=IMAGE)
-    assert json.loads(files["dataset_info.json"])["name"] == shown

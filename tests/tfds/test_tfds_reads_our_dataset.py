@@ -43,7 +43,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
     for name, options in CASES.items():
         written = made[name] = write_dataset(tmp_path_factory.mktemp(name), **options)
         manifest = written.manifest
-        files = tfds_files(name=name, classes=manifest.classes, splits=manifest.splits, image=manifest.image)
+        files = tfds_files(classes=manifest.classes, splits=manifest.splits, image=manifest.image)
         for file, data in files.items():
             (written.path / file).write_bytes(data)
     return made

@@ -15,8 +15,8 @@ from shardfeed.transforms.inputs import lists
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
 from shardfeed.transforms.inputs.roots import parse_inputs
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
 from shardfeed.transforms.sources import open_source
@@ -132,7 +132,7 @@ def plan(text: str, root: str | None = None) -> None:
     batches = (
         piece for batch in list_all(parse_inputs([text], list_root=root)) for piece in label_batch(batch, options)
     )
-    make_plan(add_totals(count_batch(piece, options) for piece in batches), options, {}, UnmatchedLimit())
+    make_plan(add_totals(count_batch(piece, options) for piece in batches), options, {}, Limit(count=0))
 
 
 def test_files_that_are_not_there_are_counted_and_named_before_any_work(photos: Path) -> None:

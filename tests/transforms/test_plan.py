@@ -14,9 +14,9 @@ from shardfeed.format.columns import Column
 from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.images.limits import Limits
 from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import LAYOUT
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.planning.plan import fingerprint, make_plan, shards_for_bytes
 
 VERSIONS = {"pillow": "12.1"}
@@ -32,7 +32,7 @@ def _totals(**splits: int | tuple[int, int]) -> Totals:
 
 def _plan(totals: Totals, **options: object) -> Plan:
     splits = ",".join(f"{name}=1/{len(totals.splits)}" for name in totals.splits) or "train"
-    return make_plan(totals, replace(BuildOptions(splits=splits), **options), VERSIONS, UnmatchedLimit())  # type: ignore[arg-type]
+    return make_plan(totals, replace(BuildOptions(splits=splits), **options), VERSIONS, Limit(count=0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

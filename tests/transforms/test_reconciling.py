@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardfeed.transforms.elements import Counts, PartResult, Plan, SplitPlan, SplitTotals, Totals
-from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, sum_counts
+from shardfeed.transforms.planning.limit import Limit
+from shardfeed.transforms.publish.verdict import counts_of, judge, sum_counts
 
 PLAN = Plan("f", ("cat", "dog"), {}, 1_000, {"test": SplitPlan(16, 1, 200), "train": SplitPlan(16, 1, 800)})
 TOTALS = Totals({"test": SplitTotals(200, 0, 0, 22, {}), "train": SplitTotals(800, 0, 0, 88, {})})
@@ -23,8 +24,8 @@ GOOD = Counts(
 )
 
 
-@pytest.mark.parametrize("limit", [RejectLimit(count=10), RejectLimit(), RejectLimit(share=Fraction(1, 100), floor=0)])
-def test_a_whole_build_within_the_limit_is_good(limit: RejectLimit) -> None:
+@pytest.mark.parametrize("limit", [Limit(count=10), Limit(), Limit(share=Fraction(1, 100), floor=0)])
+def test_a_whole_build_within_the_limit_is_good(limit: Limit) -> None:
     verdict = judge(GOOD, TOTALS, PLAN, limit)
 
     assert (verdict.code, verdict.message, verdict.counts) == (0, "", GOOD)
@@ -46,7 +47,7 @@ ONLY_TRAIN = {"train": {"cat": 400, "dog": 400}}
 def test_what_was_listed_must_come_out_and_rejects_are_no_reason_then(
     changed: dict[str, object], split: str, listed: int, images: int, wanted: int, found: int
 ) -> None:
-    verdict = judge(replace(GOOD, **changed), TOTALS, PLAN, RejectLimit(count=0))  # type: ignore[arg-type]
+    verdict = judge(replace(GOOD, **changed), TOTALS, PLAN, Limit(count=0))  # type: ignore[arg-type]
 
     assert (verdict.code, verdict.message) == (
         4,
@@ -56,10 +57,8 @@ def test_what_was_listed_must_come_out_and_rejects_are_no_reason_then(
     )
 
 
-@pytest.mark.parametrize(
-    "limit", [RejectLimit(count=9), RejectLimit(count=0), RejectLimit(share=Fraction(1, 101), floor=0)]
-)
-def test_one_reject_more_than_allowed_stops_the_build(limit: RejectLimit) -> None:
+@pytest.mark.parametrize("limit", [Limit(count=9), Limit(count=0), Limit(share=Fraction(1, 101), floor=0)])
+def test_one_reject_more_than_allowed_stops_the_build(limit: Limit) -> None:
     verdict = judge(GOOD, TOTALS, PLAN, limit)
 
     assert (verdict.code, verdict.message) == (
@@ -101,7 +100,7 @@ OTHER_REMEDIES = {
 
 @pytest.mark.parametrize(("counts", "limit", "message"), OTHER_REMEDIES.values(), ids=list(OTHER_REMEDIES))
 def test_a_higher_limit_is_not_always_the_remedy(counts: Counts, limit: int, message: str) -> None:
-    verdict = judge(counts, TOTALS, PLAN, RejectLimit(count=limit))
+    verdict = judge(counts, TOTALS, PLAN, Limit(count=limit))
 
     assert (verdict.code, verdict.message) == (3, message)
 
@@ -109,7 +108,7 @@ def test_a_higher_limit_is_not_always_the_remedy(counts: Counts, limit: int, mes
 def test_ten_classes_without_a_record_are_named_and_the_others_are_counted() -> None:
     plan = replace(PLAN, classes=(*(f"c{number:02}" for number in range(12)), *PLAN.classes))
 
-    message = judge(GOOD, TOTALS, plan, RejectLimit(count=1_000)).message
+    message = judge(GOOD, TOTALS, plan, Limit(count=1_000)).message
 
     assert message.startswith(
         "no image of 12 classes can be used: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 2 more. Rejected"

@@ -16,12 +16,12 @@ from shardfeed.pipeline.config.labels import check_labels
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, RefBatch, pack_ref, unpack_refs
 from shardfeed.transforms.inputs.splits import split_of_text, split_rule
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.metadata.row import Row, pack_table_row
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.planning import plan as plan_module
 from shardfeed.transforms.planning import stratify
 from shardfeed.transforms.planning import totals as totals_module
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, label_batch
@@ -100,7 +100,7 @@ def test_a_group_that_folders_or_a_column_divide_is_an_error(chosen: str, pieces
         batches = [batch(keys[i::pieces], rows[i::pieces]) for i in range(pieces)]
         labelled = itertools.chain(*(label_batch(one, options) for one in batches))
         totals = add_totals(add_totals([count_batch(one, options)]) for one in labelled)
-        make_plan(totals, options, {}, UnmatchedLimit())
+        make_plan(totals, options, {}, Limit(count=0))
 
     plan(PATIENTS[:3])
     for keys in (PATIENTS, PATIENTS[::-1]):
@@ -117,9 +117,9 @@ def test_more_groups_than_can_be_compared_are_an_error(monkeypatch: pytest.Monke
     options = BuildOptions(splits="folders", group_by=BY_PATIENT)
     labelled = [label_batch(batch([key]), options)[0] for key in PATIENTS[:3]]
 
-    make_plan(add_totals(count_batch(one, options) for one in labelled[:2]), options, {}, UnmatchedLimit())
+    make_plan(add_totals(count_batch(one, options) for one in labelled[:2]), options, {}, Limit(count=0))
     with pytest.raises(UsageError, match=r"finds more than 2 groups.* Leave --group_by out\."):
-        make_plan(add_totals(count_batch(one, options) for one in labelled), options, {}, UnmatchedLimit())
+        make_plan(add_totals(count_batch(one, options) for one in labelled), options, {}, Limit(count=0))
 
 
 @pytest.mark.parametrize("group_by", [BY_PATIENT, "/p(?P<group>[0-9]*)_", "column:patient"])
@@ -307,7 +307,7 @@ def test_a_column_of_too_many_values_is_no_split() -> None:
     with pytest.raises(
         UsageError, match=r"^--splits column:id makes 101 splits, such as id_0; at most 100 are possible"
     ):
-        make_plan(totals, options, {}, UnmatchedLimit())
+        make_plan(totals, options, {}, Limit(count=0))
 
 
 @pytest.mark.parametrize("regex", ["p[0-9]", "(", "", "(?P<label>a)", r"(?P<group>a)\1"])

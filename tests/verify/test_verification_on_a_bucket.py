@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import shardfeed
 from shardfeed.inspection.first_records import first_records
 from shardfeed.inspection.summary import dataset_summary
 from shardfeed.verification.dataset import verify
@@ -26,5 +27,5 @@ def test_an_undamaged_dataset_is_in_order(out: Path, url: str) -> None:
 
 def test_the_summary_and_the_first_records_are_those_of_the_folder(out: Path, url: str) -> None:
     upload(out, url)
-    assert dataset_summary(url) == dataset_summary(out).replace(str(out), url)
-    assert first_records(url, "train", 7) == first_records(out, "train", 7)
+    assert dataset_summary(shardfeed.info(url)) == dataset_summary(shardfeed.info(out)).replace(str(out), url)
+    assert first_records(shardfeed.info(url), "train", 7) == first_records(shardfeed.info(out), "train", 7)

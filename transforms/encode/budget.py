@@ -11,8 +11,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; one source is at most 64 MB
-PIXEL_BUDGET = 256 << 20  # bytes of decoded pixels at once; one image is at most 64 Mpx x 3 = 192 MB
+SOURCE_BUDGET = 128 << 20  # bytes of sources in memory at once; a larger source waits until it is alone
+PIXEL_BUDGET = 256 << 20  # bytes of pixels, and of what decoding takes, at once; a larger image waits until it is alone
 
 
 class MemoryBudget:

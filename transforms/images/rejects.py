@@ -24,7 +24,7 @@ class Reason(str, enum.Enum):
     # The next three depend on the machine too. So they are no part of "the same bytes" (P3).
     CRASHED = "CRASHED"  # the decoder ends its process
     TIMEOUT = "TIMEOUT"  # the decoder takes longer than --image_timeout
-    MEMORY = "MEMORY"  # the decoder asks for more memory than any image of 64 Mpx needs
+    MEMORY = "MEMORY"  # the decoder asks for more memory than any image within the limits needs
 
 
 class RejectError(Exception):

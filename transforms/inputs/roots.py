@@ -1,4 +1,4 @@
-"""How ``--input`` names roots: folders, buckets and globs.
+"""How ``--input`` names roots: folders, buckets, globs, archives and lists.
 
 A glob's root is its longest prefix of whole folders without a wildcard, because the class is the
 first folder below the root. The name of a folder may hold a wildcard: if a folder of exactly this
@@ -32,8 +32,8 @@ _SHOWN = 4  # inputs that a message spells out
 class InputRoot:
     """A root and its globs, relative to it: a file must match one. Without globs: all files below.
 
-    ``class_depth``: depth of class folders below the root; 2 if the split comes first. ``lists``:
-    if any, the root's files are those that these name.
+    ``class_depth``: number of folders below the root that are splits and classes; 0 if there are
+    none. ``lists``: if any, the root's files are those that these name.
     """
 
     url: str

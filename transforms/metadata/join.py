@@ -10,11 +10,8 @@ all of it: with the same numbers and examples on every driver.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import islice
 
 from shardfeed.errors import clip
@@ -47,21 +44,6 @@ UNMATCHED_KINDS = {
     ),
 }
 """What was found, and the remedy beside ``--max_unmatched``."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnmatchedLimit:
-    """``--max_unmatched``: of images without a row, and of rows without an image, each.
-
-    A count, or a share of the images.
-    """
-
-    count: int = 0
-    share: Fraction | None = None
-
-    def most(self, images: int) -> int:
-        """The limit for ``images`` images."""
-        return self.count if self.share is None else math.floor(images * self.share)
 
 
 def refs_by_bucket(batch: RefBatch) -> dict[int, bytes]:

@@ -17,10 +17,11 @@ from shardfeed.transforms.elements import PartResult, Plan, SplitPlan, SplitTota
 from shardfeed.transforms.inputs.classes import choose_classes
 from shardfeed.transforms.inputs.labels import DROPPED, FAULTS, FOLDER_FAULTS, labeller
 from shardfeed.transforms.inputs.splits import parse_splits
-from shardfeed.transforms.metadata.join import NO_ROW, UNMATCHED_KINDS, UnmatchedLimit
+from shardfeed.transforms.metadata.join import NO_ROW, UNMATCHED_KINDS
 from shardfeed.transforms.options import ENCODER_REVISION, MIN_SHARDS, MIN_SHARDS_IMAGES, BuildOptions
 from shardfeed.transforms.output.part_files import Sidecar
 from shardfeed.transforms.output.part_rows import LAYOUT
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.planning.totals import MOST_GROUPS
 from shardfeed.words import plural
 
@@ -33,7 +34,7 @@ _NOUNS = {"files": "file", "folders": "folder", "images": "image", "links": "sym
 _VERBS = {"are": "is", "have": "has", "hold": "holds", "lie": "lies", "stand": "stands"}
 
 
-def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str], unmatched: UnmatchedLimit) -> Plan:
+def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str], unmatched: Limit) -> Plan:
     """The plan of a listing. ``unmatched``: the limit on images without a row, and the other way.
 
     Raises:
@@ -128,9 +129,9 @@ def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOp
             raise UsageError(message)
 
 
-def _refuse_unmatched(totals: Totals, limit: UnmatchedLimit) -> None:
+def _refuse_unmatched(totals: Totals, limit: Limit) -> None:
     """Names both sides if both are there: how the paths of rows and images differ is then plain to see."""
-    most = limit.most(totals.candidates + totals.skipped.get(NO_ROW, 0))
+    most = limit.images(totals.candidates + totals.skipped.get(NO_ROW, 0))
     found = {what: totals.faults[what] for what in UNMATCHED_KINDS if what in totals.faults}
     if too_many := [what for what, (count, _) in found.items() if count > most]:
         said = "; ".join(

@@ -7,7 +7,7 @@ import resource
 
 from shardfeed.transforms.images.limits import Limits
 
-OTHER_BYTES = 2 << 30  # other images within a process's budgets, and parts; less in one per image
+OTHER_BYTES = 2 << 30  # other images within a process's budgets, and parts; a process of one image gets none of it
 _FIRST_TO_GO = "500"  # of 1000, added to its share of the memory: the system ends it before its builder
 
 

@@ -154,7 +154,7 @@ class Pool:
                 # Of a bucket's images only the reading is side by side.
                 threads = settings.threads if any(map(storage.is_remote, settings.sources)) else 1
                 settings = replace(settings, threads=threads, encoders=1)
-                most = (settings.max_rejected or int)(plan.candidates)
+                most = plan.candidates if settings.max_rejected is None else settings.max_rejected(plan.candidates)
                 codec = Isolated(settings.image_timeout, most, settings.options.image.limits)
             encoder = self._encoders[isolated] = self._here.enter_context(open_encoder(plan, settings, codec))
             if codec is not None:

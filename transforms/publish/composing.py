@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from shardfeed.format import naming
 from shardfeed.format.manifest import BLOCK_BYTES
@@ -58,7 +57,7 @@ def compose_shard(
         bytes=file.bytes,
         crc32c=file.crc32c,
         blocks=blocks_of(shard.parts),
-        **asdict(beside),
+        **beside,
     )
 
 

@@ -84,7 +84,6 @@ def commit(
     texts = {
         naming.CLASSES: "".join(f"{class_line(name)}\n" for name in plan.classes).encode(),
         **tfds_files(
-            name="shardfeed",
             classes=plan.classes,
             splits=splits,
             image=image,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,21 +37,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFiles:
-    """What manifest and commit must know of a shard's record files; as in ``ShardResult``."""
-
-    index_bytes: int
-    index_crc32c: int
-    offsets_crc32c: int
-    classes_crc32c: int
-    table_digest: str
-
-
 def write_record_files(
     store: WritableStore, plan: Plan, options: BuildOptions, duplicates: Duplicates, shard: ShardPlan
-) -> RecordFiles:
+) -> dict[str, Any]:
     """Publishes a shard's index and table, and leaves its pieces of the split's index.
+
+    Gives the fields of ``ShardResult`` that tell of them.
 
     Raises:
         ConflictError: another file has a name.
@@ -77,8 +67,16 @@ def write_record_files(
     index = "".join(lines).encode()
     store.publish(naming.index_name(name), index)
     _publish_table(store, naming.table_name(name), table, plan.label_kind)
-    crcs = put_pieces(store, plan.fingerprint, name, np.concatenate(offsets), np.concatenate(classes))
-    return RecordFiles(len(index), crc32c(index), *crcs, f"{table.digest:032x}")
+    offsets_crc, classes_crc = put_pieces(
+        store, plan.fingerprint, name, np.concatenate(offsets), np.concatenate(classes)
+    )
+    return {
+        "index_bytes": len(index),
+        "index_crc32c": crc32c(index),
+        "offsets_crc32c": offsets_crc,
+        "classes_crc32c": classes_crc,
+        "table_digest": f"{table.digest:032x}",
+    }
 
 
 def _publish_table(store: WritableStore, name: str, table: TableWriter, label_kind: str) -> None:

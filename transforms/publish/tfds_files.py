@@ -13,7 +13,6 @@ another column.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ _TEMPLATE = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"
 
 def tfds_files(
     *,
-    name: str,
     classes: Sequence[str],
     splits: Mapping[str, Split],
     image: ImageInfo,
@@ -36,13 +34,12 @@ def tfds_files(
 ) -> dict[str, bytes]:
     """Content of the files by name.
 
-    ``name``: the dataset's name as TFDS shows it; characters other than word characters become
-    ``_``. ``label_kind``: as in the manifest. Without labels the file of class labels is empty.
+    ``label_kind``: as in the manifest. Without labels the file of class labels is empty.
     """
     info: dict[str, Any] = {
         "description": "Written by shardfeed; manifest.json says how.",
         "fileFormat": "tfrecord",
-        "name": re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII) or "_",
+        "name": "shardfeed",
         "splits": [
             {
                 "filepathTemplate": _TEMPLATE,

@@ -7,35 +7,15 @@ limit only composes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from fractions import Fraction
 
 from shardfeed.errors import IncompleteError, TooManyRejectsError, clip
 from shardfeed.format.hashing import MASK128
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict, add_counts, add_into
 from shardfeed.transforms.images.pixels.stats import Stats, add_stats
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.run.outcome import ENGINE_FAULT
 from shardfeed.words import by_count, plural, some_of
-
-DEFAULT_SHARE = Fraction(1, 100)
-DEFAULT_FLOOR = 10  # images; so that by default three bad ones of fifty do not fail a build
-
-
-@dataclass(frozen=True, slots=True)
-class RejectLimit:
-    """``--max_rejected``: a count, or a share of the candidates with a floor in images."""
-
-    count: int | None = None
-    share: Fraction = DEFAULT_SHARE
-    floor: int = DEFAULT_FLOOR
-
-    def images(self, candidates: int) -> int:
-        """The limit in images."""
-        if self.count is not None:
-            return self.count
-        return max(self.floor, math.floor(candidates * self.share))
 
 
 def counts_of(part: PartResult) -> Counts:
@@ -74,7 +54,7 @@ def sum_counts(many: Iterable[Counts]) -> Counts:
     return Counts(images, key_sums, rejected, fixes, class_counts, stats, tuple(sorted(by_part)))
 
 
-def judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit) -> Verdict:
+def judge(counts: Counts, totals: Totals, plan: Plan, limit: Limit) -> Verdict:
     """The verdict on all parts: complete, within the limit, and no class or split empty."""
     if lost := _lost(counts, totals):
         return Verdict(IncompleteError.code, lost, counts)
@@ -104,7 +84,7 @@ def _lost(counts: Counts, totals: Totals) -> str:
     return ""
 
 
-def _too_many(counts: Counts, plan: Plan, limit: RejectLimit) -> str:
+def _too_many(counts: Counts, plan: Plan, limit: Limit) -> str:
     rejected, allowed = sum(counts.rejected.values()), limit.images(plan.candidates)
     if rejected <= allowed:
         return ""

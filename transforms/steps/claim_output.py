@@ -9,9 +9,9 @@ from apache_beam.pvalue import PCollection
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, Totals
 from shardfeed.transforms.images.versions import codec_versions
-from shardfeed.transforms.metadata.join import UnmatchedLimit
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import claim_output
+from shardfeed.transforms.planning.limit import Limit
 from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.state import Run
@@ -22,7 +22,7 @@ class ClaimOutput(beam.PTransform[Any, Any]):
     """Checks the listing, makes the plan, and claims the output before any image is read."""
 
     options: BuildOptions
-    unmatched: UnmatchedLimit
+    unmatched: Limit
     run: Run
 
     def expand(self, totals: PCollection[Totals]) -> PCollection[Plan]:
@@ -30,7 +30,7 @@ class ClaimOutput(beam.PTransform[Any, Any]):
         return totals | "Claim" >> beam.Map(_claim, self.options, launchers, self.unmatched, self.run)
 
 
-def _claim(totals: Totals, options: BuildOptions, codecs: dict[str, str], unmatched: UnmatchedLimit, run: Run) -> Plan:
+def _claim(totals: Totals, options: BuildOptions, codecs: dict[str, str], unmatched: Limit, run: Run) -> Plan:
     with reported(run):
         run.check()
         plan = make_plan(totals, options, codecs, unmatched)

@@ -7,7 +7,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
 
 from shardfeed.transforms.elements import Counts, PartResult, Plan, Totals, Verdict
-from shardfeed.transforms.publish.verdict import RejectLimit, counts_of, judge, sum_counts
+from shardfeed.transforms.planning.limit import Limit
+from shardfeed.transforms.publish.verdict import counts_of, judge, sum_counts
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps.combine import add_up
 
@@ -18,7 +19,7 @@ class Reconcile(beam.PTransform[Any, Any]):
 
     totals: PCollection[Totals]
     plan: PCollection[Plan]
-    limit: RejectLimit
+    limit: Limit
     run: Run
 
     def expand(self, parts: PCollection[PartResult]) -> PCollection[Verdict]:
@@ -30,6 +31,6 @@ class Reconcile(beam.PTransform[Any, Any]):
         )
 
 
-def _judge(counts: Counts, totals: Totals, plan: Plan, limit: RejectLimit, run: Run) -> Verdict:
+def _judge(counts: Counts, totals: Totals, plan: Plan, limit: Limit, run: Run) -> Verdict:
     run.enter("publishing")
     return judge(counts, totals, plan, limit)

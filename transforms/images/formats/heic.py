@@ -50,7 +50,7 @@ def _check_coded(data: bytes) -> None:
 
     Holes of a download that did not end are zeros. Units are preceded by their size in four bytes.
     """
-    for start, end in coded_pieces(data, b"hvc1"):
+    for start, end in coded_pieces(data):
         while start < end:
             size = int.from_bytes(data[start : start + 4], "big")
             if not 2 <= size <= end - start - 4:

@@ -63,8 +63,7 @@ def read_picture(data: bytes) -> HeifPicture:
         NoPictureError: there is none, or no size of it.
         struct.error, IndexError: the data ends before the boxes do.
     """
-    meta = _only(data, 0, len(data), b"meta")
-    boxes = dict(_boxes(data, meta[0] + 4, meta[1]))
+    boxes = _meta(data)
     if b"pitm" not in boxes or b"iprp" not in boxes:
         raise NoPictureError("no main picture")
     start = boxes[b"pitm"][0]
@@ -98,15 +97,14 @@ def read_picture(data: bytes) -> HeifPicture:
     return HeifPicture(width, height, turned, bits, None if profile else colours, profile)
 
 
-def coded_pieces(data: bytes, kind: bytes) -> Iterator[tuple[int, int]]:
-    """(start, end) of the coded data of each item of a kind, such as ``hvc1``.
+def coded_pieces(data: bytes) -> Iterator[tuple[int, int]]:
+    """(start, end) of the coded data of each item that is an HEVC picture.
 
     Raises:
         NoPictureError, struct.error, IndexError: as ``read_picture``, or a piece lies behind the
         end.
     """
-    meta = _only(data, 0, len(data), b"meta")
-    boxes = dict(_boxes(data, meta[0] + 4, meta[1]))
+    boxes = _meta(data)
     if b"iinf" not in boxes or b"iloc" not in boxes:
         raise NoPictureError("no items")
     start, end = boxes[b"iinf"]
@@ -114,7 +112,7 @@ def coded_pieces(data: bytes, kind: bytes) -> Iterator[tuple[int, int]]:
     for _, (at, _) in _boxes(data, start + (6 if data[start] == 0 else 8), end):
         wide = data[at] == 3
         number, _, found = struct.unpack_from(">IH4s" if wide else ">HH4s", data, at + 4)
-        if found == kind:
+        if found == b"hvc1":
             items.add(number)
     for number, at, size in _extents(data, boxes[b"iloc"][0]):
         if number in items:
@@ -167,11 +165,11 @@ def _boxes(data: bytes, start: int, end: int) -> Iterator[tuple[bytes, tuple[int
         start = stop
 
 
-def _only(data: bytes, start: int, end: int, wanted: bytes) -> tuple[int, int]:
-    """The first box of a name. What follows it is not looked at, so it may be cut."""
-    for name, place in _boxes(data, start, end):
-        if name == wanted:
-            return place
+def _meta(data: bytes) -> dict[bytes, tuple[int, int]]:
+    """Names and places of the boxes in the first ``meta``. What follows it is not looked at, so it may be cut."""
+    for name, (start, end) in _boxes(data, 0, len(data)):
+        if name == b"meta":
+            return dict(_boxes(data, start + 4, end))
     raise NoPictureError("no still picture, only a sequence" if b"moov" in data else "no main picture")
 
 

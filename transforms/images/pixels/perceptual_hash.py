@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
 from shardfeed.transforms.images.pixels.memory import image_of
-from shardfeed.transforms.images.pixels.resize import shrink, shrink_into
+from shardfeed.transforms.images.pixels.resize import shrink
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL import Image
 
 HASH_SIDE = 224  # pixels; a JPEG is hashed at the scale at which a build to this size, the default, decodes it
 ROWS = 160  # of a JPEG at least that are averaged, every n-th; with all of them a build takes 2 % longer
@@ -59,9 +59,10 @@ class Samples:
     def take_image(self, image: Image.Image, turn: Image.Transpose | None) -> None:
         """Notes an ``L`` or ``RGB`` image, as ``take_decoded`` does."""
         if turn is None and image.mode == "RGB":
-            shrink_into(self._images[self.count], image)
+            shrink(image, self._images[self.count])
         else:
-            small = shrink(image, (CELLS, CELLS)).convert("RGB")
+            shrink(image, small := Image.new(image.mode, (CELLS, CELLS)))
+            small = small.convert("RGB")
             self._cells[self.count, ..., :3] = np.asarray(small if turn is None else small.transpose(turn))
 
     def take_from(self, other: Samples) -> None:

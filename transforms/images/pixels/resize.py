@@ -42,15 +42,8 @@ def _cropping(box: tuple[float, float, float, float]) -> ResizeOptions:
     return ResizeOptions(_FILTER, crop_box=CropBox(*box))
 
 
-def shrink(image: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """``image`` at ``size``: each pixel is the mean of those that it covers."""
-    result = Image.new(image.mode, size)
-    shrink_into(result, image)
-    return result
-
-
-def shrink_into(result: Image.Image, image: Image.Image) -> None:
-    """As ``shrink``, into the pixels of ``result``, of the same mode."""
+def shrink(image: Image.Image, result: Image.Image) -> None:
+    """``image`` into ``result``, of the same mode: each pixel is the mean of those that it covers."""
     _engine().resize_pil(image, result, _MEANS)
 
 
