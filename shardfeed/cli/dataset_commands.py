@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -193,9 +194,10 @@ def _hits(
     args: argparse.Namespace, dataset: DatasetInfo, splits: Sequence[SplitInfo], found: Iterable[Hits]
 ) -> Iterator[str]:
     """Pieces of the output, as the tables are read."""
-    from shardfeed.inspection.hit_lines import json_line, last_line, line_of
+    from shardfeed.inspection.hit_lines import last_line, line_of
+    from shardfeed.words import printable_json
 
-    line = json_line if args.json else line_of(dataset)
+    line = functools.partial(printable_json, sort_keys=True) if args.json else line_of(dataset)
     first: list[RecordRow] = []  # to draw
     count = listed = 0
     for hits in found:

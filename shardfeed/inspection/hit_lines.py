@@ -1,4 +1,4 @@
-"""Hits of ``find`` as lines: for people aligned, without control characters; for programs JSON."""
+"""Hits of ``find`` as lines for people: aligned, without control characters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from collections.abc import Callable, Sequence
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
 from shardfeed.inspection.find import RecordRow
-from shardfeed.words import printable_json
 
 _LABEL_WIDTH = 24
-
-
-def json_line(row: RecordRow) -> str:
-    """One JSON object with all columns."""
-    return printable_json(row, sort_keys=True)
 
 
 def line_of(dataset: DatasetInfo) -> Callable[[RecordRow], str]:

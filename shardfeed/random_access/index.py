@@ -44,7 +44,6 @@ _PAGE_BYTES = 1 << 20
 # Pages of an index that is larger than the cache: a random record then costs 16 kB, not 1 MB.
 _SMALL_PAGE_BYTES = 1 << 14
 _CACHE_BYTES = 32 << 20  # per process: the offsets of 4 million records
-REMEDY = COPY_OR_REBUILD
 
 Values = NDArray[Any]
 """A column as it is stored: uint64 offsets or int32 classes."""
@@ -123,7 +122,7 @@ class IndexFile:
 
     def _damaged(self, expected: str, found: str) -> DatasetError:
         where = clip(storage.join_url(self._store.url, self._name))
-        return DatasetError(f"{where} is damaged: expected {expected}, found {clip(found)}. {REMEDY}")
+        return DatasetError(f"{where} is damaged: expected {expected}, found {clip(found)}. {COPY_OR_REBUILD}")
 
 
 class _Pages:
@@ -157,7 +156,7 @@ class _Pages:
         if len(data) != size:
             where = clip(storage.join_url(self._store.url, self._name))
             raise DatasetError(
-                f"{where} is damaged: expected {size:,} bytes from byte {start:,} on, found {len(data):,}. {REMEDY}"
+                f"{where} is damaged: expected {size:,} bytes from byte {start:,} on, found {len(data):,}. {COPY_OR_REBUILD}"
             )
         return np.frombuffer(data, self._dtype).data
 
@@ -187,20 +186,17 @@ class TextIndexes:
             numbers = list(map(int, self._store.read(name).split()))
         except NotFoundError:
             raise DatasetError(
-                f"{where} is damaged: expected {records:,} lines, found no such file. {REMEDY}"
+                f"{where} is damaged: expected {records:,} lines, found no such file. {COPY_OR_REBUILD}"
             ) from None
         except ValueError as error:
-            raise DatasetError(f"{where} is damaged: expected numbers, found {clip(error)}. {REMEDY}") from None
+            raise DatasetError(
+                f"{where} is damaged: expected numbers, found {clip(error)}. {COPY_OR_REBUILD}"
+            ) from None
         offsets, sizes = numbers[::2], numbers[1::2]
         ends = [offset + size for offset, size in zip(offsets, sizes, strict=False)]
         if len(offsets) != records or [0, *ends] != [*offsets, self._sizes[shard]]:
             raise DatasetError(
                 f'{where} is damaged: expected {records:,} lines "offset size" that follow each other up to byte '
-                f"{self._sizes[shard]:,}, found {len(offsets):,} lines that do not. {REMEDY}"
+                f"{self._sizes[shard]:,}, found {len(offsets):,} lines that do not. {COPY_OR_REBUILD}"
             )
         return array("Q", offsets)
-
-
-def has_index(names: Sequence[str], split: str) -> bool:
-    """Whether a dataset of these files has the two index files of ``split``."""
-    return set(index_files(split).values()) <= set(names)

@@ -24,12 +24,12 @@ from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.same_dataset import ShardVersions, same_dataset
 from shardfeed.dataset.shard_sizes import check_split
 from shardfeed.decoding import RecordProblem
-from shardfeed.errors import DatasetError, clip
+from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Shard
-from shardfeed.format.record_index import ITEM_BYTES
+from shardfeed.format.record_index import ITEM_BYTES, index_files
 from shardfeed.format.tfrecord import CRC_BYTES, HEADER_BYTES, OVERHEAD, RecordError, read_record
-from shardfeed.random_access.index import REMEDY, IndexFile, Numbers, TextIndexes, Values, has_index
+from shardfeed.random_access.index import IndexFile, Numbers, TextIndexes, Values
 from shardfeed.random_access.shard_files import LocalShards, Range, RemoteShards, ShardFiles
 from shardfeed.sampling.blocks import Block, blocks_in
 from shardfeed.storage.base import NotFoundError
@@ -67,7 +67,7 @@ class SplitReader:
     def __init__(self, found: DatasetInfo, split: SplitInfo) -> None:
         versions = check_split(found, split)
         self.url, self.fingerprint, self.split = found.url, found.fingerprint, split.name
-        self.indexed = has_index([file.file for file in found.manifest.files], split.name)
+        self.indexed = set(index_files(split.name).values()) <= {file.file for file in found.manifest.files}
         # Copies that lie together: a forked child that looks at an object gets a copy of its page, and
         # the manifest's objects are spread over many.
         self.names = " ".join(shard.file for shard in split.shards).split()
@@ -192,7 +192,7 @@ class SplitReader:
         name = naming.split_index_name(self.split) if self.indexed else naming.index_name(file.file)
         return DatasetError(
             f"{clip(storage.join_url(self.url, name))} is damaged: record {number}: expected byte {true} of {file.file}, found "
-            f"bytes {start} to {start + size}. {REMEDY} shardfeed verify {clip(self.url)} --deep lists all damage."
+            f"bytes {start} to {start + size}. {COPY_OR_REBUILD} shardfeed verify {clip(self.url)} --deep lists all damage."
         )
 
 

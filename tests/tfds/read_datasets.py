@@ -19,7 +19,7 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if value.dtype == object else value.tolist()
 
 
-def see(folder: str) -> dict[str, Any]:
+def see(folder: str, *, sliced: bool) -> dict[str, Any]:
     builder = tfds.builder_from_directory(folder)
     splits = builder.info.splits
     labels: Any = dict(builder.info.features.items()).get("class")  # several labels: a sequence of them
@@ -38,10 +38,10 @@ def see(folder: str) -> dict[str, Any]:
         },
         "slice": [
             example["key"].decode()
-            for split in (splits if builder.name == "jpeg" else ())
+            for split in (splits if sliced else ())
             for example in tfds.as_numpy(builder.as_dataset(split=f"{split}[2:4]", shuffle_files=False))
         ],
     }
 
 
-print(json.dumps([see(folder) for folder in sys.argv[1:]]))
+print(json.dumps([see(folder, sliced=not number) for number, folder in enumerate(sys.argv[1:])]))

@@ -152,7 +152,7 @@ def test_the_static_shape_is_known_where_sizes_do_not_vary(
 def test_splits_shard_lengths_and_classes_are_ours(datasets: dict[str, Written], seen: dict[str, Any]) -> None:
     assert seen["jpeg"]["splits"] == {"train": [37, [12, 12, 13]], "validation": [10, [3, 3, 4]]}
     assert seen["jpeg"]["classes"] == ["daisy", "rose", "tulip"]
-    assert seen["jpeg"]["name"] == "jpeg"
+    assert seen["jpeg"]["name"] == "shardfeed"
     assert seen["jpeg"]["supervised_keys"] == ["image", "class"]
 
 

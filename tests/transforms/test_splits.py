@@ -192,10 +192,10 @@ def test_large_classes_need_no_list_of_their_images(images: int) -> None:
     options = BuildOptions(splits="a=0.3,b=0.7", stratify=True)
     one = batch(named([images], 0))
     cuts = stratify.first_cuts(stratify.class_sizes(one, options), options)
-    seen = stratify.tally(one, cuts, options)
+    seen = stratify.tally(one, options, cuts)
     assert not seen.hashes
     cuts = stratify.narrow(cuts, seen)
-    collected = stratify.tally(one, cuts, options).hashes["a"][0]
+    collected = stratify.tally(one, options, cuts).hashes["a"][0]
     assert 0 < len(collected) < 50
     assert abs(Counter(splits([one], options).values())["a"] - images * 0.3) <= 0.5
 
@@ -292,7 +292,7 @@ def test_elements_of_the_passes_come_back_from_their_bytes(group_by: str | None)
     one = batch(grouped([(0, 1500), (1, 2)], 0))
     sizes = stratify.class_sizes(one, options)
     cuts = stratify.first_cuts(sizes, options)
-    seen = stratify.tally(one, cuts, options)
+    seen = stratify.tally(one, options, cuts)
 
     for element in (sizes, cuts, seen):
         assert type(element).from_bytes(element.to_bytes()) == element

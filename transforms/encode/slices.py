@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -194,18 +194,19 @@ class SliceEncoder:
 
     def encode_slice(self, refs: Sequence[ImageRef]) -> Slice:
         """One slice, read and encoded by the calling thread."""
-        out, prints = Slice(), self._fingerprints()
         with self._source_budget.hold(self._bytes_read(refs)):
-            for ref in refs:
-                if self._stop.is_set():
-                    break  # the part's thread sees the flag too and drops the part
-                self._add(ref, self._fetch(ref), out, prints)
-            if prints is not None:
-                prints.complete(out.rows)
-        return out
+            return self._encoded((ref, self._fetch(ref)) for ref in refs)
 
-    def _fingerprints(self) -> SliceFingerprints | None:
-        return slice_fingerprints(_SLICE_OF_ONE_THREAD) if self.settings.options.duplicates else None
+    def _encoded(self, fetched: Iterable[tuple[ImageRef, Fetched]]) -> Slice:
+        out = Slice()
+        prints = slice_fingerprints(_SLICE_OF_ONE_THREAD) if self.settings.options.duplicates else None
+        for ref, data in fetched:
+            if self._stop.is_set():
+                break  # the part's thread sees the flag too and drops the part
+            self._add(ref, data, out, prints)
+        if prints is not None:
+            prints.complete(out.rows)
+        return out
 
     def try_out(self, ref: ImageRef) -> tuple[int, str | None]:
         """Encodes an image as a build does: (bytes of record, None) or (0, reason of reject)."""
@@ -226,15 +227,8 @@ class SliceEncoder:
             raise
 
     def _encode_fetched(self, fetched: Sequence[tuple[ImageRef, Fetched]], size: int) -> Slice:
-        out, prints = Slice(), self._fingerprints()
         try:
-            for ref, data in fetched:
-                if self._stop.is_set():
-                    break
-                self._add(ref, data, out, prints)
-            if prints is not None:
-                prints.complete(out.rows)
-            return out
+            return self._encoded(fetched)
         finally:
             self._source_budget.give(size)
 
@@ -301,10 +295,6 @@ class SliceEncoder:
             samples=None if prints is None else prints.samples,
         )
 
-    def _needs_source(self, ref: ImageRef) -> bool:
-        """Whether more is to be known of the image than its stored pixels' bytes say."""
-        return key_hash(ref.key) < self._stats_below
-
     def _fetch(self, ref: ImageRef) -> Fetched:
         """An image's bytes, its finished image of an earlier dataset, or why it is rejected."""
         try:
@@ -313,7 +303,9 @@ class SliceEncoder:
             return RejectError(Reason.NAME, "the file name is not UTF-8; rename it")
         try:
             check_size(ref.stat.size, self._limits)
-            image = None if self._previous is None or self._needs_source(ref) else self._previous.image(ref)
+            image = None
+            if self._previous is not None and key_hash(ref.key) >= self._stats_below:  # else its pixels count
+                image = self._previous.image(ref)
             if image is not None and not self.settings.options.duplicates:
                 return Reused(image)
             source = self._sources[ref.root].read(ref.key, ref.stat)

@@ -146,7 +146,7 @@ class Labeller:
         if len(folders) <= depth or not folders[-2]:
             return "too_shallow" if self.depth > 1 else "no_split" if self.splits.by_folders else "no_class"
         try:
-            class_name(folders[-2])
+            folders[-2].decode()
         except UnicodeDecodeError:
             return "class_not_utf8"
         return ""
@@ -154,7 +154,7 @@ class Labeller:
     def names_of(self, key: bytes, row: bytes) -> tuple[str, ...]:
         """Names that are found for an image without a fault, before ``--class_map``."""
         if self.label_from == "folders":
-            return (class_name(key.split(b"/", self.class_depth)[-2]),)
+            return (key.split(b"/", self.class_depth)[-2].decode(),)
         return () if self.label_from == "none" else labels_of_row(row)
 
     def labels_of(self, key: bytes, row: bytes) -> tuple[str, ...]:
@@ -170,9 +170,3 @@ def labeller(options: BuildOptions) -> Labeller:
     """The labeller of a build, still without the cuts of ``--stratify``."""
     class_map = dict(options.class_map or ())
     return Labeller(split_rule(options), options.label_from, options.label_depth, options.multi_label, class_map)
-
-
-@functools.lru_cache(maxsize=100_000)
-def class_name(folder: bytes) -> str:
-    """A folder's name as a label. Raises UnicodeDecodeError if it is not UTF-8."""
-    return folder.decode("utf-8")

@@ -116,7 +116,7 @@ def first_cuts(sizes: ClassSizes, options: BuildOptions) -> Cuts:
     return Cuts(places, {group: name for group, (name, _) in sizes.groups.items()})
 
 
-def tally(batch: RefBatch, cuts: Cuts, options: BuildOptions) -> Tally:
+def tally(batch: RefBatch, options: BuildOptions, cuts: Cuts) -> Tally:
     """What a batch adds to a pass."""
     hashes: dict[str, list[list[int]]] = {}
     steps: dict[str, list[dict[int, int]]] = {}
@@ -194,7 +194,7 @@ def find_cuts(batches: Iterable[RefBatch], options: BuildOptions) -> Cuts:
     """The bounds of a listing that is held; ``batches`` is walked once per pass."""
     cuts = first_cuts(add_sizes(class_sizes(batch, options) for batch in batches), options)
     while not cuts.found:
-        cuts = narrow(cuts, add_tallies(tally(batch, cuts, options) for batch in batches))
+        cuts = narrow(cuts, add_tallies(tally(batch, options, cuts) for batch in batches))
     return cuts
 
 

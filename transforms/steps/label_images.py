@@ -46,15 +46,11 @@ class _FindCuts(beam.PTransform[Any, Any]):
         for number in range(stratify.PASSES):
             seen = (
                 batches
-                | f"Tally{number}" >> beam.Map(_tally, self.options, AsSingleton(cuts)).with_output_types(Tally)
+                | f"Tally{number}" >> beam.Map(stratify.tally, self.options, AsSingleton(cuts)).with_output_types(Tally)
                 | f"AddTallies{number}" >> add_up(Tally, stratify.add_tallies)
             )
             cuts = cuts | f"Narrow{number}" >> beam.Map(stratify.narrow, AsSingleton(seen)).with_output_types(Cuts)
         return cuts
-
-
-def _tally(batch: RefBatch, options: BuildOptions, cuts: Cuts) -> Tally:
-    return stratify.tally(batch, cuts, options)
 
 
 def _label(batch: RefBatch, options: BuildOptions, cuts: Cuts) -> list[RefBatch]:
