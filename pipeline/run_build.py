@@ -130,7 +130,7 @@ def _on_stop(engine: Engine, run: Run) -> AbstractContextManager[None]:
 def _record(config: BuildConfig) -> RunRecord:
     now = datetime.datetime.now(datetime.timezone.utc)
     run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label)
+    return RunRecord(run_id, now.isoformat(timespec="seconds"), config.inputs, config.engine.label, config.list_root)
 
 
 def _run_graph(

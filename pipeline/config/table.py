@@ -240,7 +240,8 @@ def _default(said: re.Match[str], kind: str, shape: tuple[int | None, ...]) -> A
             raise ValueError  # JSON knows no others
         Column(said["name"], kind, shape, value).encode(value)
     except (ValueError, KeyError):
-        what = "there is none for bytes" if kind == "bytes" else f"the default is no {kind}"
+        what = f"the default is no {kind}" + ", finite and of 32 bits" * (kind == "float")
+        what = "there is none for bytes" if kind == "bytes" else what
         raise UsageError(f"--columns {clip(said[0])}: {what}. Give one of its type, or leave it out.") from None
     return value
 

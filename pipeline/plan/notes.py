@@ -22,7 +22,15 @@ from shardfeed.transforms.elements import Plan, Totals, add_counts
 from shardfeed.transforms.images.rejects import Reason
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.options import BuildOptions
-from shardfeed.transforms.output.claim import CLAIMED, REMEDY_CLAIM, claim_of, describe_conflict, read_claim
+from shardfeed.transforms.output.claim import (
+    CLAIMED,
+    REMEDY_CLAIM,
+    Claim,
+    claim_of,
+    describe_conflict,
+    read_claim,
+    read_manifest,
+)
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.words import human_bytes, plural, some_of
 
@@ -51,13 +59,23 @@ def about_output(
             ConflictError.code,
         )
     elif store.stat(naming.MANIFEST) is not None:
-        yield Note(
-            "the output already holds a dataset: a build there changes nothing (exit 0 if it is this one, else 5)"
-        )
+        yield _about_dataset(store, options, digest)
     elif store.stat(naming.CLAIM) is not None and discard:
         yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
     elif store.stat(naming.CLAIM) is not None:
         yield _about_claim(store, plan, options, digest)
+
+
+def _about_dataset(store: WritableStore, options: BuildOptions, digest: int) -> Note:
+    manifest = read_manifest(store)
+    listing = f"{digest:032x}" == manifest.listing.get("digest")
+    if listing and manifest.config == options.config():
+        return Note("the output holds this very dataset: a build there changes nothing (exit 0)")
+    theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
+    differs = describe_conflict(store.url, "holds a complete dataset", theirs, ours)
+    if manifest.config == options.config():
+        differs = f"{store.url} holds a dataset that was built from another state of the input. Give a new --output"
+    return Note(f"the build would stop (exit 5): {differs}", ConflictError.code)
 
 
 def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> Note:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import DatasetError, UsageError, clip
+from shardfeed.words import plural
 
 if TYPE_CHECKING:
     from shardfeed.dataset.info import DatasetInfo, SplitInfo
@@ -158,7 +158,7 @@ def _inspect(args: argparse.Namespace, _rest: list[str]) -> tuple[int, str]:
     dataset = shardfeed.info(args.dir)
     split = args.split or next(iter(dataset.splits))
     records = first_records(dataset, split, args.n)
-    lines = [dataset_summary(dataset), "", f"first {len(records)} records of {split}:"]
+    lines = [dataset_summary(dataset), "", f"first {plural(len(records), 'record')} of {split}:"]
     for record in records:
         if len(record.classes) == 1:
             label = f"{record.classes[0]:>4} {clip(record.labels[0], 24):<24}"
@@ -194,10 +194,9 @@ def _hits(
     args: argparse.Namespace, dataset: DatasetInfo, splits: Sequence[SplitInfo], found: Iterable[Hits]
 ) -> Iterator[str]:
     """Pieces of the output, as the tables are read."""
-    from shardfeed.inspection.hit_lines import last_line, line_of
-    from shardfeed.words import printable_json
+    from shardfeed.inspection.hit_lines import json_line, last_line, line_of
 
-    line = functools.partial(printable_json, sort_keys=True) if args.json else line_of(dataset)
+    line = json_line if args.json else line_of(dataset)
     first: list[RecordRow] = []  # to draw
     count = listed = 0
     for hits in found:

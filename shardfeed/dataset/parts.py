@@ -44,7 +44,9 @@ def part_range(split: str, records: int) -> range:
         _bound(split, text, records, default) for text, default in zip(match.groups(), (0, records), strict=True)
     )
     if start >= stop:
-        raise _wrong(split, f"no record lies from {start:,} to {stop:,}. Give a start below the stop")
+        raise _wrong(
+            split, f"no record lies from {start:,} to {stop:,}. Give a wider part, with a start below the stop"
+        )
     return range(start, stop)
 
 
@@ -111,7 +113,7 @@ class ClassCounts(Mapping[str, int]):
             counts = np.bincount(np.frombuffer(data, DTYPE["classes"]), minlength=len(manifest.classes)).tolist()
             if sum(counts) != len(self._part) or len(counts) != len(manifest.classes):
                 raise ValueError(f"{sum(counts)} records in {len(counts)} classes")
-        except ValueError as error:
+        except (ValueError, storage.NotFoundError) as error:
             raise DatasetError(
                 f"{clip(storage.join_url(self._url, name))} is damaged: {error}. {COPY_OR_REBUILD}"
             ) from None

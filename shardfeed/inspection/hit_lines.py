@@ -1,14 +1,28 @@
-"""Hits of ``find`` as lines for people: aligned, without control characters."""
+"""Hits of ``find`` as lines: for people aligned, without control characters; for programs JSON."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
 from shardfeed.inspection.find import RecordRow
+from shardfeed.words import printable_json
 
 _LABEL_WIDTH = 24
+
+
+def json_line(row: RecordRow) -> str:
+    """One JSON object with all columns. JSON has no NaN and no infinity: they are null."""
+    return printable_json({name: _finite(value) for name, value in row.items()}, sort_keys=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def line_of(dataset: DatasetInfo) -> Callable[[RecordRow], str]:

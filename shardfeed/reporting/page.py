@@ -92,6 +92,7 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
     drawn = draw_pictures(dataset, places, budget)
     rejects = rejects_by_reason(dataset, sources, budget)
     sheets = _sheets(dataset, classes, facts, budget)
+    pictures = [*drawn.values(), *(picture for sheet in sheets for picture in sheet.pictures)]
     page: str = template.render(
         dataset=dataset,
         manifest=manifest,
@@ -113,6 +114,7 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
         channels=list(zip(_channels(manifest.image), manifest.image.mean, manifest.image.std, strict=True)),
         rejected=sum(manifest.rejected.values()),
         rejects=rejects,
+        damaged=len({(picture.split, picture.key) for picture in pictures if not picture.thumbnail.data}),
         read_sources=bool(sources),
         skipped=largest_first(manifest.skipped),
         fixes=largest_first(manifest.fixes),
@@ -121,7 +123,7 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
         groups_cut=any(file.file == naming.DUPLICATES and file.bytes > MOST_BYTES for file in manifest.files),
         pictures={key: drawn[place] for key, place in facts.found.items() if place in drawn},
         run=run,
-        command=_command(dataset, run.get("inputs")),
+        command=_command(dataset, run),
         config={name: json.dumps(value, ensure_ascii=False) for name, value in sorted(manifest.config.items())},
         shardfeed=__version__,
     )
@@ -250,14 +252,17 @@ def _run(dataset: DatasetInfo) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _command(dataset: DatasetInfo, inputs: Any) -> list[str]:
+def _command(dataset: DatasetInfo, run: Mapping[str, Any]) -> list[str]:
     """The command that builds this dataset, a flag per line, from what the manifest says.
 
     The manifest does not name files of the user, nor flags that change no byte.
     """
+    inputs = run.get("inputs")
     flags: list[tuple[str, ...]] = [
         ("input", str(root)) for root in (inputs if isinstance(inputs, list) else ["INPUT"])
     ]
+    if run.get("list_root"):
+        flags.append(("list_root", str(run["list_root"])))
     flags.append(("output", dataset.url))
     for name, value in sorted(dataset.manifest.config.items()):
         if name == "image_size" and isinstance(value, list) and None not in value:

@@ -95,7 +95,15 @@ def fit(
         raise unexpected("save_seconds", save_seconds, "a number of seconds above 0")
     if not model.compiled:
         raise UsageError("fit(model, …): the model is not compiled. Call model.compile(optimizer, loss) before.")
+    if isinstance(train.element_spec, dict):
+        raise UsageError(
+            "fit(model, train): the stream gives dicts, and Keras wants (image, label). Leave as_dict out of load."
+        )
     given = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
+    if any(isinstance(each, keras.callbacks.BackupAndRestore) for each in given):
+        raise UsageError(
+            "fit(callbacks=[BackupAndRestore]): it goes on at another step than resume= does. Leave it out."
+        )
     steps = fit_args(train)["steps_per_epoch"]
     if steps % model.steps_per_execution:
         raise UsageError(
@@ -160,8 +168,8 @@ def _source(train: Any) -> tuple[StreamSource, Callable[[int], Any]]:
     source = source_of(train)
     if source is None or source.reopen is None:
         raise UsageError(
-            f"fit(model, {clip(type(train).__name__)}): expected the training stream that load gave, not transformed "
-            "afterwards: it must be opened again at another step. Let the model transform the images."
+            f"fit(model, {clip(type(train).__name__)}): expected the training stream (training=True) that load "
+            "gave, not transformed afterwards: it must be opened again at another step. Let the model transform the images."
         )
     if source.epochs is not None:
         raise UsageError(f"fit(model, train): the stream ends (epochs={source.epochs}). Leave epochs out of load.")

@@ -38,15 +38,20 @@ _KEEP_NOTHING = (
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def build(model: Any, spec: tuple[Any, ...]) -> None:
+def build(model: Any, spec: Any) -> None:
     """Makes the variables that Keras makes at the first step: the optimizer's and the metrics'.
 
-    ``spec``: (x, y), each with ``shape`` and ``dtype``, of the training stream. One row of zeros
-    goes through the model.
+    ``spec``: (x, y) or x of the training stream, each with ``shape`` and ``dtype``. One row of
+    zeros goes through the model.
     """
-    x, y = (np.zeros((1, *item.shape[1:]), np.dtype(item.dtype.as_numpy_dtype)) for item in spec)
+    rows = [
+        np.zeros((1, *item.shape[1:]), np.dtype(item.dtype.as_numpy_dtype))
+        for item in (spec if isinstance(spec, tuple) else (spec,))
+    ]
+    x, y = (*rows, None)[:2]
     predicted = model(x, training=False)
-    model.compute_loss(x, y, predicted)
+    if model.loss is not None:  # else the model has a ``train_step`` of its own
+        model.compute_loss(x, y, predicted)
     model.compute_metrics(x, y, predicted)
     model.reset_metrics()
     if not model.optimizer.built:

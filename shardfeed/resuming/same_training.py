@@ -49,14 +49,23 @@ def _compiled(model: Any) -> dict[str, Any]:
     """
     optimizer, loss = model.optimizer, model.loss
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-    config = {name: value for name, value in optimizer.get_config().items() if name != "name"}
+    config = _config_of(optimizer)
     if not isinstance(config.get("learning_rate"), dict):  # a schedule is one
         config["learning_rate"] = "a number"
     return {
         "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
         "optimizer": type(optimizer).__name__,
+        **{f"loss's {name}": value for name, value in _config_of(loss).items()},
         **{f"optimizer's {name}": value for name, value in config.items()},
     }
+
+
+def _config_of(part: Any) -> dict[str, Any]:
+    """The arguments of a loss or an optimizer; none of a function, or of a class that does not tell them."""
+    try:
+        return {name: value for name, value in part.get_config().items() if name != "name"}
+    except (AttributeError, NotImplementedError):  # of a schedule of the user's own, for one
+        return {}
 
 
 def require_same_training(saved: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:

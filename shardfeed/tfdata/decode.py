@@ -118,7 +118,8 @@ def labels(indices: Any, options: DecodeOptions) -> Any:
     if options.label_kind == "multi":
         if options.classes:
             tf.debugging.assert_less(indices, tf.constant(options.classes, tf.int64))
-        return tf.reduce_max(tf.one_hot(indices, options.classes), axis=1)
+        # Without a label in all of the batch the maximum is over nothing: -inf.
+        return tf.maximum(tf.reduce_max(tf.one_hot(indices, options.classes), axis=1), 0)
     # A look-up refuses what is out of range; a cast would hand it on, and one_hot make it a row of
     # zeros.
     checked = tf.gather(tf.range(options.classes), indices) if options.classes else tf.cast(indices, tf.int32)

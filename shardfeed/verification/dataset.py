@@ -26,6 +26,7 @@ from shardfeed.format.record_index import index_files
 from shardfeed.runtime import cores
 from shardfeed.storage.base import Stat, Store
 from shardfeed.verification.report import Finding, Report, no_file, rebuild, restore
+from shardfeed.words import plural
 
 __all__ = ["Finding", "Report", "verify"]
 
@@ -168,5 +169,5 @@ def _notes(manifest: Manifest, listed: Mapping[str, Stat], url: str) -> list[str
         )
     if strangers := sorted(name for name in listed if not _looks_like_ours(name)):
         shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
-        notes.append(f"{len(strangers)} files are not shardfeed's: {shown}")
+        notes.append(f"{plural(len(strangers), 'file')} not of shardfeed: {shown}")
     return notes

@@ -31,6 +31,11 @@ def test_every_file_and_heading_that_a_page_links_to_is_there(page: Path) -> Non
     assert dead == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_page_holds_both_sides_of_a_merge(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}|={7}$).*", page.read_text(), re.MULTILINE) == []
+
+
 def test_links_become_those_of_the_site_or_paths() -> None:
     text = "[a](docs/how-to/build.md#x), [b](CHANGELOG.md), [c](tests/verify), [d](https://e.org), [e](#f)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from PIL import Image
 import shardfeed
 from shardfeed.cli.main import main
 from shardfeed.inspection.find import find
+from shardfeed.inspection.hit_lines import json_line
 from tests.inspect.test_contact_sheet import CELL, GAP, cell
 from tests.kit.commands import command, environment
 from tests.kit.datasets import Written, write_dataset
@@ -66,6 +68,11 @@ def test_the_last_line_counts_what_is_not_listed_too(
     *lines, count = said(capsys, written, "--where", *args).splitlines()
     assert len(lines) == listed
     assert count.partition("The first:")[0] == last
+
+
+def test_what_is_no_number_in_json_is_null() -> None:
+    row = {"a": math.nan, "b": [1.5, math.inf], "c": "x", "d": None, "e": 2}
+    assert json_line(row) == '{"a": null, "b": [1.5, null], "c": "x", "d": null, "e": 2}'
 
 
 def test_json_is_an_object_per_hit_with_all_columns(written: Written, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,7 +210,7 @@ def test_a_dataset_in_the_output_is_noted_and_left_as_it_is(tmp_path: Path) -> N
     before = _tree(tmp_path)
 
     assert plan_build(config).notes == [
-        Note("the output already holds a dataset: a build there changes nothing (exit 0 if it is this one, else 5)")
+        Note("the output holds this very dataset: a build there changes nothing (exit 0)")
     ]
     discarding = plan_build(replace(config, discard_incomplete=True))
     assert discarding.notes == [
@@ -221,6 +221,20 @@ def test_a_dataset_in_the_output_is_noted_and_left_as_it_is(tmp_path: Path) -> N
     ]
     assert discarding.to_text().splitlines()[-1] == "Next: see the notes; the build would end with exit code 5"
     assert _tree(tmp_path) == before
+
+
+def test_another_dataset_in_the_output_is_where_the_build_would_stop(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", cat=3)
+    config = BuildConfig((str(photos),), str(tmp_path / "out"), SMALL)
+    run_build(config)
+
+    (note,) = plan_build(replace(config, options=replace(SMALL, seed=7))).notes
+    assert note.code == 5
+    assert "holds a complete dataset that differs in --seed (there 0, here 7)" in note.text
+    write_photos(photos, dog=1)
+    (note,) = plan_build(config).notes
+    assert note.code == 5
+    assert "was built from another state of the input" in note.text
 
 
 def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,14 +130,15 @@ def batches_of(reader: Any, found: shardfeed.DatasetInfo, batch_size: int, **opt
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
+@pytest.mark.parametrize("batch_size", [1, 5])  # of one row: some rows have no label
 @READERS
-def test_batches_as_dicts_hold_every_column(found: shardfeed.DatasetInfo, reader: Any) -> None:
-    batches = batches_of(reader, found, 5, training=False, max_len=LISTS)
+def test_batches_as_dicts_hold_every_column(found: shardfeed.DatasetInfo, reader: Any, batch_size: int) -> None:
+    batches = batches_of(reader, found, batch_size, training=False, max_len=LISTS)
 
     close(as_rows(batches), expected(found.label_kind))
     for name, dtype in DTYPES.items():
         assert {str(batch[name].dtype) for batch in batches} == {dtype}, name
-    assert {batch["names"].shape for batch in batches} == {(5, 3)}
+    assert {batch["names"].shape for batch in batches} == {(batch_size, 3)}
 
 
 @READERS

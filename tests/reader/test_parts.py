@@ -96,8 +96,14 @@ def test_the_first_records_of_a_part(written: Written) -> None:
         ("train[:101%]", "split 'train[:101%]': 101% is not from -100% to 100%."),
         ("train[:38]", "split 'train[:38]': 38 is beyond its 37 records. Give numbers from -37 to 37."),
         ("train[-38:]", "split 'train[-38:]': -38 is beyond its 37 records. Give numbers from -37 to 37."),
-        ("train[5:5]", "split 'train[5:5]': no record lies from 5 to 5. Give a start below the stop."),
-        ("train[:1%]", "split 'train[:1%]': no record lies from 0 to 0. Give a start below the stop."),
+        (
+            "train[5:5]",
+            "split 'train[5:5]': no record lies from 5 to 5. Give a wider part, with a start below the stop.",
+        ),
+        (
+            "train[:1%]",
+            "split 'train[:1%]': no record lies from 0 to 0. Give a wider part, with a start below the stop.",
+        ),
         (
             "other[:5]",
             "split 'other[:5]' is not in the dataset at PATH: its splits are train, validation. Name one of these, or build "

@@ -288,6 +288,7 @@ def test_a_damaged_record_is_a_cell_that_says_so(tmp_path: Path) -> None:
     made = report(str(out))
 
     assert "train-00000-of-00001.tfrecord at byte 0, damaged: cannot be drawn" in made
+    assert "not decode: the dataset is damaged" in section(made, "findings")
     assert len(images(made)) == 8
 
 
@@ -329,11 +330,13 @@ def test_the_command_has_only_flags_that_there_are(tmp_path: Path) -> None:
     column = {"name": "age", "type": "int64", "shape": [], "default": -1}
     config = {"label_from": "table", "multi_label": True, "columns": [column], "seed": 0, "class_list": None}
     config |= {"class_map": {"a": "b"}, "formats": ["jpeg", "tiff"], "num_shards": {"test": 1, "train": 4}}
-    found = page._command(replace(dataset, manifest=replace(dataset.manifest, config=config)), ["p"])
+    run = {"inputs": ["p"], "list_root": "photos/"}
+    found = page._command(replace(dataset, manifest=replace(dataset.manifest, config=config)), run)
 
     assert found == [
         "shardfeed build",
         "--input p",
+        "--list_root photos/",
         f"--output {dataset.url}",
         "--class_map FILE",
         "--columns age:int64=-1",

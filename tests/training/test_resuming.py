@@ -241,6 +241,10 @@ SCHEDULE = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=9, decay
             "loss is MeanSquaredError, the saved training had SparseCategoricalCrossentropy.",
         ),
         (
+            {"model": lambda: compiled(loss=keras.losses.SparseCategoricalCrossentropy(True, ignore_class=1))},
+            "loss's ignore_class is 1, the saved training had None.",
+        ),
+        (
             {"model": lambda: wider()},
             r".*dense.*/kernel has shape \(192, 4\), the saved one \(192, 3\)\. The model or its optimizer is another",
         ),
@@ -255,6 +259,39 @@ def test_another_training_than_the_saved_one_is_refused(
 
     with pytest.raises(shardfeed.UsageError, match=restore(message)):
         train(dataset, trained, **other)
+
+
+def test_a_callback_that_restores_too_and_a_stream_of_dicts_are_refused(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(shardfeed.UsageError, match=r"^fit\(callbacks=\[BackupAndRestore\]\): .* Leave it out\.$"):
+        train(dataset, tmp_path / "state", callbacks=[keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))])
+    with pytest.raises(shardfeed.UsageError, match=r"the stream gives dicts, .* Leave as_dict out of load\.$"):
+        shardfeed.fit(tiny_model(), shardfeed.load(dataset, "train", 24, as_dict=True), resume=tmp_path / "state")
+
+
+class OwnStep(keras.Model):  # type: ignore[misc]
+    """A model without a loss, whose step counts itself, and a schedule that does not tell its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = keras.layers.Dense(2)
+        self.compile(keras.optimizers.SGD(OwnSchedule()))
+
+    def call(self, x: Any) -> Any:
+        return self.layer(keras.ops.reshape(keras.ops.cast(x, "float32"), (-1, 192)))
+
+    def train_step(self, data: Any) -> Any:
+        self(data[0], training=True)
+        return {"steps": 1.0}
+
+
+class OwnSchedule(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+    def __call__(self, step: Any) -> Any:
+        return 0.1
+
+
+def test_a_model_with_a_step_of_its_own_is_trained_and_goes_on(dataset: Path, tmp_path: Path) -> None:
+    assert train(dataset, tmp_path, OwnStep()).epoch == [0]
+    assert train(dataset, tmp_path, OwnStep(), epochs=2).epoch == [0, 1]
 
 
 def wider() -> Any:

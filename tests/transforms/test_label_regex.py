@@ -51,8 +51,8 @@ def test_the_rest_of_a_row_stays() -> None:
     ("regex", "said"),
     [
         ("/([a-z]+)_", "a group has no name"),
-        ("/[a-z]+_", r"has no group \(\?P<label>…\)"),
-        ("(?P<name>a)", r"has no group"),
+        ("/[a-z]+_", r"has not exactly one group \(\?P<label>…\)"),
+        ("(?P<name>a)", r"has not exactly one group"),
         ("(?P<label>a", "missing"),
         (r"(?P<label>a)\1", "neither backreferences"),
         ("(?=a)(?P<label>a)", "looking around"),

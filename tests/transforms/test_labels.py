@@ -106,6 +106,7 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
         ("train=1.5,test=-0.5", "the shares add up to 1"),
         ("train,test", "the shares add up to 2"),
         ("train=0.5,train=0.5", "a split is named twice"),
+        ("train=0.5,Train=0.5", "a split is named twice, upper and lower case aside"),
         ("train=half,test=0.5", "'half' is not a number"),
         ("train=1/0,test=0.5", "'1/0' is not a number"),
         ("train=nan", "'nan' is not a number"),

@@ -310,6 +310,16 @@ def test_a_column_of_too_many_values_is_no_split() -> None:
         make_plan(totals, options, {}, Limit(count=0))
 
 
+def test_splits_of_a_column_that_differ_only_in_case_are_refused() -> None:
+    options = BuildOptions(splits="column:fold")
+    rows = [pack_table_row(Row(split=text)) for text in ("dev", "Extra", "extra")]
+    labelled = label_batch(batch([b"cat/%d.jpg" % i for i in range(3)], rows), options)
+    totals = add_totals(count_batch(one, options) for one in labelled)
+
+    with pytest.raises(UsageError, match=r"makes the splits Extra and extra, which differ only in case\. Correct"):
+        make_plan(totals, options, {}, Limit(count=0))
+
+
 @pytest.mark.parametrize("regex", ["p[0-9]", "(", "", "(?P<label>a)", r"(?P<group>a)\1"])
 def test_an_expression_without_a_group_is_refused(regex: str) -> None:
     with pytest.raises(UsageError) as found:

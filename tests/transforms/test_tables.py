@@ -55,6 +55,14 @@ def rows(path: Path, **flags: str | None) -> list[tuple[int, bytes, bytes]]:
     return list(read_rows(opened(path, **flags)))
 
 
+@pytest.mark.parametrize(("name", "between"), [("t.tsv", "\t"), ("my.tsv_export.csv", ",")])
+def test_the_suffix_says_what_stands_between_the_cells(name: str, between: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(f"file_name{between}species\n1.jpg{between}käfer\n")
+    ((_, _, row),) = rows(path, label_column="species")
+    assert unpack_table_row(row).labels == ("käfer",)
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.parquet"])
 def test_every_format_gives_the_same_rows(name: str, tmp_path: Path) -> None:
     expected = rows(write_table(tmp_path / "expected.csv", ROWS), **FLAGS)
@@ -307,7 +315,7 @@ FLAG_ERRORS = {
     "a default of another type": ({"columns": "a:int64=x"}, "--columns a:int64=x: the default is no int64."),
     "a default that JSON does not know": (
         {"columns": "a:float=nan"},
-        "--columns a:float=nan: the default is no float.",
+        "--columns a:float=nan: the default is no float, finite and of 32 bits.",
     ),
     "nothing is used": ({}, "--metadata is given, but nothing of it is used."),
     "a key format without a place": ({"columns": "a", "key_format": "x"}, "--key_format x: write {} once"),

@@ -40,7 +40,7 @@ def test_the_report_as_text_ends_with_the_verdict(out: Path) -> None:
     damaged = verify(out)
     assert str(damaged).splitlines() == [
         f"{SHARD} at byte 100: size: expected {size} bytes, found 100 bytes. {restore(SHARD, out)}",
-        "note: 1 files are not shardfeed's: mine.txt",
+        "note: 1 file not of shardfeed: mine.txt",
         f"1 problem found: 24 files, {damaged.bytes:,} bytes; names and sizes only (--deep reads the records)",
     ]
 

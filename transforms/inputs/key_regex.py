@@ -44,7 +44,7 @@ def check_regex(regex: str, flag: str, name: str) -> None:
             f"((?=…), (?<=…)). {example}"
         ) from None
     if found.type.get_field_index(name) < 0:
-        raise UsageError(f"{said} has no group (?P<{name}>…), which is the {name}. {example}")
+        raise UsageError(f"{said} has not exactly one group (?P<{name}>…), which is the {name}. {example}")
 
 
 def add_found(refs: bytes, options: BuildOptions) -> bytes:

@@ -96,7 +96,7 @@ def stratum(labels: tuple[str, ...]) -> str:
 def split_of_text(text: str, column: str) -> str:
     """The split that a cell of ``column`` names; "" if it cannot be one.
 
-    The usual short names count in any case, as for folders. A number gets the column's name before
+    The usual short names count in any case. A number gets the column's name before
     it: 3 in the column ``fold`` is ``fold_3``.
     """
     text = text.strip()
@@ -161,8 +161,8 @@ def parse_splits(text: str) -> SplitRule:
                 f"--splits {clip(text)}: {clip(share)!r} is not a number. Example: train=0.9,test=0.1"
             ) from None
     names = [name for name, _ in shares]
-    if len(set(names)) < len(names):
-        raise UsageError(f"--splits {clip(text)}: a split is named twice. Name each once.")
+    if len({name.lower() for name in names}) < len(names):
+        raise UsageError(f"--splits {clip(text)}: a split is named twice, upper and lower case aside. Name each once.")
     if any(share <= 0 for _, share in shares) or sum(share for _, share in shares) != 1:
         raise UsageError(
             f"--splits {clip(text)}: the shares add up to {_as_text(sum(share for _, share in shares))}; each must be above 0 "

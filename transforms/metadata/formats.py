@@ -37,15 +37,19 @@ _LINE = 16 << 20  # bytes of a line of JSON at most
 _BUFFER = 1 << 20  # bytes asked of a store or of a column of Parquet at a time
 
 
+def _suffix(url: str) -> str:
+    """The suffix of a name, without that of the compression."""
+    stem, suffix = os.path.splitext(url.lower())
+    return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
+
+
 def format_of(url: str) -> str:
     """``csv``, ``jsonl`` or ``parquet``, by the name's suffix.
 
     Raises:
         UsageError: another suffix.
     """
-    stem, suffix = os.path.splitext(url.lower())
-    if suffix in _COMPRESSED:
-        suffix = os.path.splitext(stem)[1]
+    suffix = _suffix(url)
     if suffix not in FORMATS or (suffix == ".parquet" and not url.lower().endswith(suffix)):
         raise UsageError(
             f"--metadata {clip(url)}: tables end in {', '.join(FORMATS)}; all but Parquet also with {', '.join(_COMPRESSED)} "
@@ -143,7 +147,7 @@ def _csv(file: IO[bytes], url: str, types: Mapping[str, pa.DataType | None] | No
     return csv.open_csv(
         file,
         csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-        csv.ParseOptions(newlines_in_values=True, delimiter="\t" if ".tsv" in os.path.basename(url.lower()) else ","),
+        csv.ParseOptions(newlines_in_values=True, delimiter="\t" if _suffix(url) == ".tsv" else ","),
         options,
     )
 

@@ -232,7 +232,7 @@ def _cast(table: MetadataTable, name: str, array: pa.Array, kind: pa.DataType) -
     try:
         return array.cast(kind)
     except pa.ArrowException as error:
-        other = "bytes" if pa.types.is_binary(array.type) else "string"
+        other = "bytes" if pa.types.is_binary(array.type) else "string[]" if pa.types.is_list(array.type) else "string"
         raise UsageError(
             f"--metadata {clip(table.url)}: column {clip(name)} is of type {array.type}, and {kind} is wanted: {clip(error)}. "
             f"Correct the table, or declare another type: --columns {clip(name)}:{other}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import blake2b
+from itertools import pairwise
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.manifest import canonical_json
@@ -55,6 +56,8 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
         raise UsageError(
             f"no images found in the input{f' (skipped: {skipped})' * bool(skipped)}. Expected ROOT/class/image.jpg with "
             "suffixes such as .jpg, .png, .webp, .gif, .bmp. Check --input."
+            + " Links out of the input are not followed: copy the files, or list them (--input @list.txt)."
+            * ("symlink" in totals.skipped)
         )
     _refuse_faults(totals, FOLDER_FAULTS, options)
     _refuse_divided_groups(totals, options)
@@ -64,6 +67,13 @@ def make_plan(totals: Totals, options: BuildOptions, versions: Mapping[str, str]
             f"--splits {clip(options.splits)} makes {len(totals.splits):,} splits, such as {clip(min(totals.splits))}; at most "
             f"{MOST_SPLITS} are possible. Name a column with few values."
         )
+    alike = sorted(totals.splits, key=str.lower)
+    for one, other in pairwise(alike):
+        if one.lower() == other.lower():
+            raise UsageError(
+                f"--splits {clip(options.splits)} makes the splits {one} and {other}, which differ only in case. "
+                "Correct the table."
+            )
     found = {name for split in totals.splits.values() for name in split.by_class}
     classes = choose_classes(found, totals.names, options)
     if not classes and options.label_kind != "none":

@@ -44,6 +44,7 @@ class RunRecord:
     started: str  # ISO 8601, UTC
     inputs: tuple[str, ...]
     runner: str
+    list_root: str | None = None
 
     def to_json(self, manifest: bytes, skipped_sample: Sequence[SkippedFile] = ()) -> bytes:
         """Bytes of ``run.json``, with its own checksum and the manifest's.
@@ -53,7 +54,8 @@ class RunRecord:
         # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
         inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
         sample = {"skipped_sample": [list(file) for file in skipped_sample]} if skipped_sample else {}
-        return sealed_json({**asdict(self), "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest)), **sample})
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return sealed_json({**fields, "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest)), **sample})
 
 
 def commit(
