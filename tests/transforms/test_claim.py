@@ -68,7 +68,7 @@ def test_the_first_build_claims_with_options_versions_and_listing_and_the_same_b
         ({"shard_bytes": 6}, {"shard_bytes": 5}, "--shard_bytes (there 6, here 5)"),
         ({}, {"image": ImageOptions(format="png")}, "--image_format (there jpeg, here png)"),
         ({"columns": (AGE, BOX)}, {"columns": (OLDER, BOX)}, "--columns (there age:int64=-1, here age:int64=0)"),
-        ({"columns": (AGE, BOX)}, {"columns": (AGE,)}, "--columns (there box:float[4], here not given)"),
+        ({"columns": (AGE, BOX)}, {"columns": (AGE,)}, "--columns (there box:float[4], here none of these)"),
         ({"columns": (AGE, BOX)}, {}, "--columns (there age:int64=-1,box:float[4], here not given)"),
         ({"multi_label": True}, {}, "--label_column (there lists of labels, here one label per image)"),
     ],

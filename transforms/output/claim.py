@@ -205,7 +205,8 @@ def describe_conflict(url: str, what: str, theirs: Claim, ours: Claim, *, remedy
 def _as_given(value: Any, other: Any) -> str:
     """An option's value as it is typed; of columns those that ``other`` has not."""
     if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
-        value = ",".join(as_flag(item) for item in value if item not in (other or [])) or None
+        more = ",".join(as_flag(item) for item in value if item not in (other or []))
+        value = more or ("none of these" if value else None)
     if value is None:
         return "not given"
     if isinstance(value, Mapping):
