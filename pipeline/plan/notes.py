@@ -67,7 +67,10 @@ def about_output(
 
 
 def _about_dataset(store: WritableStore, options: BuildOptions, digest: int) -> Note:
-    manifest = read_manifest(store)
+    try:
+        manifest = read_manifest(store)
+    except ConflictError as error:
+        return Note(f"the build would stop (exit 5): {error}", ConflictError.code)
     listing = f"{digest:032x}" == manifest.listing.get("digest")
     if listing and manifest.config == options.config():
         return Note("the output holds this very dataset: a build there changes nothing (exit 0)")

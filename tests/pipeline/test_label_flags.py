@@ -20,7 +20,7 @@ REGEX = "(?P<label>a)"
         (BuildOptions(label_from="none", label_depth=2), "--label_depth goes with --label_from folders, not none"),
         (BuildOptions(label_from="regex"), "need each other"),
         (BuildOptions(label_regex=REGEX), "need each other"),
-        (BuildOptions(label_from="regex", label_regex="a"), "has no group"),
+        (BuildOptions(label_from="regex", label_regex="a"), "has not exactly one group"),
         (BuildOptions(group_by="column:", splits="a=0.5,b=0.5"), "--group_by column: names no column. Example: "),
         (BuildOptions(label_from="none", class_list=("a",)), "--class_list goes with labels"),
         (BuildOptions(label_from="none", class_map=(("a", "b"),)), "--class_map goes with labels"),

@@ -235,6 +235,10 @@ def test_another_dataset_in_the_output_is_where_the_build_would_stop(tmp_path: P
     (note,) = plan_build(config).notes
     assert note.code == 5
     assert "was built from another state of the input" in note.text
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    (note,) = plan_build(config).notes
+    assert note.code == 5
+    assert "holds a dataset already, which is never overwritten" in note.text
 
 
 def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

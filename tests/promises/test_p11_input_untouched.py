@@ -64,7 +64,7 @@ _RUNS: dict[str, tuple[int, tuple[str, ...], tuple[Callable[[], None], ...]]] = 
     "a build that is stopped": (4, (), (partial(hooks.signal_at_image, 5, SIGINT),)),
     "a build that is killed": (-9, (), (partial(hooks.signal_at_image, 5, SIGKILL),)),
     "a build by Beam that is killed": (-9, builds.DIRECT, (partial(hooks.signal_at_image, 5, SIGKILL),)),
-    "a bug": (1, (), (partial(hooks.fail_from_image, 3),)),
+    "a bug": (1, (), (partial(hooks.fail_from_image, 12),)),
     "an unknown class": (2, ("--class_list", "/dev/null"), ()),
 }
 
