@@ -243,6 +243,13 @@ class _Noting(WritableLocalStore):
             self.published[name] = durable
 
 
+def test_run_json_has_paths_that_are_not_utf8_as_text() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    found = json.loads(RunRecord("r", "now", (name,), "local", list_root=name).to_json(b"{}"))
+    assert (found["inputs"], found["list_root"]) == (["caf\\xe9"], "caf\\xe9")
+    assert "list_root" not in json.loads(RUN.to_json(b"{}"))
+
+
 def test_the_manifest_is_last_but_for_run_json_and_everything_is_synced(tmp_path: Path) -> None:
     store = _Noting(str(tmp_path))
     _commit(store)

@@ -51,11 +51,18 @@ class RunRecord:
 
         The sample is here for the launcher of an engine, which sees nothing else of the listing.
         """
-        # Paths may hold bytes that are not UTF-8; the file must be JSON all the same.
-        inputs = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in self.inputs]
+        found = {
+            "inputs": [_as_text(path) for path in self.inputs],
+            "list_root": self.list_root and _as_text(self.list_root),
+        }
         sample = {"skipped_sample": [list(file) for file in skipped_sample]} if skipped_sample else {}
-        fields = {name: value for name, value in asdict(self).items() if value is not None}
-        return sealed_json({**fields, "inputs": inputs, "manifest_crc32c": to_hex(crc32c(manifest)), **sample})
+        fields = {name: value for name, value in {**asdict(self), **found}.items() if value is not None}
+        return sealed_json({**fields, "manifest_crc32c": to_hex(crc32c(manifest)), **sample})
+
+
+def _as_text(path: str) -> str:
+    """A path may hold bytes that are not UTF-8; the file must be JSON all the same."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def commit(
