@@ -41,7 +41,6 @@ from shardfeed.pipeline.report.progress import progress_line
 from shardfeed.pipeline.report.submitted import Submitted
 from shardfeed.pipeline.report.summary import Summary, shown_duplicates
 from shardfeed.transforms import stores
-from shardfeed.transforms.encode.previous_records import require_reusable
 from shardfeed.transforms.inputs.skipped import note_of_skipped
 from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
@@ -64,6 +63,8 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         require_beam()  # before the input is listed, which may take minutes
     began = time.monotonic()
     if config.retry_rejects is not None:
+        from shardfeed.transforms.encode.previous_records import require_reusable  # imports the readers
+
         require_reusable(config.retry_rejects, config.options)
     manifest, record = find_existing(config, discard=config.discard_incomplete), _record(config)
     if manifest is None and not config.engine.in_process:

@@ -13,7 +13,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from shardfeed.storage import Stat
 from shardfeed.transforms.images.pixels.stats import Stats
@@ -24,8 +24,7 @@ _ROW_BYTES = struct.Struct("<I")
 _CRC_KNOWN, _HAS_ROW = 1, 2  # bits of ``known``: a crc32c; behind the key, the bytes of a row and the row
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRef:
+class ImageRef(NamedTuple):
     """One listed image: index of its root, key below the root, and what the listing says.
 
     ``row``: what a table says of it, packed by the table's own code; empty without a table.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardfeed.errors import IncompleteError, UsageError
 
@@ -25,8 +25,7 @@ class NotFoundError(StorageError):
     """A name that is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """Size in bytes, version and, where the store knows it without reading, crc32c.
 
     ``version``: the generation on GCS; on a disk the mtime in nanoseconds.

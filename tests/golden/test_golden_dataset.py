@@ -49,9 +49,9 @@ def write_photos(folder: Path) -> None:
 
 
 def build(folder: Path, out: Path, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        "shardfeed.transforms.images.versions._versions", lambda: (("cykooz_resizer", "fixed"), ("zlib", "fixed"))
-    )
+    versions = "shardfeed.transforms.images.versions"
+    patch.setattr(f"{versions}._usual", lambda: (("cykooz_resizer", "fixed"), ("zlib", "fixed")))
+    patch.setattr(f"{versions}._OF_FORMAT", {})
     flags = ["--image_size", "8x12", "--image_format", "raw", "--num_shards", "3", "--threads", "1"]
     flags += ["--splits", "train=0.75,validation=0.25"]
     write_photos(folder)

@@ -72,7 +72,7 @@ def test_the_same_key_in_two_roots_names_both(folder: Folder, first: int) -> Non
     encoder = folder.encoder(roots=2)
 
     with pytest.raises(UsageError) as found:
-        encode_part(encoder, [replace(one, root=first), replace(one, root=1 - first)])
+        encode_part(encoder, [one._replace(root=first), one._replace(root=1 - first)])
     assert str(found.value) == (
         f"cat/1.png is in two inputs: {folder.root} and {folder.root}1. A key is a record's name and must be unique: give one "
         "--input that holds both as folders, or rename, then rerun with --discard_incomplete."
@@ -85,7 +85,7 @@ def test_a_reference_that_an_engine_doubles_is_the_engine_s_fault_and_not_the_in
     folder: Folder, version: int
 ) -> None:
     one = folder.add(b"cat/1.png")
-    two = replace(one, stat=replace(one.stat, version=one.stat.version + version))
+    two = one._replace(stat=one.stat._replace(version=one.stat.version + version))
 
     with pytest.raises(IncompleteError) as found:
         encode_part(folder.encoder(), [one, two])

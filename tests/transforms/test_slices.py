@@ -58,9 +58,8 @@ def test_only_a_sample_of_a_large_dataset_is_summed(folder: Folder, monkeypatch:
 def test_what_cannot_be_used_is_rejected_with_a_short_printable_reason(folder: Folder) -> None:
     refs = [folder.add(b"cat/%s.png" % name) for name in (b"grown", b"gone", b"touched", b"caf\xe9")]
     refs += [folder.add(b"cat/empty.png", b""), folder.add(b"dog/\\xe9.png")]
-    refs.append(
-        replace(folder.add(b"cat/large.png"), stat=Stat((64 << 20) + 1, 1))
-    )  # it would be CHANGED if it were read
+    large = folder.add(b"cat/large.png")
+    refs.append(large._replace(stat=Stat((64 << 20) + 1, 1)))  # it would be CHANGED if it were read
     refs.append(folder.add(b"cat/odd.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20))
     with open(folder.root / "cat" / "grown.png", "ab") as file:
         file.write(b"x")

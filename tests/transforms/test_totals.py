@@ -78,12 +78,12 @@ def test_adding_images_moves_no_other_image_to_another_split() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        [*REFS[1:], replace(REFS[0], key=b"cat/other.jpg")],
-        [*REFS[1:], replace(REFS[0], stat=Stat(101, 7))],
-        [*REFS[1:], replace(REFS[0], stat=Stat(100, 8))],
+        [*REFS[1:], REFS[0]._replace(key=b"cat/other.jpg")],
+        [*REFS[1:], REFS[0]._replace(stat=Stat(101, 7))],
+        [*REFS[1:], REFS[0]._replace(stat=Stat(100, 8))],
         REFS[1:],
         [*REFS, REFS[0]],
-        [*REFS[2:], replace(REFS[0], key=REFS[1].key), replace(REFS[1], key=REFS[0].key)],
+        [*REFS[2:], REFS[0]._replace(key=REFS[1].key), REFS[1]._replace(key=REFS[0].key)],
     ],
     ids=["key", "size", "version", "one less", "one twice", "two names swapped"],
 )
@@ -93,7 +93,7 @@ def test_any_change_of_the_listing_changes_the_digest(changed: list[ImageRef]) -
 
 def test_the_digest_is_of_names_sizes_and_versions_alone_and_what_is_listed_twice_does_not_cancel_out() -> None:
     whole = _totals([_batch(REFS)], BuildOptions())
-    known = [replace(ref, root=3, stat=replace(ref.stat, crc32c=5)) for ref in REFS]
+    known = [ref._replace(root=3, stat=ref.stat._replace(crc32c=5)) for ref in REFS]
     twice = _totals([_batch([*REFS, REFS[0], REFS[0]])], BuildOptions()).splits["train"]
 
     assert _totals([_batch(known)]).digest == whole.digest

@@ -10,6 +10,7 @@ digests in the tests fail, and the revision must be raised.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,20 +25,19 @@ from shardfeed.transforms.images.options import ImageOptions
 
 def codec_versions(options: ImageOptions | None = None) -> dict[str, str]:
     """Library -> version of all that can change a byte under ``options`` (None: under any)."""
-    versions = dict(_versions())
+    versions = dict(_usual())
     if options is not None and options.format != "png":
         del versions["zlib"]  # inflating is exact, deflating is not
     if options is not None and options.resizer != "simd":
         del versions["cykooz_resizer"]
-    for name, row in INPUT_FORMATS.items():
-        if options is not None and name not in options.formats:
-            for library in row.versions:
-                versions.pop(library, None)
+    for name in INPUT_FORMATS if options is None else options.formats:
+        if own := _OF_FORMAT.get(name):
+            versions |= own()
     return versions
 
 
 @lru_cache(maxsize=1)
-def _versions() -> tuple[tuple[str, str], ...]:
+def _usual() -> tuple[tuple[str, str], ...]:
     return (
         ("pillow", PIL.__version__),
         ("libjpeg_turbo", str(features.version_feature("libjpeg_turbo"))),
@@ -47,10 +47,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
         ("webp", str(features.version_module("webp"))),
         ("littlecms2", str(features.version_module("littlecms2"))),
         ("cykooz_resizer", version("cykooz-resizer")),
-        ("libavif", str(features.version_module("avif"))),
-        ("libtiff", str(features.version_codec("libtiff"))),
-        *_versions_of_heic(),
-        *_versions_of_jxl(),
     )
 
 
@@ -60,25 +56,34 @@ def _bundled_libjpeg() -> str:
     return banner[1].decode() if banner else "shared"
 
 
-def _versions_of_heic() -> tuple[tuple[str, str], ...]:
+def _of_heic() -> Mapping[str, str]:
     try:
         import pi_heif
     except ModuleNotFoundError:  # a build that reads HEIC was refused before
-        return ()
+        return {}
 
     found = pi_heif.libheif_info()
     decoder = re.search(r"[0-9.]+$", found["decoders"].get("libde265", ""))
-    return (
-        ("pi_heif", pi_heif.__version__),
-        ("libheif", str(found["libheif"])),
-        ("libde265", decoder[0] if decoder else "none"),
-    )
+    return {
+        "pi_heif": pi_heif.__version__,
+        "libheif": str(found["libheif"]),
+        "libde265": decoder[0] if decoder else "none",
+    }
 
 
-def _versions_of_jxl() -> tuple[tuple[str, str], ...]:
+def _of_jxl() -> Mapping[str, str]:
     try:
         import pylibjxl
     except ModuleNotFoundError:
-        return ()
+        return {}
 
-    return (("pylibjxl", version("pylibjxl")), ("libjxl", "{major}.{minor}.{patch}".format(**pylibjxl.version())))
+    return {"pylibjxl": version("pylibjxl"), "libjxl": "{major}.{minor}.{patch}".format(**pylibjxl.version())}
+
+
+# Of the formats that are decoded by a library that no other format needs.
+_OF_FORMAT: Mapping[str, Callable[[], Mapping[str, str]]] = {
+    "avif": lambda: {"libavif": str(features.version_module("avif"))},
+    "heic": _of_heic,
+    "jxl": _of_jxl,
+    "tiff": lambda: {"libtiff": str(features.version_codec("libtiff"))},
+}

@@ -9,7 +9,6 @@ them. pyarrow is imported when it is asked, not before: few builds have such a f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.elements import pack_ref, unpack_refs
@@ -66,7 +65,7 @@ def add_found(refs: bytes, options: BuildOptions) -> bytes:
             row = row._replace(labels=(one,) if one else ())
         if group is not None:
             row = row._replace(group=other or "")
-        pieces.append(pack_ref(replace(ref, row=pack_table_row(row))))
+        pieces.append(pack_ref(ref._replace(row=pack_table_row(row))))
     return b"".join(pieces)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from shardfeed.storage import Stat
 
@@ -21,8 +20,7 @@ class ChecksumError(Exception):
 EntryKind = Literal["file", "symlink", "special", "folder_marker", "missing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """One entry of an input listing. ``key``: bytes of the path below the root, ``/``-separated.
 
     ``kind``: a ``file``; a ``symlink`` that is not followed (its target is a folder, is missing or

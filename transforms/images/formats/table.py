@@ -27,8 +27,7 @@ class InputFormat:
     ``shown``: its name for people. ``suffixes``: lower-case suffixes of names that such files
     usually have. ``default``: read without ``--formats``. ``decoder``: the library that decodes it.
     ``module``: what has to be importable for that; ``extra``: only an extra installs it.
-    ``versions``: the libraries in ``codec_versions`` that only this kind needs. ``what``: what
-    becomes of a file of this kind, in Markdown.
+    ``what``: what becomes of a file of this kind, in Markdown.
     """
 
     kind: Kind
@@ -39,7 +38,6 @@ class InputFormat:
     default: bool = True
     module: str = "PIL"
     extra: bool = False
-    versions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -80,7 +78,6 @@ INPUT_FORMATS: dict[str, InputFormat] = {
             "says; its EXIF orientation only repeats that, and is not applied. Gain map, depth map and thumbnail are left out. "
             "A sequence without a still picture is a reject.",
             module="pi_heif",
-            versions=("pi_heif", "libheif", "libde265"),
         ),
         InputFormat(
             "AVIF",
@@ -88,7 +85,6 @@ INPUT_FORMATS: dict[str, InputFormat] = {
             (".avif", ".avifs"),
             "Pillow (libavif)",
             "8 to 12 bits, with alpha. It is turned once, as the container says. Of a sequence, the first frame.",
-            versions=("libavif",),
         ),
         InputFormat(
             "JXL",
@@ -100,7 +96,6 @@ INPUT_FORMATS: dict[str, InputFormat] = {
             default=False,
             module="pylibjxl",
             extra=True,
-            versions=("pylibjxl", "libjxl"),
         ),
         InputFormat(
             "TIFF",
@@ -111,7 +106,6 @@ INPUT_FORMATS: dict[str, InputFormat] = {
             "LZW, Deflate, PackBits, JPEG, CCITT. Pixels of floating point and other depths are rejects, and so are raw files "
             "of cameras, whose first page is a preview.",
             default=False,
-            versions=("libtiff",),
         ),
     )
 }
