@@ -48,13 +48,13 @@ class SteppedStore(WritableLocalStore):
         self._step("write", path, tear)
         super()._write_temp(path, data, durable)
 
-    def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
+    def _concatenate_temp(self, path: str, sources: Sequence[str]) -> None:
         def tear() -> None:
-            WritableLocalStore._concatenate_temp(self, path, sources, durable)
+            WritableLocalStore._concatenate_temp(self, path, sources)
             os.truncate(path, os.path.getsize(path) // 2)
 
         self._step("write", path, tear)
-        super()._concatenate_temp(path, sources, durable)
+        super()._concatenate_temp(path, sources)
 
     def _link(self, temp: str, final: str) -> None:
         self._step("link", final, _nothing)

@@ -110,7 +110,7 @@ def build(store: WritableLocalStore) -> None:
     """Two parts, a shard of both, and the sweep: what a build does to a disk."""
     store.create("_parts/f/a", b"first|")
     store.create("_parts/f/b", b"second")
-    store.compose("train-0", ["_parts/f/a", "_parts/f/b"], scratch="_parts/f/s", durable=True)
+    store.compose("train-0", ["_parts/f/a", "_parts/f/b"], scratch="_parts/f/s")
     for name, _ in list(store.list("_parts/")):
         store.delete(name)
     store.prune("_parts")
@@ -322,5 +322,5 @@ def test_a_durable_file_is_synced_before_its_name_and_its_folder_after(tmp_path:
     store.create("manifest.json", b"everything", durable=True)
     store.create("_parts/f/train/1", b"ab")
     store.create("_parts/f/train/2", b"cd")
-    store.compose("train-0", ["_parts/f/train/1", "_parts/f/train/2"], scratch="_parts/f/compose", durable=True)
+    store.compose("train-0", ["_parts/f/train/1", "_parts/f/train/2"], scratch="_parts/f/compose")
     assert synced == ["cat", "out/", "everything", "out/", "abcd", "out/"]

@@ -57,7 +57,7 @@ def test_a_failure_while_composing_names_what_failed_and_leaves_the_parts(
     store.create("_parts/f/a", b"ab")
     monkeypatch.setattr(os, "copy_file_range", refuse)
     with pytest.raises(StorageError) as raised:
-        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s", durable=True)
+        store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s")
     assert str(raised.value).startswith(said.format(folder=tmp_path))
     assert files(tmp_path) == {"_parts/f/a": b"ab"}
 

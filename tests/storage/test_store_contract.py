@@ -97,7 +97,7 @@ def test_composing_concatenates_in_order_and_leaves_no_intermediates(store: Writ
     for n, part in enumerate(parts):
         store.create(part, b"%d," % n)
     sources = [parts[0], *parts[: count - 1]]  # a part may be composed twice
-    assert store.compose("whole", sources, scratch="_parts/f/scratch", durable=True)
+    assert store.compose("whole", sources, scratch="_parts/f/scratch")
     assert store.read("whole") == b"".join(b"%d," % n for n in [0, *range(count - 1)])
     assert sorted(name for name, _ in store.list()) == sorted([*parts, "whole"])
 

@@ -234,9 +234,9 @@ class _Noting(WritableLocalStore):
         self._note(name, durable)
         return super().create(name, data, durable=durable)
 
-    def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
-        self._note(name, durable)
-        return super().compose(name, sources, scratch=scratch, durable=durable)
+    def compose(self, name: str, sources: Sequence[str], *, scratch: str) -> bool:
+        self._note(name, True)
+        return super().compose(name, sources, scratch=scratch)
 
     def _note(self, name: str, durable: bool) -> None:
         if "/" not in name:

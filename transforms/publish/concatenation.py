@@ -41,7 +41,7 @@ def publish_concatenation(store: WritableStore, fingerprint: str, name: str, pie
     if not _is_there(store, name, size, crc):
         scratch = f"{naming.work_folder(fingerprint)}/compose/{name}"
         try:
-            store.compose(name, [piece.name for piece in pieces], scratch=scratch, durable=True)
+            store.compose(name, [piece.name for piece in pieces], scratch=scratch)
         except NotFoundError as error:
             if not _is_there(store, name, size, crc):
                 raise IncompleteError(f"a part of {name} is gone ({error}). Rerun the same command.") from None

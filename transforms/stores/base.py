@@ -43,8 +43,10 @@ class WritableStore(Store):
         """
 
     @abc.abstractmethod
-    def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
+    def compose(self, name: str, sources: Sequence[str], *, scratch: str) -> bool:
         """Concatenates stored files under a new name. False: the name is already there.
+
+        The file survives a power cut.
 
         Intermediate files may be made under the name prefix ``scratch``; they are removed again.
         """

@@ -54,7 +54,7 @@ class WritableGcsStore(GcsStore, WritableStore):
 
         return self._unless_exists(name, upload)
 
-    def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
+    def compose(self, name: str, sources: Sequence[str], *, scratch: str) -> bool:
         level, made = list(sources), list[str]()
         attempt = os.urandom(8).hex()  # two workers may compose the same shard at the same time
         try:

@@ -47,11 +47,11 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
         with explained(self.path(name), "write", self.root, len(data)):
-            return self._publish(name, lambda temp: self._write_temp(temp, data, durable), durable)
+            return self._publish(name, lambda temp: self._write_temp(temp, data, durable), durable=durable)
 
-    def compose(self, name: str, sources: Sequence[str], *, scratch: str, durable: bool = False) -> bool:
+    def compose(self, name: str, sources: Sequence[str], *, scratch: str) -> bool:
         with explained(self.path(name), "write", self.root):
-            return self._publish(name, lambda temp: self._concatenate_temp(temp, sources, durable), durable)
+            return self._publish(name, lambda temp: self._concatenate_temp(temp, sources), durable=True)
 
     def delete(self, name: str, version: int | None = None) -> None:
         with explained(self.path(name), "delete", self.root):
@@ -67,7 +67,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                     if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
                         raise
 
-    def _publish(self, name: str, write: Callable[[str], None], durable: bool) -> bool:
+    def _publish(self, name: str, write: Callable[[str], None], *, durable: bool) -> bool:
         final = self.path(name)
         if os.path.lexists(final):
             return False
@@ -136,9 +136,9 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
         with open(path, "xb") as file:
             file.write(data)
-            _flush(file, durable)
+            _flush(file, durable=durable)
 
-    def _concatenate_temp(self, path: str, sources: Sequence[str], durable: bool) -> None:
+    def _concatenate_temp(self, path: str, sources: Sequence[str]) -> None:
         with open(path, "xb") as file:
             for source in sources:
                 failure = None
@@ -151,7 +151,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                         failure = error
                 if failure is not None:
                     raise failure
-            _flush(file, durable)
+            _flush(file, durable=True)
 
     def _link(self, temp: str, final: str) -> None:
         os.link(temp, final)
@@ -206,7 +206,7 @@ def _append(file: BinaryIO, data: BinaryIO) -> None:
     shutil.copyfileobj(data, file, _BUFFER_BYTES)  # reads on where the kernel's copy ended
 
 
-def _flush(file: BinaryIO, durable: bool) -> None:
+def _flush(file: BinaryIO, *, durable: bool) -> None:
     file.flush()
     if durable:
         os.fsync(file.fileno())
