@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from shardfeed.cli.main import main
 
 # Flags of ours that take no value; a form can only say true or false.
-SWITCHES = frozenset({"keep_original", "discard_incomplete", "keep_parts", "trust_manifest", "cross_region"})
+SWITCHES = frozenset(
+    {"keep_original", "discard_incomplete", "keep_parts", "trust_manifest", "cross_region", "stratify"}
+)
 
 
 def build_arguments(parameters: Sequence[str]) -> list[str]:

@@ -53,17 +53,14 @@ def about_output(
     store: WritableStore, plan: Plan, *, options: BuildOptions, digest: int, discard: bool
 ) -> Iterator[Note]:
     """What is in the output already; ``digest``: of the listing."""
-    if store.stat(naming.MANIFEST) is not None and discard:
-        yield Note(
-            "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove",
-            ConflictError.code,
-        )
-    elif store.stat(naming.MANIFEST) is not None:
-        yield _about_dataset(store, options, digest)
-    elif store.stat(naming.CLAIM) is not None and discard:
-        yield Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
+    removes = Note("the output holds an unfinished build, which the build would remove first (--discard_incomplete)")
+    keeps = (
+        "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove"
+    )
+    if store.stat(naming.MANIFEST) is not None:
+        yield Note(keeps, ConflictError.code) if discard else _about_dataset(store, options, digest)
     elif store.stat(naming.CLAIM) is not None:
-        yield _about_claim(store, plan, options, digest)
+        yield removes if discard else _about_claim(store, plan, options, digest)
 
 
 def _about_dataset(store: WritableStore, options: BuildOptions, digest: int) -> Note:
@@ -71,12 +68,12 @@ def _about_dataset(store: WritableStore, options: BuildOptions, digest: int) -> 
         manifest = read_manifest(store)
     except ConflictError as error:
         return Note(f"the build would stop (exit 5): {error}", ConflictError.code)
-    listing = f"{digest:032x}" == manifest.listing.get("digest")
-    if listing and manifest.config == options.config():
+    if manifest.config != options.config():
+        theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
+        differs = describe_conflict(store.url, "holds a complete dataset", theirs, ours)
+    elif manifest.listing.get("digest") == f"{digest:032x}":
         return Note("the output holds this very dataset: a build there changes nothing (exit 0)")
-    theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
-    differs = describe_conflict(store.url, "holds a complete dataset", theirs, ours)
-    if manifest.config == options.config():
+    else:
         differs = f"{store.url} holds a dataset that was built from another state of the input. Give a new --output"
     return Note(f"the build would stop (exit 5): {differs}", ConflictError.code)
 

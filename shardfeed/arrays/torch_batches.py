@@ -69,7 +69,8 @@ class TorchBatches(IterableDataset):  # type: ignore[misc]
         if isinstance(batch, dict):
             return {name: self._tensor(values) for name, values in batch.items()}
         if isinstance(batch, (tuple, list)):
-            return type(batch)(self._tensor(values) for values in batch)
+            made = [self._tensor(values) for values in batch]
+            return batch._make(made) if hasattr(batch, "_make") else type(batch)(made)  # a named tuple
         return self._tensor(batch)
 
     def _tensor(self, values: Any) -> Any:

@@ -245,7 +245,7 @@ def _write(flag: str, data: bytes, path: str) -> None:
             file.write(data)
     except OSError as error:
         raise UsageError(
-            f"{flag} {clip(path)} cannot be written: {error}. Give a file in a folder that exists."
+            f"{flag} {clip(path)} cannot be written: {error.strerror}. Give a file in a folder that exists and may be written."
         ) from None
 
 

@@ -67,8 +67,13 @@ def make_room(folder: str, top: str, needed: int, free: int) -> None:
 
 def _copies(top: str) -> dict[str, int]:
     """Bytes by path of the copies in ``top``."""
+    found = {}
     with os.scandir(top) as entries:
-        return {entry.path: entry.stat().st_size for entry in entries if _COPY.match(entry.name)}
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+                if _COPY.match(entry.name):
+                    found[entry.path] = entry.stat().st_size
+    return found
 
 
 def _delete(top: str, copies: dict[str, int], bytes_wanted: int) -> int:

@@ -52,7 +52,7 @@ def _records(dataset: DatasetInfo, split: str) -> Iterator[StoredRecord]:
         for record in reader.read(block).part(skip, take):
             try:
                 yield _stored(record)
-            except (ValueError, KeyError) as error:
+            except (ValueError, LookupError, AttributeError) as error:
                 problem = RecordProblem("record", "a tf.train.Example of a build", str(error))
                 raise reader.damage(record, problem) from None
 

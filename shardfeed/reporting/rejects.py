@@ -84,5 +84,5 @@ def _source(root: str, key: str) -> bytes | None:
         if stat is None or not 0 < stat.size <= _MOST_BYTES:
             return None
         return store.read_range(key, 0, stat.size)
-    except (storage.NotFoundError, storage.UnreadableError):
+    except (storage.NotFoundError, storage.UnreadableError, UnicodeEncodeError):  # a lone surrogate is no name
         return None

@@ -55,7 +55,7 @@ def fit(
     generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
     step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
     end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
-    on. On several hosts (JAX), number 0 saves and all read the same address.
+    on, unless a callback had stopped it. On several hosts (JAX), number 0 saves and all read the same address.
 
     Args:
         model: A compiled model.
@@ -246,7 +246,7 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
         if due or self._asked.is_set() or time.monotonic() - self._saved_at >= self._save_seconds:
             self._save()
         self._end_if_asked()
-        if self._writes and self.evaluates and self.step == self._facts["steps_per_epoch"]:
+        if self._before is not None and self._writes and self.evaluates and self.step == self._facts["steps_per_epoch"]:
             # Validation uses the variables of the metrics, and may last longer than the time that
             # a machine has after SIGTERM.
             self._before_validation = self._state()
@@ -285,13 +285,14 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _state(self) -> TrainingState:
         # On JAX, ``self.model`` brings the variables up to date, which costs time: not at each step.
-        arrays = keras_state.arrays_of(self.model, self.others)
+        kept = keras_state.kept_by(self.others)
+        arrays = keras_state.arrays_of(self.model, kept)
         facts = {
             "training": self._facts,
             "epoch": self.epoch,
             "step": self.step,
             "stopped": bool(self.model.stop_training),
-            "callbacks": keras_state.facts_of(self.others),
+            "callbacks": keras_state.facts_of(self.others, kept),
         }
         return TrainingState(facts, arrays)
 

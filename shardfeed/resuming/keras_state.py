@@ -8,7 +8,7 @@ functions without a seed draw, belongs to no model and is kept too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -36,6 +36,8 @@ _KEEP_NOTHING = (
 )
 
 Arrays = Mapping[str, NDArray[Any]]
+Kept = Sequence[Mapping[str, Any]]
+"""What each callback keeps between steps, by name."""
 
 
 def build(model: Any, spec: Any) -> None:
@@ -67,23 +69,37 @@ def variables_of(model: Any) -> list[Any]:
     return list({id(variable): variable for variable in every}.values())
 
 
-def arrays_of(model: Any, callbacks: Sequence[Any]) -> dict[str, NDArray[Any]]:
+def kept_by(callbacks: Sequence[Any]) -> Kept:
+    """What callbacks keep between steps."""
+    return [
+        callback.state_dict()
+        if hasattr(callback, "state_dict")
+        else {name: getattr(callback, name) for name in _KEPT.get(type(callback), ()) if hasattr(callback, name)}
+        for callback in callbacks
+    ]
+
+
+def arrays_of(model: Any, kept: Kept) -> dict[str, NDArray[Any]]:
     """Values of ``variables_of`` and of what callbacks keep as arrays, by name."""
     # Not convert_to_numpy, which makes TensorFlow's variables warn of NumPy 2.
     found = {f"variable {i}": np.asarray(one) for i, one in enumerate(variables_of(model))}
     found |= {f"generator {i}": state for i, state in enumerate(generators())}
-    for at, name, value in _kept(callbacks):
-        if _is_arrays(value):
-            found |= {f"callback {at} {name} {i}": np.asarray(array) for i, array in enumerate(value)}
+    for at, values in enumerate(kept):
+        for name, value in values.items():
+            if _is_arrays(value):
+                found |= {f"callback {at} {name} {i}": np.asarray(array) for i, array in enumerate(value)}
     return found
 
 
-def facts_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
-    """What each callback keeps, as JSON's types; arrays as their number."""
-    facts: list[dict[str, Any]] = [{"class": type(callback).__name__} for callback in callbacks]
-    for at, name, value in _kept(callbacks):
-        facts[at][name] = {"arrays": len(value)} if _is_arrays(value) else _plain(value)
-    return facts
+def facts_of(callbacks: Sequence[Any], kept: Kept) -> list[dict[str, Any]]:
+    """The class of each callback and what it keeps, as JSON's types; arrays as their number."""
+    return [
+        {
+            "class": type(callback).__name__,
+            "state": {name: {"arrays": len(one)} if _is_arrays(one) else _plain(one) for name, one in values.items()},
+        }
+        for callback, values in zip(callbacks, kept, strict=True)
+    ]
 
 
 def restore_variables(model: Any, arrays: Arrays, where: str) -> None:
@@ -146,8 +162,7 @@ def restore_callbacks(callbacks: Sequence[Any], facts: Sequence[Mapping[str, Any
             name: [arrays[f"callback {at} {name} {i}"] for i in range(value["arrays"])]
             if isinstance(value, dict) and "arrays" in value
             else value
-            for name, value in fact.items()
-            if name != "class"
+            for name, value in fact["state"].items()
         }
         if hasattr(callback, "load_state_dict"):
             callback.load_state_dict(values)
@@ -167,17 +182,6 @@ def warn_of_forgetful(callbacks: Iterable[Any]) -> None:
                 f"{name}: what this callback keeps between steps is not saved. If it keeps anything, give it state_dict() and "
                 "load_state_dict(state), of JSON's types or lists of arrays."
             )
-
-
-def _kept(callbacks: Sequence[Any]) -> Iterator[tuple[int, str, Any]]:
-    for at, callback in enumerate(callbacks):
-        if hasattr(callback, "state_dict"):
-            values = callback.state_dict()
-        else:
-            names = _KEPT.get(type(callback), ())
-            values = {name: getattr(callback, name) for name in names if hasattr(callback, name)}
-        for name, value in values.items():
-            yield at, name, value
 
 
 def _is_arrays(value: Any) -> bool:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from shardfeed import storage
 from shardfeed.errors import DatasetError, UsageError, clip
 from shardfeed.format.checksums import crc32c, to_hex
+from shardfeed.storage.base import StorageError
 
 _NAME = "training.state"
 _TAIL = 8  # hex digits of the crc32c
@@ -127,6 +128,12 @@ class LocalStateFile:
             raise UsageError(
                 f"resume={clip(folder)}: another run is training with this address. Give each run its own, or end the other one."
             ) from None
+        except OSError as error:
+            self.close()
+            raise UsageError(
+                f"resume={clip(folder)}: cannot be locked ({error.strerror}), so two runs could write there. Choose a folder on "
+                "a disk that has locks, or one on gs://."
+            ) from error
 
     def read(self) -> TrainingState | None:
         """The last state that was written."""
@@ -137,11 +144,17 @@ class LocalStateFile:
     def write(self, state: TrainingState) -> None:
         """Replaces the state."""
         temporary = f"{self._path}.tmp"
-        with open(temporary, "wb") as file:
-            file.write(state.to_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._path)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(state.to_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path)
+        except OSError as error:
+            raise StorageError(
+                f"resume={clip(self.url)}: the state cannot be written ({error.strerror}). Free some space, then run the same "
+                "script again."
+            ) from error
 
     def close(self) -> None:
         """Gives the address back."""
@@ -159,7 +172,11 @@ class GcsStateFile:
         self._store, self._generation = GcsStore(url), 0
 
     def read(self) -> TrainingState | None:
-        """The last state that was written; from now on this run writes, and no older one."""
+        """The last state that was written.
+
+        The first ``write`` after it takes the address over; if another run has written in between,
+        it is refused.
+        """
         from shardfeed.storage.base import NotFoundError
 
         found = self._store.stat(_NAME)

@@ -67,7 +67,8 @@ def training_steps(
     steps = passes * records // (share * hosts) if elastic else passes * fewest // share
     if not steps:
         raise UsageError(
-            f"batch_size={share * hosts}: {epochs} × {records} records of {split} are less than one batch. "
+            f"batch_size={share * hosts}: {epochs} × {records if elastic else fewest * hosts} records of {split} are less than "
+            "one batch. "
             "Use a smaller batch_size or more epochs."
         )
     if start >= steps:

@@ -16,7 +16,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from shardfeed.errors import UsageError
 from shardfeed.pipeline.cli.config_from_flags import build_config
 from shardfeed.pipeline.cli.flags import add_build_flags
-from shardfeed.pipeline.dataflow.flex_template import build_arguments
+from shardfeed.pipeline.dataflow.flex_template import SWITCHES, build_arguments
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.execution import execute, graph, staged
 from tests.dataflow.image import Image
@@ -200,6 +200,15 @@ def job(launched: subprocess.CompletedProcess[str], cloud: Cloud) -> Job:
     assert launched.returncode == 0, launched.stderr
     found: Job = json.loads(cloud.objects("scratch")[JOB.removeprefix("gs://scratch/")])
     return found
+
+
+def test_each_flag_without_a_value_can_be_a_parameter() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    add_build_flags(parser)
+    without = {action.dest for action in parser._actions if action.nargs == 0}
+
+    assert without - {"json"} == SWITCHES
+    assert build_arguments(["--stratify=true", "--keep_parts=false"]) == ["build", "--stratify"]
 
 
 def test_the_launcher_writes_the_job_and_ends_without_submitting_it(

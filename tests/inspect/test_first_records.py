@@ -57,6 +57,19 @@ def test_a_cut_shard_does_not_pass_for_a_shorter_one(out: Path) -> None:
         first_records(shardfeed.info(out), "train", 15)
 
 
+@pytest.mark.parametrize("field", [{"key": []}, {"label": [3]}, {"size": []}, {"image": []}])
+def test_a_record_of_another_shape_is_damage(
+    out: Path, monkeypatch: pytest.MonkeyPatch, field: dict[str, list[object]]
+) -> None:
+    whole = {"size": [8, 12], "key": [b"a/1.jpg"], "image": [b""], "class": [0], "label": [b"a"]}
+    monkeypatch.setattr("shardfeed.inspection.first_records.decode_example", lambda data: whole | field)
+
+    with pytest.raises(
+        DatasetError, match=r"is damaged: record 0 at byte 0, .*expected a tf\.train\.Example of a build"
+    ):
+        first_records(shardfeed.info(out), "train", 1)
+
+
 def test_a_missing_shard_is_named(out: Path) -> None:
     (out / "train-00000-of-00003.tfrecord").unlink()
     with pytest.raises(DatasetError, match=r"train-00000-of-00003\.tfrecord is damaged: .*, found no such file\."):

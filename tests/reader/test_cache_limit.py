@@ -57,6 +57,27 @@ def limit_for(datasets: Datasets, names: str) -> str:
     return str(sum(datasets[name].splits["train"].bytes for name in names))
 
 
+def test_a_copy_that_another_process_deletes_meanwhile_is_room_already(
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    use(datasets["a"], folder)
+    (first, *_) = sorted((folder / datasets["a"].fingerprint).glob("*.tfrecord"))
+
+    class Racing:
+        """Another process is faster: between the look at the names and at the sizes."""
+
+        def match(self, name: str) -> bool:
+            first.unlink(missing_ok=True)
+            return name.endswith(".tfrecord")
+
+    monkeypatch.setattr(cache_limit, "_COPY", Racing())
+    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ab"))
+    use(datasets["b"], folder)
+
+    assert kept(datasets, folder) == {"a": 2, "b": 3}
+
+
 def test_the_dataset_that_was_used_the_longest_time_ago_makes_room(
     datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 import shardfeed
 from shardfeed import testing
 from shardfeed.errors import DatasetError
+from shardfeed.format import naming
 from shardfeed.format.record_table import schema
 from shardfeed.reporting import page, pictures, tables
 from shardfeed.reporting.page import CLASS_ROWS, report
@@ -152,6 +153,17 @@ def test_rejects_are_counted_by_reason_and_the_first_are_drawn_from_their_source
         "a/text.jpg: cannot be drawn", "../secret.jpg: no picture", "a/spins.jpg: no picture",
     ]  # fmt: skip
     assert "<img" not in section(report(str(out)), "rejects")
+
+
+def test_a_key_that_no_file_can_have_has_no_picture(tmp_path: Path) -> None:
+    out = write_dataset(tmp_path / "out").path
+    add_rejects(out, [("a/SURROGATE.jpg", "EMPTY", "has zero bytes")])
+    path = out / naming.rejects_name(0, 1)
+    path.write_bytes(path.read_bytes().replace(b"SURROGATE", rb"\ud800000"))
+
+    found = section(report(str(out), [str(tmp_path)]), "rejects")
+
+    assert re.findall(r'aria-label="([^"]*)"', found) == [r"a/\ud800000.jpg: no picture"]
 
 
 def test_a_source_of_too_many_pixels_is_not_decoded() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import signal
@@ -438,6 +440,30 @@ def test_two_runs_at_one_address_are_refused(dataset: Path, state: Path) -> None
 
     holder.close()
     assert train(dataset, state).epoch == [0]
+
+
+def test_a_folder_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(file: object, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("shardfeed.resuming.state_file.fcntl.flock", no_locks)
+    with pytest.raises(
+        shardfeed.UsageError, match=r"cannot be locked \(No locks available\).*Choose a folder on a disk"
+    ):
+        LocalStateFile(str(tmp_path))
+
+
+def test_a_full_disk_names_the_address_and_leaves_the_state_before(tmp_path: Path) -> None:
+    file = LocalStateFile(str(tmp_path))
+    file.write(TrainingState({"step": 1}, {}))
+    (tmp_path / "training.state.tmp").symlink_to("/dev/full")
+
+    with pytest.raises(shardfeed.StorageError, match=f"^resume={tmp_path}: .*No space left on device.*Free some space"):
+        file.write(TrainingState({"step": 2}, {}))
+    found = file.read()
+    file.close()
+    assert found is not None
+    assert found.facts == {"step": 1}
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:

@@ -141,8 +141,20 @@ def test_what_the_options_do_not_show_is_not_refused_before_and_nothing_is_writt
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}', b'{"config":' + b"[" * 100_000],
-    ids=lambda content: repr(content[:20]),
+    [
+        *(b"", b"{", b"[]", b"{}", b"\xff", b"7", b'{"fingerprint":1,"config":[]}', b'{"config":' + b"[" * 100_000),
+        *(
+            json.dumps({"fingerprint": "f" * 32, "config": {}, **field}).encode()
+            for field in (
+                {"listing": "many"},
+                {"listing": 7},
+                {"versions": ["pillow"]},
+                {"config": {"columns": [{"a": 1}]}},
+                {"config": {"columns": [{"name": "a", "type": "int64", "shape": 5, "default": None}]}},
+            )
+        ),
+    ],
+    ids=lambda content: repr(content[-40:]),
 )
 def test_a_claim_that_is_none_is_a_conflict(store: WritableStore, content: bytes) -> None:
     store.create("_parts/CLAIM", content)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -190,6 +192,25 @@ def test_what_is_wrong_with_a_list_is_said_before_any_work(
     column = ":file" if name == "l.csv" and data and data.startswith(b"a,") else ""
     with pytest.raises(UsageError, match=said):
         plan(f"@{photos}/{name}{column}")
+
+
+def test_where_two_roots_fit_the_one_that_was_typed_counts_in_every_process(photos: Path) -> None:
+    """Else two workers of one build would give an image two keys."""
+    (photos / "here").symlink_to(".")
+    (photos / "l.txt").write_text(f"{photos}/here/cat/1.jpg\n")
+    code = f"""
+from shardfeed.transforms.inputs.listing import list_all
+from shardfeed.transforms.inputs.roots import parse_inputs
+from shardfeed.transforms.elements import unpack_refs
+found = list_all(parse_inputs(["@{photos}/l.txt"], list_root="{photos}/here"))
+print([ref.key for batch in found for ref in unpack_refs(batch.refs) if not batch.fault])
+"""
+    for seed in "02":
+        run = [sys.executable, "-c", code]
+        told = subprocess.run(
+            run, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        assert told.stdout == "[b'cat/1.jpg']\n"
 
 
 @pytest.mark.parametrize(

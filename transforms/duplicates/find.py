@@ -111,7 +111,7 @@ def find_duplicates(store: WritableStore, plan: Plan, counts: Counts, *, fail: b
 
 
 def group(pictures: Pictures) -> tuple[Numbers, int]:
-    """The group of each picture, and how many distinct hashes lay in crowded buckets."""
+    """The group of each picture, and what ``join_near`` returns."""
     groups = Groups(len(pictures.hashes))
     hashed = np.flatnonzero(pictures.known & HASH_KNOWN)
     crowded = join_near(pictures.hashes[hashed], hashed, pictures.same, groups)

@@ -89,7 +89,7 @@ class ListSource(Source):
 
     def _keys(self, number: int, count: int) -> Iterator[bytes]:
         for found in self._lists:
-            roots = [f"{root.rstrip('/')}/".encode("utf-8", "surrogateescape") for root in {found.prefix, self.url}]
+            roots = [f"{root.rstrip('/')}/".encode("utf-8", "surrogateescape") for root in (found.prefix, self.url)]
             for row, name in _rows(found):
                 # The last part is the same in every spelling of a key, and quickly found.
                 if count == 1 or zlib.crc32(name[name.rfind(b"/") + 1 :]) % count == number:
@@ -169,11 +169,15 @@ def _csv_rows(file: io.BufferedReader, found: InputList) -> Iterator[tuple[int, 
         at = _column(header, found)
         for row in reader:
             if len(row) <= at and row:
-                raise UsageError(f"{clip(found.url)}, row {reader.line_num:,}: it has no column {header[at]!r}.")
+                raise UsageError(
+                    f"{clip(found.url)}, row {reader.line_num:,}: it has no column {clip(repr(header[at]))}. Complete the row."
+                )
             if row and row[at]:
                 yield reader.line_num, row[at].encode("utf-8", "surrogateescape")
     except csv.Error as error:
-        raise UsageError(f"--input @{clip(found.url)} is no CSV: row {reader.line_num:,}: {error}.") from error
+        raise UsageError(
+            f"--input @{clip(found.url)} is no CSV: row {reader.line_num:,}: {error}. Correct the file, or give a .txt."
+        ) from error
 
 
 def _parquet_rows(file: io.BufferedReader, found: InputList) -> Iterator[tuple[int, bytes]]:
@@ -198,7 +202,9 @@ def _parquet_rows(file: io.BufferedReader, found: InputList) -> Iterator[tuple[i
                 if name:
                     yield number, name.encode()
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"--input @{clip(found.url)} is no Parquet file, or damaged: {clip(error)}") from error
+        raise UsageError(
+            f"--input @{clip(found.url)} is no Parquet file, or damaged: {clip(error)}. Write it again, or copy it anew."
+        ) from error
 
 
 def _column(names: list[str], found: InputList) -> int:

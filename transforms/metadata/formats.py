@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import itertools
 import json
@@ -101,7 +102,10 @@ def _explained(url: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise UsageError(f"--metadata {clip(url)} cannot be read: {error.strerror}. Correct the path.") from None
+            remedy = (
+                "Make it readable (chmod u+r)." if error.errno in (errno.EACCES, errno.EPERM) else "Correct the path."
+            )
+            raise UsageError(f"--metadata {clip(url)} cannot be read: {error.strerror}. {remedy}") from None
         if "straddling object" in str(error):
             raise UsageError(
                 f"--metadata {clip(url)}: a row has more than {_BLOCK:,} bytes. Is a quote not closed? Correct the file, or give "
@@ -195,7 +199,7 @@ def _json_rows(url: str) -> Generator[dict[str, Any], None, None]:
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)  # editors on Windows begin files with it
             try:
-                row = json.loads(line.decode() or "null", object_pairs_hook=_unique) if line.strip() else None
+                row = json.loads(line.decode(), object_pairs_hook=_unique) if line.strip() else None
             except (ValueError, RecursionError) as error:
                 raise UsageError(
                     f"--metadata {clip(url)}: line {number} is not JSON ({clip(error)}). Give one JSON object per line."

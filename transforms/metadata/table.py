@@ -216,10 +216,9 @@ def _read_as(column: Column) -> pa.DataType:
     """Arrow's type for values of a column; floats are read with 64 bits, so that none overflows."""
     import pyarrow as pa
 
-    kind = column.arrow_type()
     if column.type == "float":
         return pa.list_(pa.field("element", pa.float64())) if column.shape else pa.float64()
-    return kind
+    return column.arrow_type()
 
 
 def _cast(table: MetadataTable, name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:

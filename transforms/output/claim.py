@@ -16,7 +16,7 @@ from typing import Any
 
 from shardfeed.errors import ConflictError, DatasetError, IncompleteError, clip
 from shardfeed.format import naming
-from shardfeed.format.columns import as_flag
+from shardfeed.format.columns import Column, as_flag
 from shardfeed.format.manifest import Manifest, canonical_json, parse_manifest
 from shardfeed.storage import NotFoundError
 from shardfeed.transforms.elements import Plan
@@ -85,10 +85,15 @@ def read_claim(store: WritableStore) -> Claim:
     try:
         raw = json.loads(store.read(naming.CLAIM))
         fingerprint, config = raw["fingerprint"], raw["config"]
+        versions, listing = raw.get("versions"), raw.get("listing")
         splits = {name: (said["images"], said["parts"]) for name, said in raw.get("splits", {}).items()}
+        for column in config.get("columns", ()):
+            Column.from_raw(column)
         readable = (
             (fingerprint == _DISCARDING or bool(naming.FINGERPRINT.fullmatch(fingerprint)))
             and isinstance(config, dict)
+            and (versions is None or isinstance(versions, dict))
+            and (listing is None or bool(naming.FINGERPRINT.fullmatch(listing)))
             # JSON's true is an int in Python.
             and all(type(count) is int and 1 <= count <= _MOST for counts in splits.values() for count in counts)
         )
@@ -99,7 +104,7 @@ def read_claim(store: WritableStore) -> Claim:
             f"{store.url}/{naming.CLAIM} is not readable as a claim. Give another --output, or begin again with "
             "--discard_incomplete."
         )
-    return Claim(fingerprint, config, raw.get("versions"), raw.get("listing"), splits)
+    return Claim(fingerprint, config, versions, listing, splits)
 
 
 def claim_output(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> bool:

@@ -90,8 +90,8 @@ def read_sidecar(store: WritableStore, fingerprint: str, split: str, part: int) 
         sidecar = parse_sidecar(store.read_sealed(name)) or parse_sidecar(store.read(name))
     except NotFoundError:
         return None
-    if sidecar is None:
-        _heal(store, name)
+    if sidecar is None and (torn := store.stat(name)) is not None:
+        store.delete(name, torn.version)
     return sidecar
 
 
@@ -115,7 +115,7 @@ def put_whole(store: WritableStore, name: str, data: bytes, crc: int) -> None:
     """Writes a file below ``_parts/``, whose crc32c is ``crc``; a torn one of that name heals.
 
     Raises:
-        IncompleteError: the name appears and vanishes.
+        IncompleteError: it is not whole after several tries.
     """
     for _ in range(_TRIES):
         if store.create(name, data) or _is_whole(store, name, len(data), crc):
@@ -126,13 +126,9 @@ def put_whole(store: WritableStore, name: str, data: bytes, crc: int) -> None:
 def _is_whole(store: WritableStore, name: str, size: int, crc: int) -> bool:
     """Whether a file below ``_parts/`` is there and whole. A torn one is deleted."""
     with contextlib.suppress(NotFoundError):
+        torn = store.stat(name)  # before it is read: another run may write it whole meanwhile
         if store.checksum(name) == (size, crc):
             return True
-        _heal(store, name)
+        if torn is not None:
+            store.delete(name, torn.version)
     return False
-
-
-def _heal(store: WritableStore, name: str) -> None:
-    """Removes a torn file, but not one that another run has written whole meanwhile."""
-    if (stat := store.stat(name)) is not None:
-        store.delete(name, stat.version)
