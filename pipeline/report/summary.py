@@ -133,9 +133,7 @@ def shown_duplicates(counts: Mapping[str, int]) -> str:
     if counts["flat"]:
         limits.append(f"{counts['flat']:,} of almost no contrast or structure were compared by their bytes only")
     if crowded := counts["crowded"]:
-        limits.append(
-            f"{crowded:,} hash{'es' * (crowded != 1)} among too many near ones were not compared with all of them"
-        )
+        limits.append(f"{crowded:,} among too many near ones were not compared with all of them")
     return text + (f" ({'; '.join(limits)})" if limits else "")
 
 

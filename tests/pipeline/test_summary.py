@@ -171,7 +171,7 @@ def test_what_does_not_match_has_a_line() -> None:
          "(12 of almost no contrast or structure were compared by their bytes only)"),
         ({"pairs": 0, "groups": 0, "flat": 12, "crowded": 1_510},
          "none (12 of almost no contrast or structure were compared by their bytes only; "
-         "1,510 hashes among too many near ones were not compared with all of them)"),
+         "1,510 among too many near ones were not compared with all of them)"),
     ],
 )  # fmt: skip
 def test_duplicates_have_a_line(counts: dict[str, int], line: str) -> None:
