@@ -42,7 +42,7 @@ OTHER_WRITES = 14  # the claim, side files, duplicates, manifest, run.json, look
 
 @dataclass(frozen=True, slots=True)
 class CloudCost:
-    """A job. ``reads``: class B requests (one per image, three per part). ``writes``: class A."""
+    """A job. ``reads``: class B requests, most of them one per image. ``writes``: class A."""
 
     workers: int
     vcpus: int

@@ -33,8 +33,11 @@ class RecordForm:
         """Whether ``parsing`` finds all of it."""
         return self.label_kind == "single" and not self.columns
 
-    def empty(self, rows: int) -> dict[str, Any]:
-        """The columns of ``rows`` records, still without values: label, and the extra columns."""
+    def empty(self, rows: int, *, keyed: bool) -> dict[str, Any]:
+        """The columns of ``rows`` records, still without values: label, and the extra columns.
+
+        ``keyed``: also key, and size.
+        """
         made: dict[str, Any] = {}
         if self.label_kind == "single":
             made["label"] = np.zeros(rows, np.int32)
@@ -43,6 +46,8 @@ class RecordForm:
         for shown in self.columns:
             filler = b"" if shown.dtype == "O" else 0
             made[shown.name] = np.full((rows, *shown.shape), filler, shown.dtype)
+        if keyed:
+            made |= {"key": np.full(rows, b"", object), "size": np.zeros((rows, 2), np.int64)}
         return made
 
     def put(self, made: dict[str, Any], row: int, found: dict[str, list[Any]]) -> None:
@@ -87,7 +92,7 @@ def any_columns(
     """
     rows = sum(map(len, blocks))
     images: list[Bytes] = []
-    made = form.empty(rows) | {"key": np.full(rows, b"", object), "size": np.zeros((rows, 2), np.int64)}
+    made = form.empty(rows, keyed=True)
     for record in (record for block in blocks for record in block):
         row = len(images)
         try:

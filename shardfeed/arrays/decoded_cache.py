@@ -32,10 +32,7 @@ class DecodedImages:
         count = sum(records)
         self._images: list[Pixels | None] = [None] * count
         self._there = np.zeros(count, np.bool_)
-        self._columns: Columns = form.empty(count) | {
-            "key": np.full(count, b"", object),
-            "size": np.zeros((count, 2), np.int64),
-        }
+        self._columns: Columns = form.empty(count, keyed=True)
 
     def has(self, window: ReadWindow) -> bool:
         """Whether all images of ``window`` are here."""

@@ -33,8 +33,8 @@ class Examples(NamedTuple):
 
     Images are bytes as stored, or pixels of ``kept``. The columns are ``label``, int32[n], and
     where something needs them ``key``, object[n] of bytes, and ``size``, int64[n, 2], stored
-    height and width. In datasets of another ``RecordForm`` they are those of that form, ``key``
-    and ``size``. ``numbers``: those of the records in the split, for ``kept``.
+    height and width. In datasets of another ``RecordForm`` the others are those of that form.
+    ``numbers``: those of the records in the split, for ``kept``.
     """
 
     images: Sequence[Bytes | Pixels | None]
@@ -99,10 +99,7 @@ class RecordDecoder:
         if self.options is not None and self.options.map is not None:
             mapped = self.options.map(np.zeros(self.shape, np.uint8), 0, lambda: "an image of zeros")
             images = np.asarray(mapped)[None][:0]
-        columns: Columns = {"image": images} | self.form.empty(0)
-        if self.columns:
-            columns |= {"key": np.empty(0, object), "size": np.empty((0, 2), np.int64)}
-        return columns
+        return {"image": images, **self.form.empty(0, keyed=self.columns)}
 
     def images(self, count: int, empty: Empty) -> Images:
         """Place for the images of a batch."""

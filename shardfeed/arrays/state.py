@@ -22,7 +22,7 @@ class StreamName:
     """What the order of a stream depends on.
 
     ``seed`` and ``shuffle_buffer`` are None in evaluation. ``hosts`` is None if the stream is
-    elastic, that is the same on any number of hosts that is.
+    elastic: then any number of hosts that divides its streams reads the same.
     """
 
     fingerprint: str

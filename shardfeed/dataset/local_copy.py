@@ -3,8 +3,8 @@
 A copy gets its name only when it is complete, on the disk and of the manifest's crc32c; the name
 contains that crc. So the name is proof, several processes may fill one folder at once (at worst
 both copy), and datasets or versions of one never mix. Of existing copies only the size is
-compared; later TensorFlow checks every record in the stream, and ``explain_errors`` knows which
-copies this process reads.
+compared; later the reader checks every record, and ``explain_errors`` knows which copies this
+process reads.
 
 A killed process leaves the file that it was writing. A writer holds a lock (``flock``) on its
 file, and the lock ends with the process, however that ends. So the next process knows which files

@@ -16,7 +16,7 @@ from shardfeed.warning import users_line
 
 
 class Repeats:
-    """Called at the first and last batch of each reading.
+    """Called at least at the first and the last batch of each reading.
 
     Warns once, at the line that made the stream.
     """

@@ -45,7 +45,7 @@ _NO_COLUMN = re.compile("no such column: (.*)")
 def column_types(label_kind: str, columns: Sequence[Column]) -> dict[str, str]:
     """SQLite's type of each column that a condition can name; arguments as in the manifest.
 
-    Only with one label per record these are ``label`` and ``class``: else both are null, and
+    ``label`` and ``class`` are left out unless records have one label each: they are null then, and
     ``label = 'hat'`` would find nothing and say nothing.
     """
     kinds = {field.name: _KINDS.get(str(field.type), "TEXT") for field in schema(columns, label_kind)}

@@ -27,7 +27,7 @@ from shardfeed.runtime import cores
 BUDGET = 3_000_000  # bytes of the page
 SIDE = 160  # pixels, the longest side
 _SMALL = 80  # pixels; smaller images are enlarged by whole pixels, and keep their quality
-_MOST_PIXELS = 64 << 20  # what a build decodes too
+_MOST_PIXELS = 64 << 20  # to decode, of a JPEG after it is scaled; by default a build decodes no more
 _GAP = 256 << 10  # bytes between two records that one request reads
 _RUN = 8 << 20  # bytes that one request reads at most, unless a record is larger
 _AT_ONCE = 128  # records whose thumbnails are made before the budget is asked again

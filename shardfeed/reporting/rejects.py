@@ -14,7 +14,7 @@ from shardfeed.words import largest_first
 
 REJECTS_SHOWN = 12  # per reason
 _MOST_FILES = 4  # that are looked through for the first of each reason
-_MOST_BYTES = 64 << 20  # of a source; builds read no larger ones
+_MOST_BYTES = 64 << 20  # of a source; by default builds read no larger ones
 _CODEC_KILLERS = ("CRASHED", "TIMEOUT", "MEMORY")  # reasons whose sources are not decoded again here
 
 

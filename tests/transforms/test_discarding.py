@@ -27,7 +27,7 @@ def test_a_broken_build_can_be_discarded_with_nothing_else(store: WritableStore)
     for name in (f"_parts/{BUILD}/train/00001.json", "classes.txt", "train-00000-of-00001.tfrecord", "foreign.txt"):
         store.create(name, b"")
 
-    assert discard_incomplete(store) == 4
+    discard_incomplete(store)
     assert [name for name, _ in store.list()] == ["foreign.txt"]
     assert not Path(store.url, "_parts").exists()
 
@@ -108,7 +108,7 @@ def test_nobody_builds_where_a_discard_was_stopped(store: WritableStore) -> None
             f"{store.url} is being discarded by another command, or that command was stopped. Wait for it, or rerun with "
             "--discard_incomplete."
         )
-    assert discard_incomplete(store) == 1
+    discard_incomplete(store)
     assert claim(store) is True
 
 
@@ -157,5 +157,5 @@ def test_a_discard_that_never_gets_the_claim_deletes_nothing(
 
 
 def test_discarding_nothing_makes_nothing(store: WritableStore, tmp_path: Path) -> None:
-    assert discard_incomplete(store) == 0
+    discard_incomplete(store)
     assert not (tmp_path / "out").exists()

@@ -90,7 +90,9 @@ OTHER_REMEDIES = {
         "take their folders out of --input, then rerun with --discard_incomplete.",
     ),
     "a split without a record": (
-        replace(GOOD, class_counts={"train": {"cat": 1, "dog": 1}}),
+        replace(
+            GOOD, class_counts={"train": {"cat": 1, "dog": 1}}, rejects_by_part=(("test", 0, GOOD.images["test"]),)
+        ),
         1_000,
         "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend them, then rerun with "
         "--discard_incomplete.",

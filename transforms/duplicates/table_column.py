@@ -34,7 +34,7 @@ def duplicate_column(url: str, plan: Plan, shard: ShardPlan, found: Duplicates) 
     column = np.full(size, -1, np.int32)
     if not found.groups_bytes:
         return column
-    with _READING:  # the shards of a bucket are composed side by side; one of them reads
+    with _READING:  # shards are composed side by side; one of them reads
         table = _members(url, plan.fingerprint, found.groups_bytes, found.groups_crc32c)
     own = table[table["split"] == sorted(plan.splits).index(shard.split)]
     for part in shard.parts:

@@ -300,8 +300,8 @@ def discarded(url: str) -> IncompleteError:
     )
 
 
-def discard_incomplete(store: WritableStore) -> int:
-    """Deletes a broken build's files; returns how many. Refused if there is a manifest.
+def discard_incomplete(store: WritableStore) -> None:
+    """Deletes a broken build's files. Refused if there is a manifest.
 
     The claim is taken over first, so that a build that still runs here sees it before it publishes.
     It is given up last.
@@ -318,7 +318,7 @@ def discard_incomplete(store: WritableStore) -> int:
                 "Remove them yourself, or give another --output."
             )
         if names == [naming.CLAIM]:
-            return 0
+            return
     for _ in range(_TRIES):
         store.delete(naming.CLAIM)
         if store.create(naming.CLAIM, Claim(_DISCARDING, {}).to_bytes()):
@@ -337,7 +337,6 @@ def discard_incomplete(store: WritableStore) -> int:
     for name in names:
         store.delete(name)
     store.prune(naming.PARTS)
-    return len(names)
 
 
 def _refuse_complete(store: WritableStore) -> None:

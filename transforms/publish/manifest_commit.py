@@ -80,7 +80,7 @@ def commit(
 ) -> Manifest:
     """Publishes what is left and at last the manifest, if the output is still this build's.
 
-    ``unmatched``: bytes of the file that lists what does not match; none without such.
+    ``unmatched``: content of ``unmatched.jsonl``; empty if everything matches.
 
     Raises:
         ConflictError: the output holds a shard that is not this dataset's, or another manifest.

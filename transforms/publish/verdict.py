@@ -120,10 +120,7 @@ def _emptied(counts: Counts, plan: Plan) -> str:
     for name, _, rejects in counts.rejects_by_part:
         rejected[name] = rejected.get(name, 0) + rejects
     for split in plan.splits:
-        records = counts.images.get(split, 0) - rejected.get(split, 0)
-        if plan.label_kind == "single":
-            records = sum(counts.class_counts.get(split, {}).values())
-        if not records:
+        if counts.images.get(split, 0) == rejected.get(split, 0):
             return (
                 f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Mend them, then "
                 "rerun with --discard_incomplete."

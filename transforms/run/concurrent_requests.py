@@ -1,8 +1,8 @@
 """Many small requests to a bucket at a time.
 
 Each waits tens of milliseconds for its answer. One after another, deleting what a build of a
-thousand parts leaves takes a minute. A local disk does not make anybody wait, so there the
-requests go one after another, in order.
+thousand parts leaves takes a minute. A local disk answers at once, so there the requests go one
+after another, in order, unless the caller asks for more.
 """
 
 from __future__ import annotations
