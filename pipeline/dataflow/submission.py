@@ -47,7 +47,7 @@ class DataflowRunner(dataflow_runner.DataflowRunner):
         client.submit_job_description = ask
         self._client = client
 
-    def never_asks(self) -> bool:
+    def forbid_asking(self) -> bool:
         """Whether Dataflow was not asked yet. A thread that asks from now on waits for ever."""
         self._asking.acquire()
         return not self.asked
@@ -76,7 +76,7 @@ def submit(pipeline: Any, options: Any, *, named: bool) -> Any:
 
 
 def _leave(runner: DataflowRunner, cloud: Any) -> NoReturn:
-    if runner.never_asks():
+    if runner.forbid_asking():
         signals.leave("stopped before Dataflow was asked for a job: none runs. Rerun the same command.")
     signals.leave(f"stopped while job {cloud.job_name} was handed over. {_may_be_taken(cloud)}")
 

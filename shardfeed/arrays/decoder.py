@@ -83,7 +83,7 @@ class RecordDecoder:
         form: Which labels and extra columns records have.
         shape: Height, width and channels of an image, before ``map``.
         options: None = images are stored in this shape and shown as they are.
-        columns: Keys and sizes are found too.
+        keyed: Keys and sizes are found too.
     """
 
     reader: BlockReader
@@ -91,7 +91,7 @@ class RecordDecoder:
     shape: tuple[int, int, int]
     form: RecordForm
     options: DecodeOptions | None = None
-    columns: bool = False
+    keyed: bool = False
 
     def no_rows(self) -> Columns:
         """The columns of a batch without rows."""
@@ -99,7 +99,7 @@ class RecordDecoder:
         if self.options is not None and self.options.map is not None:
             mapped = self.options.map(np.zeros(self.shape, np.uint8), 0, lambda: "an image of zeros")
             images = np.asarray(mapped)[None][:0]
-        return {"image": images, **self.form.empty(0, keyed=self.columns)}
+        return {"image": images, **self.form.empty(0, keyed=self.keyed)}
 
     def images(self, count: int, empty: Empty) -> Images:
         """Place for the images of a batch."""
@@ -115,7 +115,7 @@ class RecordDecoder:
         """
         if not self.form.plain:
             found_images, columns = any_columns(blocks, self.reader, self.form)
-            if not self.columns:
+            if not self.keyed:
                 del columns["key"], columns["size"]
             return Examples(found_images, columns, blocks)
         images, classes = images_and_classes(blocks, self.reader)
@@ -123,7 +123,7 @@ class RecordDecoder:
         for number in np.flatnonzero((classes < 0) | (classes >= self.form.classes))[:1].tolist():
             problem = RecordProblem("class", f"0 to {self.form.classes - 1}", str(classes[number]))
             raise self.reader.damage(found.record(number), problem)
-        if self.columns:
+        if self.keyed:
             keys, sizes = keys_and_sizes(blocks, self.reader)
             found.columns.update(key=np.array(keys, object), size=sizes)
         return found

@@ -155,7 +155,7 @@ class SplitStream:
             options = DecodeOptions(stored, self.crop, self.crop_seed, self.image_map, kept)
         decoder = RecordDecoder(
             reader, image_decoder(image.format), (*self.size, image.channels), records, options,
-            columns=self.as_dict or kept is not None or (options is not None and stored is None),
+            keyed=self.as_dict or kept is not None or (options is not None and stored is None),
         )  # fmt: skip
         onehot = classes if self.onehot and self.info.label_kind == "single" else None
         form = BatchForm(onehot, self.as_dict, weight, rows, self.batch_map, self.crop_seed)

@@ -156,17 +156,17 @@ def _first_keys(
     store: WritableStore, plan: Plan, pictures: Pictures, members: Numbers, names: Numbers
 ) -> dict[int, list[tuple[bytes, int]]]:
     """Of each group the smallest keys, as many as are written, with their pictures' numbers."""
-    heaps: dict[int, list[tuple[bytes, int]]] = {}
+    kept: dict[int, list[tuple[bytes, int]]] = {}
     first = np.asarray(pictures.first)
     at = np.searchsorted(first, members, side="right") - 1
     wanted = {index: members[at == index] for index in np.unique(at).tolist()} if len(members) else {}
     for begin, numbers in zip(wanted, _keys(store, plan, pictures, wanted), strict=True):
         for key, number in zip(numbers, wanted[begin].tolist(), strict=True):
-            heap = heaps.setdefault(int(names[number]), [])
-            heap.append((key, number))
-            if len(heap) > 4 * EDGES:
-                heap[:] = heapq.nsmallest(EDGES + 1, heap)
-    return {name: heapq.nsmallest(EDGES + 1, heap) for name, heap in heaps.items()}
+            few = kept.setdefault(int(names[number]), [])
+            few.append((key, number))
+            if len(few) > 4 * EDGES:
+                few[:] = heapq.nsmallest(EDGES + 1, few)
+    return {name: heapq.nsmallest(EDGES + 1, few) for name, few in kept.items()}
 
 
 def _keys(store: WritableStore, plan: Plan, pictures: Pictures, wanted: dict[int, Numbers]) -> Iterator[list[bytes]]:

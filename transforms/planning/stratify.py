@@ -15,7 +15,7 @@ end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -190,7 +190,7 @@ def _lies_before(share: int, images: int) -> bool:
     return 2 * share >= images << 64
 
 
-def find_cuts(batches: Iterable[RefBatch], options: BuildOptions) -> Cuts:
+def find_cuts(batches: Sequence[RefBatch], options: BuildOptions) -> Cuts:
     """The bounds of a listing that is held; ``batches`` is walked once per pass."""
     cuts = first_cuts(add_sizes(class_sizes(batch, options) for batch in batches), options)
     while not cuts.found:
