@@ -6,16 +6,17 @@ compares the options, then lists the input again itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shardfeed import storage
-from shardfeed.errors import ConflictError, clip
+from shardfeed.errors import ConflictError, DatasetError, TooManyRejectsError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.output.changed_rows import changed_rows
 from shardfeed.pipeline.output.folder import check_folder
+from shardfeed.pipeline.report.summary import shown_duplicates
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import RefBatch, Totals
 from shardfeed.transforms.inputs.listing import list_all
@@ -27,6 +28,7 @@ from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, listing_of
 from shardfeed.transforms.stores.base import WritableStore
+from shardfeed.verification.dataset import FOREIGN, verify
 from shardfeed.words import plural
 
 _ROWS = 20  # differing classes shown
@@ -41,12 +43,12 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
 
     Raises:
         UsageError: output or input are not there, or cannot be used.
-        ConflictError: the output holds another dataset, or this one's input has changed since.
+        ShardfeedError: as ``require_same``.
     """
     options, output = config.options, config.output
     check_folder(output)
     store = stores.open_output(output)
-    complete = _has_manifest(store)
+    complete = has_manifest(store)
     for root in config.roots:
         check_root(root, open_root(root))
     if discard:
@@ -55,18 +57,48 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
         discard_incomplete(store)
     if not complete:
         return None
-    manifest = read_manifest(store)
+    return require_same(config, store, lambda: _relist(config))
+
+
+def require_same(config: BuildConfig, store: WritableStore, relist: Callable[[], Totals]) -> Manifest:
+    """The manifest of the dataset in the output, if a build with ``config`` would find its own there.
+
+    ``relist``: gives the input's totals as they are now; not called with ``trust_manifest``.
+
+    Raises:
+        ConflictError: it is another dataset, or the input has changed since.
+        UsageError: the input has something now that no build accepts.
+        DatasetError: a file of it is absent or has another size.
+        TooManyRejectsError: it has duplicates, and ``--duplicates fail`` allows none.
+    """
+    options, manifest = config.options, read_manifest(store)
     if manifest.config != options.config():
         theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
-        raise ConflictError(describe_conflict(output, "holds a complete dataset", theirs, ours))
+        raise ConflictError(describe_conflict(config.output, "holds a complete dataset", theirs, ours))
     if not config.trust_manifest:
-        now = listing_of(_relist(config))
+        totals = relist()
+        now = listing_of(totals)
         if now["digest"] != manifest.listing.get("digest"):
             raise ConflictError(_describe_change(config, store, manifest, now))
+        make_plan(totals, options, {}, config.max_unmatched)  # no digest shows an image without a label
+    _refuse_damaged(config.output)
+    if config.fail_on_duplicates and manifest.duplicates and manifest.duplicates["pairs"]:
+        raise TooManyRejectsError(
+            f"{config.output} holds this dataset, with {shown_duplicates(manifest.duplicates)}. --duplicates fail allows none."
+        )
     return manifest
 
 
-def _has_manifest(store: WritableStore) -> bool:
+def _refuse_damaged(url: str) -> None:
+    # Exit code 0 promises a complete dataset. One listing shows names and sizes.
+    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
+    if findings:
+        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
+        raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
+
+
+def has_manifest(store: WritableStore) -> bool:
+    """Whether the output holds a complete dataset."""
     # A bucket that is not there lists with an error; a look at a name in it finds nothing.
     if storage.is_remote(store.url):
         return any(name == naming.MANIFEST for name, _ in store.list(naming.MANIFEST))

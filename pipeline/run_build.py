@@ -19,7 +19,6 @@ from typing import TextIO
 from shardfeed import signals
 from shardfeed.errors import (
     ConflictError,
-    DatasetError,
     IncompleteError,
     ShardfeedError,
     TooManyRejectsError,
@@ -39,14 +38,13 @@ from shardfeed.pipeline.local import build_here
 from shardfeed.pipeline.output.folder import no_empty_folders
 from shardfeed.pipeline.report.progress import progress_line
 from shardfeed.pipeline.report.submitted import Submitted
-from shardfeed.pipeline.report.summary import Summary, shown_duplicates
+from shardfeed.pipeline.report.summary import Summary
 from shardfeed.transforms import stores
 from shardfeed.transforms.inputs.skipped import note_of_skipped
 from shardfeed.transforms.output.claim import refuse_unclaimable
 from shardfeed.transforms.publish.manifest_commit import RunRecord, finish
 from shardfeed.transforms.run.outcome import AlreadyBuiltError, read_outcome
 from shardfeed.transforms.run.state import Run
-from shardfeed.verification.dataset import FOREIGN, verify
 
 _EXIT_CLASSES = {cls.code: cls for cls in (UsageError, TooManyRejectsError, IncompleteError, ConflictError)}
 
@@ -72,24 +70,8 @@ def run_build(config: BuildConfig, *, progress: TextIO | None = None) -> Summary
         refuse_unclaimable(stores.open_output(config.output), config.options)
     if manifest is None:
         return _build(config, record, progress, began)
-    _refuse_damaged(config.output)
-    if config.fail_on_duplicates and manifest.duplicates and manifest.duplicates["pairs"]:
-        raise TooManyRejectsError(
-            f"{config.output} holds this dataset, with {shown_duplicates(manifest.duplicates)}. --duplicates fail allows none."
-        )
     finish(stores.open_output(config.output), record, keep_parts=config.keep_parts)
     return Summary(manifest, config.output, time.monotonic() - began, already_built=True)
-
-
-def _refuse_damaged(url: str) -> None:
-    """Raises DatasetError if a file of the dataset is absent or has another size.
-
-    Exit code 0 promises a complete dataset. One listing shows names and sizes.
-    """
-    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
-    if findings:
-        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
-        raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
 
 
 def _build(config: BuildConfig, record: RunRecord, progress: TextIO | None, began: float) -> Summary | Submitted:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.format import naming
+from shardfeed.pipeline.already_built import has_manifest, require_same
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.dataflow.preflight import check_job
@@ -79,6 +80,8 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     totals = add_totals(_counted(config, sampler, list_at_most))
     listing_seconds = time.perf_counter() - began
 
+    if not config.discard_incomplete and has_manifest(store):
+        require_same(config, store, lambda: totals)
     plan = make_plan(totals, options, codec_versions(options.image), config.max_unmatched)
     urls = [root.url for root in config.roots]
     threads = config.threads or default_threads(urls)

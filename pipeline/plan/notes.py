@@ -25,11 +25,9 @@ from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.claim import (
     CLAIMED,
     REMEDY_CLAIM,
-    Claim,
     claim_of,
     describe_conflict,
     read_claim,
-    read_manifest,
 )
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.words import human_bytes, plural, some_of
@@ -57,25 +55,11 @@ def about_output(
     keeps = (
         "the build would stop (exit 5): the output is a complete dataset, which --discard_incomplete does not remove"
     )
+    same = Note("the output holds this very dataset: a build there changes nothing (exit 0)")
     if store.stat(naming.MANIFEST) is not None:
-        yield Note(keeps, ConflictError.code) if discard else _about_dataset(store, options, digest)
+        yield Note(keeps, ConflictError.code) if discard else same
     elif store.stat(naming.CLAIM) is not None:
         yield removes if discard else _about_claim(store, plan, options, digest)
-
-
-def _about_dataset(store: WritableStore, options: BuildOptions, digest: int) -> Note:
-    try:
-        manifest = read_manifest(store)
-    except ConflictError as error:
-        return Note(f"the build would stop (exit 5): {error}", ConflictError.code)
-    if manifest.config != options.config():
-        theirs, ours = Claim(manifest.fingerprint, manifest.config), Claim("", options.config())
-        differs = describe_conflict(store.url, "holds a complete dataset", theirs, ours)
-    elif manifest.listing.get("digest") == f"{digest:032x}":
-        return Note("the output holds this very dataset: a build there changes nothing (exit 0)")
-    else:
-        differs = f"{store.url} holds a dataset that was built from another state of the input. Give a new --output"
-    return Note(f"the build would stop (exit 5): {differs}", ConflictError.code)
 
 
 def _about_claim(store: WritableStore, plan: Plan, options: BuildOptions, digest: int) -> Note:

@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from PIL import Image
 
 from shardfeed import info
 from shardfeed.cli.main import main
-from shardfeed.errors import UsageError
+from shardfeed.errors import ShardfeedError, UsageError
 from shardfeed.pipeline.config.build_config import BuildConfig
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.plan import notes
@@ -223,22 +223,77 @@ def test_a_dataset_in_the_output_is_noted_and_left_as_it_is(tmp_path: Path) -> N
     assert _tree(tmp_path) == before
 
 
-def test_another_dataset_in_the_output_is_where_the_build_would_stop(tmp_path: Path) -> None:
+def _other_options(config: BuildConfig) -> BuildConfig:
+    return replace(config, options=replace(SMALL, seed=7))
+
+
+def _another_class(config: BuildConfig) -> BuildConfig:
+    write_photos(Path(config.inputs[0]), dog=1)
+    return config
+
+
+def _no_image(config: BuildConfig) -> BuildConfig:
+    for path in Path(config.inputs[0]).rglob("*.jpg"):
+        path.unlink()
+    return config
+
+
+def _an_image_without_a_class(config: BuildConfig) -> BuildConfig:
+    Path(config.inputs[0], "stray.jpg").write_bytes(next(Path(config.inputs[0]).rglob("*.jpg")).read_bytes())
+    return config
+
+
+def _a_damaged_manifest(config: BuildConfig) -> BuildConfig:
+    Path(config.output, "manifest.json").write_text("{}")
+    return config
+
+
+def _no_table(config: BuildConfig) -> BuildConfig:
+    next(Path(config.output).glob("*.parquet")).unlink()
+    return config
+
+
+def _no_duplicates(config: BuildConfig) -> BuildConfig:
+    return replace(config, fail_on_duplicates=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (_other_options, 5, "holds a complete dataset that differs in --seed (there 0, here 7)"),
+        (_another_class, 5, "was built from another state of the input"),
+        (_no_image, 5, "was built from another state of the input"),
+        (_an_image_without_a_class, 2, "1 image lies directly in the input root, without a class folder: stray.jpg"),
+        (_a_damaged_manifest, 5, "holds a dataset already, which is never overwritten"),
+        (_no_table, 4, "holds this dataset, but it is damaged"),
+        (_no_duplicates, 3, "--duplicates fail allows none"),
+    ],
+)
+def test_what_stops_a_build_where_a_dataset_is_stops_its_plan(
+    change: Callable[[BuildConfig], BuildConfig], code: int, said: str, tmp_path: Path
+) -> None:
     photos = write_photos(tmp_path / "photos", cat=3)
+    (photos / "cat" / "again.jpg").write_bytes(next((photos / "cat").iterdir()).read_bytes())
     config = BuildConfig((str(photos),), str(tmp_path / "out"), SMALL)
     run_build(config)
+    config = change(config)
 
-    (note,) = plan_build(replace(config, options=replace(SMALL, seed=7))).notes
-    assert note.code == 5
-    assert "holds a complete dataset that differs in --seed (there 0, here 7)" in note.text
-    write_photos(photos, dog=1)
-    (note,) = plan_build(config).notes
-    assert note.code == 5
-    assert "was built from another state of the input" in note.text
-    (tmp_path / "out" / "manifest.json").write_text("{}")
-    (note,) = plan_build(config).notes
-    assert note.code == 5
-    assert "holds a dataset already, which is never overwritten" in note.text
+    with pytest.raises(ShardfeedError) as planned:
+        plan_build(config)
+    with pytest.raises(ShardfeedError) as built:
+        run_build(config)
+    assert (built.value.code, str(built.value)) == (planned.value.code, str(planned.value))
+    assert planned.value.code == code
+    assert said in str(planned.value)
+
+
+def test_a_dataset_that_is_trusted_is_not_compared(tmp_path: Path) -> None:
+    config = BuildConfig((str(write_photos(tmp_path / "photos", cat=3)),), str(tmp_path / "out"), SMALL)
+    run_build(config)
+    config = replace(_another_class(config), trust_manifest=True)
+
+    assert plan_build(config).code == 0
+    assert run_build(config).already_built  # type: ignore[union-attr]
 
 
 def test_the_text_is_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
