@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shardfeed import storage
-from shardfeed.errors import ConflictError, DatasetError, TooManyRejectsError, clip
+from shardfeed.errors import ConflictError, TooManyRejectsError, clip
 from shardfeed.format import naming
 from shardfeed.format.manifest import Manifest
 from shardfeed.pipeline.config.build_config import BuildConfig
@@ -28,7 +28,7 @@ from shardfeed.transforms.planning.plan import make_plan
 from shardfeed.transforms.planning.stratify import label_all
 from shardfeed.transforms.planning.totals import add_totals, count_batch, listing_of
 from shardfeed.transforms.stores.base import WritableStore
-from shardfeed.verification.dataset import FOREIGN, verify
+from shardfeed.verification.dataset import require_intact
 from shardfeed.words import plural
 
 _ROWS = 20  # differing classes shown
@@ -81,20 +81,12 @@ def require_same(config: BuildConfig, store: WritableStore, relist: Callable[[],
         if now["digest"] != manifest.listing.get("digest"):
             raise ConflictError(_describe_change(config, store, manifest, now))
         make_plan(totals, options, {}, config.max_unmatched)  # no digest shows an image without a label
-    _refuse_damaged(config.output)
+    require_intact(config.output)  # exit code 0 promises a complete dataset
     if config.fail_on_duplicates and manifest.duplicates and manifest.duplicates["pairs"]:
         raise TooManyRejectsError(
             f"{config.output} holds this dataset, with {shown_duplicates(manifest.duplicates)}. --duplicates fail allows none."
         )
     return manifest
-
-
-def _refuse_damaged(url: str) -> None:
-    # Exit code 0 promises a complete dataset. One listing shows names and sizes.
-    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
-    if findings:
-        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {url}" if len(findings) > 1 else ""
-        raise DatasetError(f"{url} holds this dataset, but it is damaged: {findings[0]}{more}")
 
 
 def has_manifest(store: WritableStore) -> bool:

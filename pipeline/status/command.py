@@ -167,7 +167,7 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
     rejects = sorted(f"{store.url}/{name}" for name in files.rejects if name.startswith(folder))
     state: BuildState = "publishing" if shards[0] or encoded else "encoding"
     duplicates = f"{folder}/{naming.DUPLICATES}" in files.duplicates
-    if not files.published:  # a rerun that may go on publishes these two first
+    if all(map(naming.is_rejects, files.published)):  # a rerun that may go on publishes more
         state = "rejected" if rejects else "duplicates" if duplicates else state
     return Status(
         state,

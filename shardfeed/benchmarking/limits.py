@@ -115,7 +115,7 @@ def _tensorflow_decoding(
     from shardfeed.tfdata.batching import records_per_call, threads, with_options
     from shardfeed.tfdata.decode import DecodeOptions, chunk_decoder
 
-    options = DecodeOptions(size=size, crop=crop)
+    options = DecodeOptions(size=size, crop=crop, label_kind="none")  # of any record: labels are not read
     decode = chunk_decoder(image, options)
     data = [bytes(record.data) for block in sample for record in block]
     chunks = tf.data.Dataset.from_tensor_slices(data).batch(records_per_call(options.output(image))).cache().repeat()

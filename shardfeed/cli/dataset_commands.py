@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -244,8 +245,11 @@ def _write(flag: str, data: bytes, path: str) -> None:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "Free some space, or give" if full else "Give"
         raise UsageError(
-            f"{flag} {clip(path)} cannot be written: {error.strerror}. Give a file in a folder that exists and may be written."
+            f"{flag} {clip(path)} cannot be written: {error.strerror}. {remedy} a file in a folder that exists and may be "
+            "written."
         ) from None
 
 

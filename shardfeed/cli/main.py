@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "write a page about a dataset: classes, sizes, pictures, rejects, near-duplicates",
     "benchmark": "measure how fast a trainer here can read a dataset, and what holds it up",
 }
+_TELL = ("plan", "inspect", "find", "benchmark")  # of the others the exit code or a file is the result
 PIPELINE_COMMANDS = ("build", "plan", "status")  # of the job, whose code is imported only when one of them is called
 
 
@@ -58,7 +59,7 @@ def _run(argv: Sequence[str], decided: Callable[[int], object]) -> int:
     if why:
         print(f"shardfeed: {why}", file=sys.stderr)
     elif text is not None:
-        _say(text)
+        code = _after(_say(text), code, known.command)
     decided(code)
     return code
 
@@ -74,8 +75,8 @@ def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str | 
         code, found = known.run(known, rest)
         if isinstance(found, str):
             return int(code), found, ""
-        all(map(_say, found))  # pieces, each as soon as it is there, until nobody reads them
-        return int(code), None, ""
+        stopped = next(filter(None, map(_say, found)), None)  # pieces, each as soon as it is there
+        return _after(stopped, int(code), known.command), None, ""
     except ShardfeedError as error:
         return error.code, "", str(error)
     except FileNotFoundError:
@@ -99,21 +100,28 @@ def _has_current_folder() -> bool:
     return True
 
 
-def _say(text: str) -> bool:
-    """Prints a result. A closed pipe or a full disk does not change how the command ended.
+def _after(stopped: OSError | None, code: int, command: str) -> int:
+    """The exit code of a ``command`` that ended with ``code``, and whose printing was ``stopped``.
 
-    False: it could not be printed.
+    A closed pipe changes nothing, as of ``head``. Nor does a full disk, unless the text is all that
+    the command gives.
     """
+    is_lost = stopped is not None and not isinstance(stopped, BrokenPipeError) and command in _TELL
+    return code or IncompleteError.code if is_lost else code
+
+
+def _say(text: str) -> OSError | None:
+    """Prints a result; gives what stopped it, if anything did."""
     try:
         print(text, flush=True)
-        return True
+        return None
     except OSError as error:
         # What is still buffered would fail again when the interpreter ends, and change the exit
         # code then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"shardfeed: the result could not be printed: {error}", file=sys.stderr)
-        return False
+        return error
 
 
 def _underscored(argv: Sequence[str]) -> list[str]:

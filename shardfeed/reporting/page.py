@@ -27,6 +27,7 @@ from shardfeed.reporting.pictures import Picture, PictureBudget, draw_pictures
 from shardfeed.reporting.rejects import rejects_by_reason
 from shardfeed.reporting.spread import Bar, Spread
 from shardfeed.reporting.tables import TableFacts, read_tables
+from shardfeed.verification.dataset import require_intact
 from shardfeed.words import human_bytes, largest_first
 
 CLASS_ROWS = 2_000  # at most, of the largest classes; the rest is counted
@@ -83,6 +84,7 @@ def report(directory: str, sources: Sequence[str] = ()) -> str:
     """
     template = _template()
     dataset = info(directory)
+    require_intact(dataset.url)
     manifest, budget, run = dataset.manifest, PictureBudget(), _run(dataset)
     classes = _class_rows(dataset)
     groups = worst_groups(dataset)

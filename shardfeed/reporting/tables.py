@@ -127,6 +127,8 @@ def _read(dataset: DatasetInfo, split: str, shard: Shard, wanted: Mapping[int, i
         raise damaged(dataset.url, name, "it is not there") from None
     except (pa.ArrowException, OSError, KeyError) as error:  # KeyError: of a column
         raise damaged(dataset.url, name, f"it is no record table: {clip(error)}") from None
+    if facts.rows != shard.records:
+        raise damaged(dataset.url, name, f"it has {facts.rows:,} rows, and {shard.file} has {shard.records:,} records")
     return facts
 
 

@@ -47,8 +47,8 @@ def _translate(error: OSError, path: str, action: Action, folder: str, size: int
         )
     if error.errno == errno.EFBIG:
         return UsageError(
-            f"{shown} is too large for a file on this disk ({reason}). Choose a smaller --shard_bytes, more --num_shards, "
-            "or an --output on another disk."
+            f"{shown} is too large for a file on this disk ({reason}). Choose an --output on another disk; or a smaller "
+            "--shard_bytes or more --num_shards, with --discard_incomplete."
         )
     if error.errno in _DENIED and action == "read":  # by a build, a trainer or a look at a dataset
         return UsageError(

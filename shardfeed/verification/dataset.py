@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shardfeed import storage
 from shardfeed.arguments import thread_count
 from shardfeed.dataset.info import info
+from shardfeed.errors import DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import Manifest, sealed_json
@@ -73,6 +74,18 @@ def verify(directory: str | os.PathLike[str], *, deep: bool = False, threads: in
     )
 
 
+def require_intact(url: str) -> None:
+    """Checks names and sizes of the files of the dataset at ``url``, as ``verify`` does.
+
+    Raises:
+        DatasetError: it is damaged.
+    """
+    findings = [finding for finding in verify(url).findings if finding.what != FOREIGN]  # not this dataset's damage
+    if findings:
+        more = f"\nAnd {len(findings) - 1:,} more: shardfeed verify {clip(url)}" if len(findings) > 1 else ""
+        raise DatasetError(f"the dataset at {clip(url)} is damaged: {findings[0]}{more}")
+
+
 def _named_files(store: Store, manifest: Manifest, threads: int) -> dict[str, Stat]:
     """What a listing would say, without the files that the manifest does not name."""
     names = [naming.MANIFEST, naming.RUN, *_sizes(manifest), *(table.file for table in manifest.tables)]
@@ -84,7 +97,6 @@ def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
     """Checks ``run.json``, if there is one, and the manifest against the checksum in it."""
     if naming.RUN not in listed:
         return []
-    again = f"delete {naming.RUN} and rerun the build's command, which writes it again"
     data = store.read(naming.RUN)
     try:
         record = json.loads(data)
@@ -93,16 +105,16 @@ def _manifest_itself(store: Store, listed: Mapping[str, Stat]) -> list[Finding]:
     except (ValueError, TypeError, LookupError, RecursionError):
         expected = None
     if expected is None:
-        remedy = f"Nothing else in the dataset depends on it: {again}."
+        remedy = (
+            f"Nothing else in the dataset depends on it: delete {naming.RUN} and rerun the build's command, which writes it "
+            "again."
+        )
         what = "canonical JSON with its own crc32c and the manifest's"
         return [Finding(naming.RUN, None, "run record", what, "another content", remedy)]
     if (found := to_hex(crc32c(store.read(naming.MANIFEST)))) == expected:
         return []
     what = f"crc32c in {naming.RUN}"
-    remedy = (
-        f"One of the two is damaged. If --deep finds nothing else, {again}. Else: {restore(naming.MANIFEST, store.url)}"
-    )
-    return [Finding(naming.MANIFEST, None, what, expected, found, remedy)]
+    return [Finding(naming.MANIFEST, None, what, expected, found, restore(naming.MANIFEST, store.url))]
 
 
 def _sizes(manifest: Manifest) -> dict[str, int]:

@@ -14,6 +14,7 @@ import pytest
 
 import shardfeed
 from shardfeed.cli.main import main
+from tests.kit.commands import write_photos
 from tests.kit.datasets import write_dataset
 
 NUMBER = "expected a number above 0 and below 1e12."
@@ -31,6 +32,18 @@ def test_every_figure_is_measured(tmp_path: Path, reader: str, image_format: str
     assert found.megabytes_per_second == pytest.approx(stored, 1e-9)
     assert found.decode_limit and found.read_limit and found.first_batch_seconds > 0
     assert (found.batch_size, found.needed, found.remote) == (8, 2000, False)
+
+
+def test_datasets_without_labels_are_measured_too(tmp_path: Path) -> None:
+    photos, out = write_photos(tmp_path / "photos", cat=8), tmp_path / "out"
+    assert (
+        main(["build", "--input", str(photos), "--output", str(out), "--label_from", "none", "--image_size", "16"]) == 0
+    )
+    info = shardfeed.info(out)
+
+    found = shardfeed.benchmark(shardfeed.load(info, "train", 4), info, seconds=0.05)
+
+    assert found.images_per_second > 0 and found.decode_limit
 
 
 def test_a_stream_that_ends_is_started_again(tmp_path: Path) -> None:

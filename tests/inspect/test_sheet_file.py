@@ -25,7 +25,7 @@ def out(tmp_path: Path) -> Path:
         ("{out}/../link.png", " lies in the dataset's folder. Give a file outside of it."),
         (
             "/no/folder/x.png",
-            " cannot be written: [Errno 2] No such file or directory: '/no/folder/x.png'. Give a file in a folder that exists.",
+            " cannot be written: No such file or directory. Give a file in a folder that exists and may be written.",
         ),
     ],
     ids=["no PNG or JPEG", "no name", "in the dataset", "a link into it", "no folder"],

@@ -241,16 +241,23 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("reader", "cut", "code"), [("| true", True, 4), ("> /dev/full", False, 0)], ids=["gone, damaged", "full, in order"]
+    ("name", "reader", "cut", "code"),
+    [
+        ("verify", "| true", True, 4),
+        ("verify", "> /dev/full", False, 0),
+        ("find --where 1", "| true", False, 0),
+        ("find --where 1", "> /dev/full", False, 4),
+        ("inspect", "> /dev/full", False, 4),
+    ],
 )
-def test_a_result_that_cannot_be_printed_does_not_change_the_exit_code(
-    tmp_path: Path, reader: str, cut: bool, code: int
+def test_a_result_that_cannot_be_printed_changes_the_exit_code_only_if_it_is_all_there_is(
+    tmp_path: Path, name: str, reader: str, cut: bool, code: int
 ) -> None:
     out = write_dataset(tmp_path / "out", splits={"train": 5}).path
     if cut:
         (out / "classes.txt").write_bytes(b"")
     shown = subprocess.run(
-        " ".join([*command("verify", out), reader, "; exit ${PIPESTATUS[0]}"]),
+        " ".join([*command(*name.split(), out), reader, "; exit ${PIPESTATUS[0]}"]),
         shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
     )  # fmt: skip
     assert (shown.returncode, "Traceback" in shown.stderr) == (code, False)

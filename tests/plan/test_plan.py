@@ -265,7 +265,7 @@ def _no_duplicates(config: BuildConfig) -> BuildConfig:
         (_no_image, 5, "was built from another state of the input"),
         (_an_image_without_a_class, 2, "1 image lies directly in the input root, without a class folder: stray.jpg"),
         (_a_damaged_manifest, 5, "holds a dataset already, which is never overwritten"),
-        (_no_table, 4, "holds this dataset, but it is damaged"),
+        (_no_table, 4, "is damaged: train-"),
         (_no_duplicates, 3, "--duplicates fail allows none"),
     ],
 )

@@ -43,8 +43,8 @@ INSIDE = "lies in the dataset's folder. Give a file outside of it."
         ("--output link/report.html", f"--output link/report.html {INSIDE}"),
         (
             "--output no/report.html",
-            "--output no/report.html cannot be written: [Errno 2] No such file or directory: 'no/report.html'. Give a file in "
-            "a folder that exists.",
+            "--output no/report.html cannot be written: No such file or directory. Give a file in a folder that exists and may "
+            "be written.",
         ),
         (
             "--source photos",

@@ -61,7 +61,14 @@ def test_too_many_rejects_name_the_file_that_lists_them_until_a_rerun_publishes(
 def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_path: Path) -> None:
     photos, out = write_photos(tmp_path / "photos", cat=3), tmp_path / "out"
     (photos / "cat" / "again.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
-    config = BuildConfig(inputs=(str(photos),), output=str(out), options=OPTIONS, fail_on_duplicates=True)
+    (photos / "cat" / "empty.jpg").touch()  # one reject, which is allowed: its file is published first
+    config = BuildConfig(
+        inputs=(str(photos),),
+        output=str(out),
+        options=OPTIONS,
+        fail_on_duplicates=True,
+        max_rejected=Limit(count=1),
+    )
     with pytest.raises(TooManyRejectsError, match="1 pair of near-duplicates"):
         run_build(config)
 
