@@ -112,9 +112,9 @@ class Forecast:
         shards = "in no shard"
         if split.records:
             each = human_bytes(split.bytes / split.shards)
-            shards = f"in {plural(split.shards, 'shard')} of about {each}, {split.parts:,} parts"
+            shards = f"in {plural(split.shards, 'shard')} of about {each}, {plural(split.parts, 'part')}"
         return (
-            f"  {name:<10} {split.images:,} images, about {split.records:,} records, "
+            f"  {name:<10} {plural(split.images, 'image')}, about {plural(split.records, 'record')}, "
             f"{human_bytes(split.bytes)}{error}, {shards}"
         )
 
@@ -125,7 +125,7 @@ class Forecast:
         workers = f"{cloud.vcpus:,} vCPUs ({plural(cloud.workers, 'worker')})"
         hours = f"{cloud.vcpu_hours:,.0f}" if cloud.vcpu_hours >= 10 else f"{cloud.vcpu_hours:.2f}"
         return [
-            f"  sample     {read:,} images read and encoded; rejects: {rejected}",
+            f"  sample     {plural(read, 'image')} read and encoded; rejects: {rejected}",
             f"  here       about {duration(self.seconds)} ({sample.rate:,.0f} img/s with {self.threads} threads), "
             f"{human_bytes(2 * self.bytes)} of disk until the commit",
             f"  Dataflow   about {hours} vCPU-hours, {duration(3600 * cloud.hours)} on {workers}; "

@@ -143,4 +143,4 @@ def shown_classes(names: Sequence[str], counts: Mapping[str, int], label_kind: s
         return "none: the images have no labels"
     shown = some_of([f"{clip(name, 40)} {counts.get(name, 0):,}" for name in names], _CLASSES)
     several = " (an image may have several, or none)" if label_kind == "multi" else ""
-    return f"{len(names)}{several}: {shown}"
+    return f"{len(names):,}{several}: {shown}"

@@ -175,7 +175,7 @@ class Status:
             left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} of encoding left"
             lines.append(f"  rate       {self.rate:,.0f} img/s over the latest parts{left}")
         lines += [f"  rejects    {clip(name, 1_000)}" for name in self.rejects[:3]]
-        lines += [f"  duplicates  {clip(self.duplicates, 1_000)}"] * bool(self.duplicates)
+        lines += [f"  duplicates {clip(self.duplicates, 1_000)}"] * bool(self.duplicates)
         options = [
             f"{clip(name, 40)} {clip(value, 40)}"
             for name, value in sorted(self.config.items())

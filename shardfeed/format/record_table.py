@@ -153,7 +153,7 @@ def read_batches(file: BinaryIO, label_kind: str = "single") -> Iterator[pa.Reco
                     raise ValueError(f"a value of column {field.name} is null")
             yield batch
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"it is no Parquet file, or damaged: {error}") from None
+        raise ValueError(f"it is no Parquet file, or damaged: {str(error).rstrip('.')}") from None
 
 
 def _further_columns(found: pa.Schema) -> list[Column]:

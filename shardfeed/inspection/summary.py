@@ -33,8 +33,8 @@ def _head(dataset: DatasetInfo) -> list[str]:
     manifest, image = dataset.manifest, dataset.manifest.image
     size = f"{image.height} × {image.width}" if image.height and image.width else "varying size"
     totals = (
-        f"{manifest.listed:,} listed = {manifest.written:,} written + {_named(manifest.rejected)} rejected"
-        f" + {_named(manifest.skipped)} skipped"
+        f"{manifest.listed:,} listed = {manifest.written:,} written + {_named('rejected', manifest.rejected)} + "
+        f"{_named('skipped', manifest.skipped)}"
     )
     lines = [
         clip(dataset.url),
@@ -88,9 +88,9 @@ def _tail(manifest: Manifest) -> list[str]:
     return [*_wrapped("config", config), *_wrapped("versions", versions)]
 
 
-def _named(counts: Mapping[str, int]) -> str:
+def _named(what: str, counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    return f"{total:,} ({_reasons(counts)})" if total else "0"
+    return f"{total:,} {what} ({_reasons(counts)})" if total else f"0 {what}"
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

@@ -64,8 +64,8 @@ def test_the_summary_is_complete_and_aligned(show: Callable[[Manifest], str]) ->
 /data/flowers
   images       224 × 224 × 3 rgb, jpeg
   pixels       mean 118.1 109.9 83.2, std 70.1 65.2 66.0
-  totals       2,308 listed = 2,300 written + 6 (TRUNCATED 4, CORRUPT 2) rejected + 2 (HIDDEN 2)
-               skipped
+  totals       2,308 listed = 2,300 written + 6 rejected (TRUNCATED 4, CORRUPT 2) + 2 skipped
+               (HIDDEN 2)
   fixes        alpha 14, orientation 3
   fingerprint  5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f
 
@@ -130,7 +130,7 @@ def test_varying_sizes_and_gray_are_said(show: Callable[[Manifest], str]) -> Non
     assert lines[1:4] == [
         "  images       varying size × 1 gray, png",
         "  pixels       mean 1.0, std 2.0",
-        "  totals       3 listed = 1 written + 0 rejected + 2 (HIDDEN 2) skipped",
+        "  totals       3 listed = 1 written + 0 rejected + 2 skipped (HIDDEN 2)",
     ]
 
 

@@ -169,15 +169,18 @@ def test_other_codecs_and_another_encoder_of_ours_are_refused(tmp_path: Path, mo
                 require_reusable(str(tmp_path / name), options)
 
 
-def test_a_damaged_record_is_made_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["tfrecord", "parquet"])
+def test_damaged_records_are_made_anew_and_those_of_a_damaged_table(tmp_path: Path, kind: str) -> None:
     photos = make_photos(tmp_path / "photos")
     builds.built(photos, tmp_path / "old", *FLAGS, hooks=[no_sample])
-    for path in (tmp_path / "old").glob("*.tfrecord"):
+    for path in (tmp_path / "old").glob(f"*.{kind}"):
         data = bytearray(path.read_bytes())
         data[200] ^= 1
         path.chmod(0o644)
         path.write_bytes(data)
-    builds.built(photos, tmp_path / "new", *FLAGS, "--retry_rejects", str(tmp_path / "old"), hooks=[no_sample])
+    taken = ("--retry_rejects", str(tmp_path / "old"))
+    ended = builds.built(photos, tmp_path / "new", *FLAGS, *taken, hooks=[no_sample])
+    assert ("its images are made again" in ended.err) == (kind == "parquet")
     builds.built(photos, tmp_path / "anew", *FLAGS, hooks=[no_sample])
     assert shards(tmp_path / "new") == shards(tmp_path / "anew")
 

@@ -96,7 +96,7 @@ def test_a_thousand_classes_take_one_line() -> None:
 
     lines = replace(BUILT, manifest=manifest).to_text().splitlines()
     classes = ", ".join(f"c{i:04} 1" for i in range(12))
-    assert [line for line in lines if "classes" in line] == [f"  classes    1000: {classes} and 988 more"]
+    assert [line for line in lines if "classes" in line] == [f"  classes    1,000: {classes} and 988 more"]
 
 
 @pytest.mark.parametrize(

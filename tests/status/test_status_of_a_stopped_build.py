@@ -77,7 +77,7 @@ def test_near_duplicates_that_were_not_allowed_are_named_with_their_list(tmp_pat
     assert (status.state, status.code, status.duplicates) == ("duplicates", 3, str(listed))
     lines = status.to_text().splitlines()
     assert lines[0] == f"{out}: near-duplicates stopped it, because of --duplicates fail; nothing was published"
-    assert f"  duplicates  {listed}" in lines
+    assert f"  duplicates {listed}" in lines
     assert lines[-1].startswith(
         "Next: look at the list, then rerun the same `shardfeed build` with --duplicates report"
     )

@@ -10,13 +10,14 @@ Each process reads all tables or sidecars, and keeps 28 bytes per record.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, info
-from shardfeed.errors import ShardfeedError, UsageError, clip
+from shardfeed.errors import DatasetError, ShardfeedError, UsageError, clip
 from shardfeed.format import naming, tfrecord
 from shardfeed.format.example import decode_example
 from shardfeed.inspection.find import table_rows
@@ -32,6 +33,7 @@ from shardfeed.transforms.output.part_rows import FIX_BITS
 from shardfeed.transforms.planning.plan import fingerprint
 
 _REVISION = 1  # of every complete dataset so far; when ``ENCODER_REVISION`` is raised, manifests must tell theirs
+_LOG = logging.getLogger("shardfeed")
 _REMEDY = "Give the flags of that build, or build without --retry_rejects."
 
 
@@ -74,10 +76,9 @@ def require_reusable(url: str, options: BuildOptions) -> None:
 
 
 class PreviousRecords:
-    """The records at ``url``; thread-safe.
+    """The records at ``url``, but those of damaged tables; thread-safe.
 
     Raises:
-        DatasetError: a table is damaged.
         StorageError: the store kept failing.
     """
 
@@ -88,7 +89,12 @@ class PreviousRecords:
         self._files: list[str] = []
         sources, files, offsets, sizes, fixes = array("q"), array("I"), array("Q"), array("I"), array("I")
         claim = _unfinished(url)
-        for name, rows in _table_rows(info(url)) if claim is None else _part_rows(url, claim.fingerprint):
+        for name, lazy in _table_rows(info(url)) if claim is None else _part_rows(url, claim.fingerprint):
+            try:
+                rows = list(lazy)
+            except DatasetError as error:
+                _LOG.warning("%s Until then its images are made again.", error)
+                continue
             for row in rows:
                 sources.append(hash((row.key, row.source_bytes, row.version)))
                 files.append(len(self._files))

@@ -203,7 +203,7 @@ def _parquet_rows(file: io.BufferedReader, found: InputList) -> Iterator[tuple[i
                     yield number, name.encode()
     except (pa.ArrowException, OSError) as error:
         raise UsageError(
-            f"--input @{clip(found.url)} is no Parquet file, or damaged: {clip(error)}. Write it again, or copy it anew."
+            f"--input @{clip(found.url)} is no Parquet file, or damaged: {clip(error).rstrip('.')}. Write or copy it anew."
         ) from error
 
 
