@@ -185,8 +185,6 @@ def _encoded(
     pool.open(plan, settings)
     try:
         for result, kept in _made(parts, PartsInFlight(pool, run)):
-            import pyarrow.parquet  # noqa: F401 (publishing needs it; here it costs no time, because the pool is at work)
-
             run.add(result, kept)
             if look and kept < result.images:
                 require_unpublished(store, plan.fingerprint)

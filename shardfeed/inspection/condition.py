@@ -98,8 +98,9 @@ class Condition:
         said = f"--where {clip(self._where)}"
         unknown = _NO_COLUMN.fullmatch(str(error))
         if unknown is None:
+            what = clip(error).rstrip(".") if self._where.strip() else "nothing is asked"
             return UsageError(
-                f"{said}: {clip(error)}. Expected an SQL expression on one record, for example label = 'skirt' and width > 400. "
+                f"{said}: {what}. Expected an SQL expression on one record, for example label = 'skirt' and width > 400. "
                 "To count, group or compare records, ask another SQL engine, such as DuckDB, about the tables of the dataset."
             )
         name, columns = unknown[1], list(self._types)

@@ -52,10 +52,11 @@ def fit(
 
     The state is everything that the next step depends on: weights, moving statistics, the seeds of
     dropout, the optimizer with its learning rate, the scale of the loss, metrics, Keras' own seed
-    generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep, epoch and
-    step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and at the
-    end. If a training has ended, the same call gives its model at once; with more ``epochs`` it goes
-    on, unless a callback had stopped it. On several hosts (JAX), number 0 saves and all read the same address.
+    generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep,
+    epoch and step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and
+    at the end. If a training has ended, the same call gives its model at once; with more ``epochs``
+    it goes on, unless a callback had stopped it. On several hosts (JAX), number 0 saves and all read
+    the same address.
 
     Args:
         model: A compiled model.

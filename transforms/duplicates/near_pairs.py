@@ -38,8 +38,8 @@ Same = Callable[[Numbers, Numbers], NDArray[np.bool_]]
 def join_near(hashes: Hashes, numbers: Numbers, same: Same, groups: Groups) -> int:
     """Joins near pairs that ``same`` confirms; ``hashes``: of the pictures ``numbers``, ascending.
 
-    Returns how many hashes lay in crowded buckets, and pictures of one hash that were left over: they were
-    not compared with all others.
+    Returns how many were not compared with all others: hashes in crowded buckets, and pictures of
+    one hash that were left over.
     """
     order = np.argsort(hashes, kind="stable")
     leaders, crowded = join_equal(hashes[order], numbers[order], same, groups)
