@@ -36,7 +36,7 @@ from shardfeed.pipeline import already_built
 def gate(*args):
     print("at the gate", flush=True)
     threading.Event().wait()
-already_built._has_manifest = gate
+already_built.has_manifest = gate
 sys.exit(__main__.main())
 """
 
@@ -111,7 +111,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
 from shardfeed import __main__
 from shardfeed.pipeline import already_built
-already_built._has_manifest = lambda store: signal.raise_signal(signal.SIGINT) or signal.raise_signal(signal.SIGTERM)
+already_built.has_manifest = lambda store: signal.raise_signal(signal.SIGINT) or signal.raise_signal(signal.SIGTERM)
 raise SystemExit(__main__.main())
 """
     ended = subprocess.run(

@@ -85,8 +85,8 @@ def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Pa
 def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     code = f"WritableLocalStore({str(tmp_path)!r}).create('train-0', bytes(5000))"
     assert error_of(code, 1000) == (
-        f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large for a file on this disk (File too large). Choose a "
-        "smaller --shard_bytes, more --num_shards, or an --output on another disk."
+        f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large for a file on this disk (File too large). Choose "
+        "an --output on another disk; or a smaller --shard_bytes or more --num_shards, with --discard_incomplete."
     )
     assert files(tmp_path) == {}
 
