@@ -11,6 +11,7 @@ not exist in the child, so a read would wait for ever. There the library is load
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.machinery
 import importlib.util
@@ -241,9 +242,16 @@ def _load_again() -> None:
 
 
 def _forget_clients() -> None:
+    """In a forked child: no client is of use any more.
+
+    None may be destroyed either, not even when the child ends: that would ask for a lock of obstore's
+    threads, which one of them may have held at the fork, and the child would wait for it for ever.
+    """
     global _lock, _is_forked
     _lock = threading.Lock()
     _is_forked = _is_forked or _started
+    for client in _clients.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
     _clients.clear()
 
 

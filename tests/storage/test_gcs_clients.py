@@ -88,6 +88,24 @@ def test_obstore_has_few_threads_and_leaves_the_environment_alone(given: str | N
     assert _run(code, given) == (0, f"True {threads}\n", "")
 
 
+@pytest.mark.parametrize("ended", ["os._exit(0)", "sys.exit()"])
+def test_a_fork_destroys_no_client_of_its_parent(ended: str) -> None:
+    """Else the fork would wait for ever, if a thread of obstore held a lock when it was made."""
+    code = f"""if True:
+        import os, sys, shardfeed.storage.object_clients as clients
+
+        class Client:
+            def __del__(self): os.write(1, b"destroyed in the fork" if os.getpid() != parent else b"")
+
+        parent = os.getpid()
+        clients._clients["gs", "bucket", None] = Client()
+        if os.fork() == 0:
+            {ended}
+        os.wait()
+    """
+    assert _run(code, None) == (0, "", "")
+
+
 def _run(code: str, tokio_threads: str | None) -> tuple[int, str, str]:
     env = {name: value for name, value in os.environ.items() if name != "TOKIO_WORKER_THREADS"}
     env |= {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9"} | (
