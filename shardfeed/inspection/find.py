@@ -1,6 +1,7 @@
 """The records of a dataset that fulfil a condition, from its record tables; no shard is opened.
 
-Tables are read in row groups, one after the other, so memory does not depend on the dataset.
+Tables are read one after the other, from a bucket a few ahead, so memory does not depend on the
+dataset.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
-from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.parts import whole_name
 from shardfeed.errors import UsageError, clip
 from shardfeed.format import naming
-from shardfeed.format.hashing import MASK128
-from shardfeed.format.manifest import RecordTable, Shard
-from shardfeed.format.record_table import batch_digest, read_batches
+from shardfeed.format.manifest import Shard
 from shardfeed.inspection.condition import Condition, plain_values
 from shardfeed.inspection.first_records import StoredRecord
+from shardfeed.inspection.table_rows import table_rows
 from shardfeed.random_access.records import records
-from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.report import damaged
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
         DatasetError: while reading: a table is absent, damaged, or is not the one of the manifest.
         StorageError: while reading: the store kept failing.
     """
-    tables = {table.file: table for table in dataset.manifest.tables}
+    tables = {table.file for table in dataset.manifest.tables}
     condition = Condition(where, dataset.label_kind, dataset.columns)
     shards = [each for split in splits for each in _shards(dataset, split)]
     for _, shard, _, _ in shards:
@@ -85,11 +83,8 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
                 f"the dataset at {clip(dataset.url)} has no record table for {shard.file}: its schema_version is "
                 f"{dataset.manifest.schema_version}, and builds write tables since 2. Build the dataset again to have them."
             )
-    return (
-        hits
-        for split, shard, first, wanted in shards
-        for hits in _hits(dataset, condition, split, shard, first, wanted, tables[naming.table_name(shard.file)])
-    )
+    many = table_rows(dataset, [shard for _, shard, _, _ in shards])
+    return (hits for each, batches in zip(shards, many, strict=True) for hits in _hits(condition, *each, batches))
 
 
 def stored_records(dataset: DatasetInfo, rows: Sequence[RecordRow]) -> list[StoredRecord]:
@@ -136,41 +131,17 @@ def _shards(dataset: DatasetInfo, split: SplitInfo) -> Iterator[tuple[str, Shard
 
 
 def _hits(
-    dataset: DatasetInfo, condition: Condition, split: str, shard: Shard, first: int, wanted: range, table: RecordTable
+    condition: Condition, split: str, shard: Shard, first: int, wanted: range, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Hits]:
-    """The hits in the table of ``shard``.
+    """The hits in ``batches``, the rows of ``shard``.
 
     ``first``: the number of its first record. ``wanted``: numbers to look at.
     """
     at = first
-    for batch in table_rows(dataset, shard, table):
+    for batch in batches:
         start, stop = max(at, wanted.start), min(at + len(batch), wanted.stop)
         if start < stop:
             inside = batch.slice(start - at, stop - start)
             numbers = condition.matches(split, shard.file, start, inside)
             yield Hits(split, shard.file, numbers, start, inside)
         at += len(batch)
-
-
-def table_rows(dataset: DatasetInfo, shard: Shard, table: RecordTable) -> Iterator[pa.RecordBatch]:
-    """The rows of a shard's ``table``, which are compared with the manifest when all are read.
-
-    Raises:
-        DatasetError: it is absent, damaged, or not the one of the manifest.
-    """
-    store, rows, digest = storage.open_store(dataset.url), 0, 0
-    stat = store.stat(table.file)
-    if stat is None:
-        raise damaged(dataset.url, table.file, "it is not there")
-    try:
-        with open_file(store, table.file, stat.size) as file:
-            for batch in read_batches(file, dataset.manifest.label_kind):
-                rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
-                yield batch
-    except ValueError as error:
-        raise damaged(dataset.url, table.file, clip(error)) from None
-    if rows != shard.records:
-        raise damaged(dataset.url, table.file, f"it has {rows:,} rows, and {shard.file} has {shard.records:,} records")
-    if f"{digest:032x}" != table.digest:
-        what = f"its rows have the digest {digest:032x}, in the manifest it is {table.digest}"
-        raise damaged(dataset.url, table.file, what)

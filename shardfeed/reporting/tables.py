@@ -7,11 +7,10 @@ are a fair sample where reading all of them would take too long.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo
@@ -21,7 +20,7 @@ from shardfeed.format.manifest import Shard
 from shardfeed.format.record_table import ROW_GROUP
 from shardfeed.reporting.spread import Spread
 from shardfeed.runtime import cores
-from shardfeed.storage.stored_file import open_file
+from shardfeed.storage.stored_file import open_whole
 from shardfeed.verification.report import damaged
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20_000_000  # some 10 s on two cores
 _MOST_REMOTE = 32  # tables that are read from a bucket, most of them in one request
 _REMOTE_THREADS = 8
-_WHOLE = 16 << 20  # bytes; a table of some 200,000 rows
 _COLUMNS = ("offset", "bytes", "class", "height", "width", "source_bytes")
 
 
@@ -118,7 +116,7 @@ def _read(dataset: DatasetInfo, split: str, shard: Shard, wanted: Mapping[int, i
 
     name, facts = naming.table_name(shard.file), TableFacts(tables=1)
     try:
-        with _opened(storage.open_store(dataset.url), name) as file:
+        with open_whole(storage.open_store(dataset.url), name) as file:
             table = pq.ParquetFile(file)
             columns = [*_COLUMNS, *["classes"] * (dataset.label_kind == "multi"), *["key"] * bool(keys)]
             for batch in table.iter_batches(ROW_GROUP, columns=columns):
@@ -130,15 +128,6 @@ def _read(dataset: DatasetInfo, split: str, shard: Shard, wanted: Mapping[int, i
     if facts.rows != shard.records:
         raise damaged(dataset.url, name, f"it has {facts.rows:,} rows, and {shard.file} has {shard.records:,} records")
     return facts
-
-
-def _opened(store: storage.Store, name: str) -> BinaryIO:
-    """A table; one request reads most tables as a whole."""
-    data = store.read_range(name, 0, _WHOLE)
-    if len(data) < _WHOLE:
-        return io.BytesIO(data)
-    stat = store.stat(name)
-    return open_file(store, name, stat.size if stat else 0)
 
 
 def _add(

@@ -20,7 +20,7 @@ from shardfeed.dataset.info import DatasetInfo, info
 from shardfeed.errors import DatasetError, ShardfeedError, UsageError, clip
 from shardfeed.format import naming, tfrecord
 from shardfeed.format.example import decode_example
-from shardfeed.inspection.find import table_rows
+from shardfeed.inspection.table_rows import table_rows
 from shardfeed.storage import NotFoundError
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import ImageRef
@@ -139,21 +139,19 @@ def _unfinished(url: str) -> Claim | None:
 
 
 def _table_rows(found: DatasetInfo) -> Iterator[tuple[str, Iterable[_Row]]]:
-    tables = {table.file: table for table in found.manifest.tables}
     names = ("key", "source_bytes", "version", "offset", "bytes", "fixes")
-    for split in found.manifest.splits.values():
-        for shard in split.shards:
-            batches = table_rows(found, shard, tables[naming.table_name(shard.file)])
-            yield (
-                shard.file,
-                (
-                    _Row(key.encode(), size, version, offset, length, sum(map(FIX_BITS.__getitem__, fixes)))
-                    for batch in batches
-                    for key, size, version, offset, length, fixes in zip(
-                        *(batch.column(name).to_pylist() for name in names), strict=True
-                    )
-                ),
-            )
+    shards = [shard for split in found.manifest.splits.values() for shard in split.shards]
+    for shard, batches in zip(shards, table_rows(found, shards), strict=True):
+        yield (
+            shard.file,
+            (
+                _Row(key.encode(), size, version, offset, length, sum(map(FIX_BITS.__getitem__, fixes)))
+                for batch in batches
+                for key, size, version, offset, length, fixes in zip(
+                    *(batch.column(name).to_pylist() for name in names), strict=True
+                )
+            ),
+        )
 
 
 def _part_rows(url: str, build: str) -> Iterator[tuple[str, Iterable[_Row]]]:
