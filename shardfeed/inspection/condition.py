@@ -18,7 +18,9 @@ import difflib
 import json
 import re
 import sqlite3
+import weakref
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from shardfeed.errors import UsageError, clip
@@ -72,6 +74,7 @@ class Condition:
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # ValueError: a text that is not UTF-8
             raise self._wrong(error) from None
         self._database = _database({name: types[name] for name in self._columns})
+        weakref.finalize(self, self._database.close)  # Python 3.13 warns of a database that nobody closes
 
     def matches(self, split: str, file: str, first: int, batch: pa.RecordBatch) -> list[int]:
         """Numbers of the rows of ``batch`` that fulfil it; the first row has the number ``first``.
@@ -122,8 +125,7 @@ def _named(token: re.Match[str]) -> str:
 
 def _columns_read(sql: str, types: dict[str, str]) -> list[str]:
     """The columns that a condition reads, and ``number``, in the order of ``types``."""
-    database, read = _database(types), set()
-    database.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # SQLite makes these two at their first use
+    read = set()
 
     def authorize(action: int, table: str | None, column: str | None, _database: object, _trigger: object) -> int:
         if action not in _ACTIONS or (action == sqlite3.SQLITE_READ and table not in _READABLE):
@@ -132,9 +134,11 @@ def _columns_read(sql: str, types: dict[str, str]) -> list[str]:
             read.add(column)
         return sqlite3.SQLITE_OK
 
-    database.set_authorizer(authorize)
-    for before, behind in _FORMS:
-        database.execute(before + sql + behind)
+    with closing(_database(types)) as database:
+        database.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # SQLite makes these two at their first use
+        database.set_authorizer(authorize)
+        for before, behind in _FORMS:
+            database.execute(before + sql + behind)
     return [name for name in types if name in read]
 
 
