@@ -94,17 +94,17 @@ def test_bytes_that_are_not_the_listed_ones_are_rejected(folder: Folder, monkeyp
 
 @pytest.mark.parametrize("error", [StorageError("down"), UnreadableError("no permission")], ids=["store", "permission"])
 def test_a_fault_of_the_store_is_not_the_images_fault(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
+    either: Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
         raise error
 
-    ref = folder.add(b"cat/1.png")
+    ref = either.add(b"cat/1.png")
     monkeypatch.setattr(LocalSource, "read", read)
 
     with pytest.raises(type(error)):
-        folder.encode([ref])
-    assert list(folder.store.list()) == []
+        either.encode([ref])
+    assert list(either.store.list()) == []
 
 
 def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in_bytes() -> None:
