@@ -107,6 +107,7 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
         ("train=", "'' is not a number"),
         ("", "'' is not a split name"),
         ("1st", "'1st' is not a split name"),
+        ("a b", "'a b' is not a split name"),
         ("../x", "'../x' is not a split name"),
         ("rejects", "'rejects' is not a split name"),
     ],

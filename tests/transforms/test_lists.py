@@ -190,12 +190,13 @@ def test_what_is_wrong_with_a_list_is_said_before_any_work(
         plan(f"@{photos}/{name}")
 
 
-@pytest.mark.parametrize("number", range(16))
-def test_where_two_roots_fit_the_one_that_was_typed_counts_whatever_their_hashes(photos: Path, number: int) -> None:
-    """Else two workers of one build would give an image two keys."""
-    (photos / f"here{number}").symlink_to(".")
-    (photos / "l.txt").write_text(f"{photos}/here{number}/cat/1.jpg\n")
-    assert keys(f"@{photos}/l.txt", f"{photos}/here{number}") == [b"cat/1.jpg"]
+def test_where_two_roots_fit_the_one_that_was_typed_counts_in_every_process(photos: Path) -> None:
+    """Else two workers of one build would give an image two keys. One of many roots shows an order of hashes."""
+    for number in range(16):
+        root = photos / f"here{number}"
+        root.symlink_to(".")
+        (photos / "l.txt").write_text(f"{root}/cat/1.jpg\n")
+        assert keys(f"@{photos}/l.txt", str(root)) == [b"cat/1.jpg"]
 
 
 @pytest.mark.parametrize(

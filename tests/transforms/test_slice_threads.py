@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +22,38 @@ from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
 
 
+def _count_callers(function: Callable[..., Any], seconds: float = 0) -> tuple[Callable[..., Any], list[int]]:
+    """``function``, slowed down, and a list that gets how many callers were in it at each call."""
+    inside, counts, lock = 0, list[int](), threading.Lock()
+
+    def counted(*args: Any, **more: Any) -> Any:
+        nonlocal inside
+        with lock:
+            inside += 1
+            counts.append(inside)
+        try:
+            time.sleep(seconds)
+            return function(*args, **more)
+        finally:
+            with lock:
+                inside -= 1
+
+    return counted, counts
+
+
+def _read_together(readers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first images are read when all ``readers`` have begun."""
+    together, passed, read_one = threading.Barrier(readers), threading.Event(), LocalSource.read
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if not passed.is_set():
+            together.wait(30)
+            passed.set()
+        return read_one(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+
+
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
     assert threads.default_threads(["/in", "/more"]) == cores()
     assert threads.default_threads(["/in", "gs://b"]) == max(cores(), 8)
@@ -28,16 +61,7 @@ def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
 
 def test_images_are_read_in_parallel(either: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     refs = [either.add(b"cat/%d.png" % i) for i in range(20)]
-    together, original = threading.Barrier(3), LocalSource.read
-
-    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
-        if together.n_waiting or not passed.is_set():
-            together.wait(30)
-            passed.set()
-        return original(self, key, stat)
-
-    passed = threading.Event()
-    monkeypatch.setattr(LocalSource, "read", read)
+    _read_together(3, monkeypatch)
 
     assert either.encode(refs, threads=3).records == 20
 
@@ -77,31 +101,12 @@ def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
     bucket: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [bucket.add(b"cat/%d.png" % i) for i in range(96)]
-    reading, encoding_now, most = threading.Barrier(8), 0, 0
-    read_one, process = LocalSource.read, images.process_image
-
-    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
-        if not passed.is_set():
-            reading.wait(30)
-            passed.set()
-        return read_one(self, key, stat)
-
-    def process_image(*args: Any, **more: Any) -> Any:
-        nonlocal encoding_now, most
-        with lock:
-            encoding_now += 1
-            most = max(most, encoding_now)
-        try:
-            return process(*args, **more)
-        finally:
-            with lock:
-                encoding_now -= 1
-
-    passed, lock = threading.Event(), threading.Lock()
-    monkeypatch.setattr(LocalSource, "read", read)
+    _read_together(8, monkeypatch)
+    process_image, encoding = _count_callers(images.process_image)
     monkeypatch.setattr(slices, "process_image", process_image)
+
     assert bucket.encode(refs, threads=8, processes=cores()).records == 96
-    assert most == 1
+    assert encoding == [1] * 96
 
 
 def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
@@ -147,28 +152,15 @@ def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_ot
 
 
 def test_pixels_above_all_the_memory_for_them_are_decoded_one_after_the_other(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+    either: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "PIXEL_BUDGET", 100)  # bytes
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(24)]
-    decoding = most = 0
-    load, lock = decode.load_other, threading.Lock()
-
-    def load_other(*args: Any) -> Any:
-        nonlocal decoding, most
-        with lock:
-            decoding += 1
-            most = max(most, decoding)
-        time.sleep(0.002)  # others would come in
-        try:
-            return load(*args)
-        finally:
-            with lock:
-                decoding -= 1
-
+    refs = [either.add(b"cat/%d.png" % i) for i in range(24)]
+    load_other, decoding = _count_callers(decode.load_other, seconds=0.002)  # others would come in
     monkeypatch.setattr(decode, "load_other", load_other)
-    assert folder.encode(refs, threads=8).records == 24
-    assert most == 1
+
+    assert either.encode(refs, threads=8).records == 24
+    assert decoding == [1] * 24
 
 
 def test_images_that_could_not_be_read_give_their_memory_back(either: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

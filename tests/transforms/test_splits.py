@@ -137,6 +137,7 @@ def test_an_image_without_a_group_is_a_fault(group_by: str) -> None:
     ("options", "message"),
     [
         (BuildOptions(splits="train", stratify=True), "--stratify goes with ratios, not with --splits train."),
+        (BuildOptions(splits="folders", stratify=True), "--stratify goes with ratios, not with --splits folders."),
         (
             BuildOptions(splits="train", group_by="column:b"),
             "--group_by goes with several splits, not with --splits train",
