@@ -90,6 +90,14 @@ class Folder:
             encoder.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Nobody pulls the plug here. ``tests/storage`` proves what is synced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
     """On the disk."""

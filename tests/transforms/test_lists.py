@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shardfeed.errors import UsageError
+from shardfeed.transforms.elements import Totals
 from shardfeed.transforms.inputs import lists
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
@@ -43,6 +44,16 @@ def listed(text: str, root: str | None = None) -> list[Listed]:
 
 def keys(text: str, root: str | None = None) -> list[bytes]:
     return sorted(entry.key for entry in listed(text, root))
+
+
+def totals(text: str) -> Totals:
+    options = BuildOptions()
+    labelled = (piece for batch in list_all(parse_inputs([text])) for piece in label_batch(batch, options))
+    return add_totals(count_batch(piece, options) for piece in labelled)
+
+
+def plan(text: str) -> None:
+    make_plan(totals(text), BuildOptions(), {}, Limit(count=0))
 
 
 def test_rows_are_paths_below_the_folder_of_the_list_or_below_the_root_that_is_given(photos: Path) -> None:
@@ -96,15 +107,10 @@ def test_order_format_and_doubles_of_a_list_are_in_no_digest_but_a_row_is(photos
     (photos / "a.txt").write_bytes(b"\n".join(KEYS))
     (photos / "b.csv").write_bytes(b"file\n" + b"\n".join([*reversed(KEYS), KEYS[0]]))
     (photos / "c.txt").write_bytes(b"\n".join(KEYS[:-1]))
-    digests = [
-        add_totals(
-            count_batch(piece, BuildOptions())
-            for batch in list_all(parse_inputs([text]))
-            for piece in label_batch(batch, BuildOptions())
-        ).digest
-        for text in (f"@{photos}/a.txt", f"@{photos}/b.csv", str(photos), f"@{photos}/c.txt")
-    ]
-    assert digests[0] == digests[1] == digests[2] != digests[3]
+    one, other, folder, less = (
+        totals(text).digest for text in (f"@{photos}/a.txt", f"@{photos}/b.csv", str(photos), f"@{photos}/c.txt")
+    )
+    assert one == other == folder != less
 
 
 def test_memory_does_not_grow_with_the_rows(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +131,6 @@ def test_memory_does_not_grow_with_the_rows(photos: Path, monkeypatch: pytest.Mo
     next(entries)
     assert made - 2_001 <= 128  # the first pass holds hashes only
     assert sum(entry.kind == "missing" for entry in entries) == 2_000
-
-
-def plan(text: str, root: str | None = None) -> None:
-    options = BuildOptions()
-    batches = (
-        piece for batch in list_all(parse_inputs([text], list_root=root)) for piece in label_batch(batch, options)
-    )
-    make_plan(add_totals(count_batch(piece, options) for piece in batches), options, {}, Limit(count=0))
 
 
 def test_files_that_are_not_there_are_counted_and_named_before_any_work(photos: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from logging.handlers import BufferingHandler
 
 import apache_beam as beam
 import pytest
@@ -24,6 +25,7 @@ from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from tests.kit.cloud import IN, OUT, output, photo_server
 from tests.kit.commands import write_photos
+from tests.kit.graphs import look_once
 from tests.kit.servers.gcs_requests import Request
 from tests.kit.servers.strict_gcs import StrictGCS
 
@@ -58,7 +60,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     (photos / "cat" / "000.jpg").write_bytes(b"")
     (photos / "cat" / "001.jpg").write_bytes(b"<html>not found</html>")
     (photos / "dog" / ".hidden").write_bytes(b"x")
-    log = _Lines()
+    log = BufferingHandler(1_000)
     logger = logging.getLogger("shardfeed")
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
@@ -66,6 +68,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
         with photo_server(photos) as server, pytest.MonkeyPatch.context() as patch:
             patch.setenv("STORAGE_EMULATOR_HOST", server.url)
             patch.setattr(retry, "sleep", lambda _seconds: None)
+            look_once(patch.setattr)
             for folder in ("cat/", "dog/"):
                 server.inject("status", "list", matches=partial(_lists, folder), times=2)
             server.inject("status", "list", matches=lambda request: request.query["prefix"] == "in/", status=429)
@@ -76,7 +79,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
             server.inject("status", "upload", matches=lambda request: request.name.endswith(".idx"))
             pipeline, counters = _run()
             size = sum(path.stat().st_size for path in photos.rglob("*.jpg"))
-            yield Built(server, size, pipeline, counters, list(log.lines))
+            yield Built(server, size, pipeline, counters, [record.getMessage() for record in log.buffer])
     finally:
         logger.removeHandler(log)
         logger.setLevel(logging.NOTSET)
@@ -88,15 +91,6 @@ def _lists(folder: str, request: Request) -> bool:
 
 def _is_look_for_a_part(request: Request) -> bool:
     return request.bucket == "data" and _PART.search(request.name) is not None
-
-
-class _Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
 
 
 def _run() -> tuple[beam.Pipeline, dict[str, int]]:
