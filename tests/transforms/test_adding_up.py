@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from shardfeed.transforms.steps.combine import add_up
 
@@ -15,7 +16,8 @@ def test_some_hundred_are_added_at_a_time() -> None:
         added.append(len(given))
         return sum(given)
 
-    step = add_up(int, add).fn
+    combine: Any = add_up(int, add)
+    step = combine.fn
     some, more = step.create_accumulator(), step.create_accumulator()
     for number in range(1000):
         some = step.add_input(some, number)
