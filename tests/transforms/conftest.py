@@ -90,15 +90,35 @@ class Folder:
             encoder.close()
 
 
-@pytest.fixture(params=["disk", "bucket"])
-def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
-    """On the disk; as a "bucket", with threads that read and others that encode."""
-    if request.param == "bucket":
-        for module in (part_encoder, slices):
-            monkeypatch.setattr(module, "storage", SimpleNamespace(is_remote=lambda _url: True))
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Nobody pulls the plug here. ``tests/storage`` proves what is synced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    """On the disk."""
     folder = Folder(tmp_path)
     yield folder
     folder.close()
+
+
+@pytest.fixture
+def bucket(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """As a "bucket", with threads that read and others that encode."""
+    for module in (part_encoder, slices):
+        monkeypatch.setattr(module, "storage", SimpleNamespace(is_remote=lambda _url: True))
+    return folder
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def either(request: pytest.FixtureRequest) -> Folder:
+    """On the disk and as a "bucket", for what the threads of each do."""
+    found: Folder = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

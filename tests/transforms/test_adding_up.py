@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from shardfeed.transforms.steps.combine import _Sum
+from shardfeed.transforms.steps.combine import add_up
 
 
 def test_some_hundred_are_added_at_a_time() -> None:
@@ -15,7 +16,8 @@ def test_some_hundred_are_added_at_a_time() -> None:
         added.append(len(given))
         return sum(given)
 
-    step = _Sum(int, add)
+    combine: Any = add_up(int, add)
+    step = combine.fn
     some, more = step.create_accumulator(), step.create_accumulator()
     for number in range(1000):
         some = step.add_input(some, number)

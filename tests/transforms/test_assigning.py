@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
@@ -14,14 +13,13 @@ from shardfeed.transforms.planning.assign import split_by_part
 REFS = [ImageRef(0, b"cat/%d.jpg" % i, Stat(i, 1)) for i in range(1_000)]
 
 
-@given(st.lists(st.sampled_from(REFS), max_size=9), st.integers(1, 100), st.integers(-(2**63), 2**63 - 1))
-def test_a_key_goes_where_its_hash_says(refs: list[ImageRef], parts: int, seed: int) -> None:
-    by_part = split_by_part(b"".join(map(pack_ref, refs)), parts, seed)
+@pytest.mark.parametrize(("parts", "seed"), [(1, 0), (7, -(2**63)), (100, 2**63 - 1)])
+def test_a_key_goes_where_its_hash_says(parts: int, seed: int) -> None:
+    by_part = split_by_part(b"".join(map(pack_ref, REFS)), parts, seed)
 
     assert {part: list(unpack_refs(packed)) for part, packed in by_part.items()} == {
-        part: [ref for ref in refs if hash64("part", seed, ref.key) * parts // 2**64 == part] for part in by_part
+        part: [ref for ref in REFS if hash64("part", seed, ref.key) * parts // 2**64 == part] for part in range(parts)
     }
-    assert sum(len(list(unpack_refs(packed))) for packed in by_part.values()) == len(refs)
 
 
 def test_a_split_by_ratio_still_reaches_every_part() -> None:

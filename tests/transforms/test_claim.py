@@ -37,6 +37,15 @@ def refusal(store: WritableStore, options: BuildOptions = OPTIONS, **other: Any)
     return str(found.value)
 
 
+def early_refusal(store: WritableStore, options: BuildOptions = OPTIONS) -> str:
+    """What a build says before it lists, and again when it claims."""
+    with pytest.raises(ConflictError) as found:
+        refuse_unclaimable(store, options)
+    said = str(found.value)
+    assert refusal(store, options) == said
+    return said
+
+
 def test_the_first_build_claims_with_options_versions_and_listing_and_the_same_build_joins(
     store: WritableStore,
 ) -> None:
@@ -55,8 +64,6 @@ def test_the_first_build_claims_with_options_versions_and_listing_and_the_same_b
 @pytest.mark.parametrize(
     ("theirs", "ours", "differing"),
     [
-        ({}, {"seed": 5}, "--seed (there 0, here 5)"),
-        ({}, {"image": ImageOptions(quality=80)}, "--quality (there 95, here 80)"),
         (
             {},
             {"splits": "test", "image": ImageOptions(height=32)},
@@ -72,20 +79,7 @@ def test_the_first_build_claims_with_options_versions_and_listing_and_the_same_b
         ({"columns": (AGE, BOX)}, {}, "--columns (there age:int64=-1,box:float[4], here not given)"),
         ({"multi_label": True}, {}, "--label_column (there lists of labels, here one label per image)"),
     ],
-    ids=[
-        "a number",
-        "a quality",
-        "two flags",
-        "a list",
-        "numbers by split",
-        "a flag that is gone",
-        "bytes",
-        "a format without a quality",
-        "a default",
-        "a column that is gone",
-        "all columns are gone",
-        "the kind of labels",
-    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     store: WritableStore, theirs: dict[str, Any], ours: dict[str, Any], differing: str
@@ -93,11 +87,8 @@ def test_a_conflict_names_what_the_user_changed_and_not_what_follows_from_it(
     claim(store, replace(OPTIONS, **theirs))
     before = store.read("_parts/CLAIM")
 
-    said = refusal(store, replace(OPTIONS, **ours))
+    said = early_refusal(store, replace(OPTIONS, **ours))
     assert said == f"{store.url} is claimed by another build that differs in {differing}. {REMEDY}"
-    with pytest.raises(ConflictError) as found:
-        refuse_unclaimable(store, replace(OPTIONS, **ours))
-    assert str(found.value) == said
     assert store.read("_parts/CLAIM") == before
 
 
@@ -159,14 +150,10 @@ def test_what_the_options_do_not_show_is_not_refused_before_and_nothing_is_writt
 def test_a_claim_that_is_none_is_a_conflict(store: WritableStore, content: bytes) -> None:
     store.create("_parts/CLAIM", content)
 
-    said = refusal(store)
-    assert said == (
+    assert early_refusal(store) == (
         f"{store.url}/_parts/CLAIM is not readable as a claim. Give another --output, or begin again with "
         "--discard_incomplete."
     )
-    with pytest.raises(ConflictError) as found:
-        refuse_unclaimable(store, OPTIONS)
-    assert str(found.value) == said
 
 
 class _Vanishing(WritableLocalStore):
@@ -211,14 +198,10 @@ def test_files_that_are_not_ours_are_refused_by_name_before_the_claim(
     for name in names:
         store.create(name, b"precious")
 
-    said = refusal(store)
-    assert said == (
+    assert early_refusal(store) == (
         f"--output {store.url} holds files that are not a shardfeed build's: {named}. Give an empty or new folder; nothing is "
         "ever overwritten."
     )
-    with pytest.raises(ConflictError) as found:
-        refuse_unclaimable(store, OPTIONS)
-    assert str(found.value) == said
     assert sorted(found for found, _ in store.list()) == sorted(names)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import (
     Counts,
+    Duplicates,
     Element,
     FileResult,
     ImageRef,
@@ -29,6 +30,7 @@ from shardfeed.transforms.elements import (
     unpack_keys,
     unpack_refs,
 )
+from shardfeed.transforms.metadata.row import Row, labels_of_row, pack_table_row, unpack_table_row
 
 STATS = st.builds(
     Stat, st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.none() | st.integers(0, 2**32 - 1)
@@ -36,6 +38,18 @@ STATS = st.builds(
 REFS = st.lists(
     st.builds(ImageRef, st.integers(0, 0xFFFF), st.binary(max_size=30), STATS, st.binary(max_size=9)), max_size=4
 )
+
+
+TEXTS = st.text(max_size=9)
+COLUMNS = st.lists(st.tuples(TEXTS, st.binary(max_size=30)), max_size=3).map(tuple)
+
+
+@given(st.builds(Row, st.lists(TEXTS, max_size=3).map(tuple), TEXTS, TEXTS, COLUMNS))
+def test_a_row_of_a_table_comes_back(row: Row) -> None:
+    packed = pack_table_row(row)
+
+    assert unpack_table_row(packed) == row
+    assert labels_of_row(packed) == row.labels
 
 
 @given(REFS)
@@ -85,12 +99,12 @@ COUNTS = Counts(
         PartResult("train", 3, 0, 0, 0, 0, {}, {}, {}, None),
         COUNTS,
         Verdict(3, "too many", COUNTS),
-        Verdict(0, "", Counts()),
         PartFile(1, 2, 3, 4),
         ShardPlan("train", 0, 2, (PartFile(1, 2, 3, 4), PartFile(5, 6, 7, 8))),
         ShardResult("train", "train-00000-of-00001.tfrecord", 3, 100, 5, ((1, 50), (2, 50)), 9, 6, 7, 8, "ab" * 16),
         RejectsPlan("rejects-00000-of-00001.jsonl", (("train", 3, 0, 2), ("test", 1, 4, 9))),
         FileResult("classes.txt", 3, 4),
+        Duplicates({"exact": 2}, (FileResult("duplicates.jsonl", 3, 4),), 5, 6),
     ],
     ids=lambda element: type(element).__name__,
 )

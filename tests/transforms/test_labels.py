@@ -6,8 +6,6 @@ import re
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
 from shardfeed.format.hashing import hash64
@@ -21,7 +19,7 @@ TRAIN = parse_splits("train")
 BY_FOLDERS = parse_splits("folders")
 
 
-@pytest.mark.parametrize("folder", ["cat", "0", "00", " cat ", "%2F", "Käse", "a,b", ".."], ids=repr)
+@pytest.mark.parametrize("folder", ["00", " cat ", "%2F", "Käse", ".."], ids=repr)
 def test_the_class_is_the_first_folder_as_it_is_spelled(folder: str) -> None:
     for key in (f"{folder}/1.jpg".encode(), f"{folder}/deep/er/1.jpg".encode()):
         assert Labeller(TRAIN).label(key, b"") == ("train", (folder,), "")
@@ -79,12 +77,11 @@ def test_bounds_of_shares_are_exact_fractions_of_the_hash_range() -> None:
     assert parse_splits("a=1/3,b=1/3,c=1/3").bounds == (("a", 2**64 // 3), ("b", 2 * 2**64 // 3), ("c", 2**64))
 
 
-@given(st.binary(min_size=1, max_size=30), st.integers(1, 99))
-def test_a_key_falls_where_its_hash_does(key: bytes, percent: int) -> None:
-    rule = parse_splits(f"train={percent}/100,test={100 - percent}/100")
+def test_a_key_falls_where_its_hash_does() -> None:
+    keys = [b"%d.jpg" % number for number in range(50)] + [b"\xff"]
 
-    below = Fraction(hash64("split", 0, key), 2**64) < Fraction(percent, 100)
-    assert rule.split_or_fault(key, b"", ())[0] == ("train" if below else "test")
+    found = [parse_splits("train=0.3,test=0.7").split_or_fault(key, b"", ())[0] for key in keys]
+    assert found == ["train" if hash64("split", 0, key) * 10 < 3 * 2**64 else "test" for key in keys]
 
 
 def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,20 +100,16 @@ def test_a_hash_on_the_boundary_belongs_to_the_next_split(monkeypatch: pytest.Mo
         ("train=0.9,validation=0.2", "the shares add up to 1.1"),
         ("train=0.9", "the shares add up to 0.9"),
         ("train=1,test=0", "the shares add up to 1"),
-        ("train=1.5,test=-0.5", "the shares add up to 1"),
         ("train,test", "the shares add up to 2"),
-        ("train=0.5,train=0.5", "a split is named twice"),
         ("train=0.5,Train=0.5", "a split is named twice, upper and lower case aside"),
         ("train=half,test=0.5", "'half' is not a number"),
         ("train=1/0,test=0.5", "'1/0' is not a number"),
-        ("train=nan", "'nan' is not a number"),
         ("train=", "'' is not a number"),
         ("", "'' is not a split name"),
         ("1st", "'1st' is not a split name"),
         ("a b", "'a b' is not a split name"),
         ("../x", "'../x' is not a split name"),
         ("rejects", "'rejects' is not a split name"),
-        ("x" * 65, f"'{'x' * 65}' is not a split name"),
     ],
 )
 def test_splits_that_cannot_be_are_refused_with_an_example(text: str, problem: str) -> None:
@@ -133,13 +126,10 @@ def test_splits_that_cannot_be_are_refused_with_an_example(text: str, problem: s
         ("cat dog", "dog cat", "dog cat"),
         ("train tram", None, "train tram"),
         ("cat cats 0 00", None, "0 00 cat cats"),
-        ("O 0", None, "0 O"),
-        ("l 1 I", None, "1 I l"),
+        ("l 1 I O 0", None, "0 1 I O l"),
         ("мир mir", None, "mir мир"),
         ("b d p q", None, "b d p q"),
         ("A a", "a A", "a A"),
-        ("Masse Maße", "Maße Masse", "Maße Masse"),
-        ("a α", "α a", "α a"),
     ],
 )
 def test_classes_are_in_the_order_of_their_bytes_or_of_the_class_list(
@@ -159,7 +149,6 @@ def test_classes_are_in_the_order_of_their_bytes_or_of_the_class_list(
         ("STRASSE", "straße"),
         ("ﬁsh", "fish"),
         ("cat", "c\u200bat"),
-        ("cat", "\u202ecat"),
         ("a-b", "a\u2013b"),
         ("a-b", "a\u2212b"),
         ("cat", "c\u0430t"),
@@ -182,10 +171,7 @@ def test_folders_that_look_alike_are_never_two_classes(one: str, two: str) -> No
 
 @pytest.mark.parametrize(
     "folders",
-    [
-        *({"train"}, {"test"}, {"train", "test"}, {"train", "val"}, {"train", "valid", "test"}),
-        *({"training", "train"}, {"TRAIN", "Test"}, {"train", "dev"}, {"train", "holdout"}),
-    ],
+    [{"train"}, {"test"}, {"train", "valid", "test"}, {"TRAIN", "Test"}, {"train", "holdout"}],
     ids=lambda folders: "+".join(sorted(folders)),
 )
 def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: set[str]) -> None:
@@ -200,7 +186,7 @@ def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: s
     assert choose_classes(folders, (), BuildOptions(class_list=tuple(folders))) == tuple(folders)
 
 
-@pytest.mark.parametrize("name", ["holdout", "Dev", "test", "unlabeled", "Train"])
+@pytest.mark.parametrize("name", ["holdout", "test", "Train"])
 def test_a_split_among_classes_stops_the_build(name: str) -> None:
     with pytest.raises(UsageError, match=f"^the top folders {name} look like splits.* Beside them are cat, dog: move"):
         choose_classes({"cat", "dog", name}, (), BuildOptions())

@@ -46,6 +46,13 @@ def test_what_is_no_plain_file_is_skipped_by_its_kind(kind: str) -> None:
     assert skip_reason(Listed(b"cat/1.jpg", Stat(1, 1), kind)) == kind  # type: ignore[arg-type]
 
 
+def _write(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
 def _keys_and_skipped(root: InputRoot) -> tuple[set[bytes], dict[str, int]]:
     batches = [batch for batch in list_all((root,)) if not batch.fault]
     return (
@@ -57,11 +64,8 @@ def _keys_and_skipped(root: InputRoot) -> tuple[set[bytes], dict[str, int]]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """One of everything that a folder can hold."""
-    root = tmp_path / "in"
-    for name in ("cat/1.jpg", "cat/deep/2.png", "dog/3.JPG", "dog/notes.txt", ".git/x.jpg", "top.jpg", "README"):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x")
+    names = ("cat/1.jpg", "cat/deep/2.png", "dog/3.JPG", "dog/notes.txt", ".git/x.jpg", "top.jpg", "README")
+    root = _write(tmp_path / "in", *names)
     (root / "empty").mkdir()
     (root / "dog" / "folder.jpg").mkdir()
     os.mkfifo(root / "dog" / "pipe.jpg")
@@ -71,7 +75,7 @@ def tree(tmp_path: Path) -> Path:
     (root / "dog" / "link.jpg").symlink_to("../cat/1.jpg")
     (root / "dog" / "dangling.jpg").symlink_to("nowhere")
     (root / "dog" / "loop.jpg").symlink_to("loop.jpg")
-    (tmp_path / "outside.jpg").write_bytes(b"x")
+    _write(tmp_path, "outside.jpg")
     (root / "dog" / "outside.jpg").symlink_to(tmp_path / "outside.jpg")
     (root / "linked_class").symlink_to("cat")
     return root
@@ -90,28 +94,19 @@ def test_what_no_glob_matches_is_not_listed_at_all(tree: Path) -> None:
             pass
     keys, skipped = _keys_and_skipped(InputRoot(str(tree), ("dog/*", "**/*.png", "*/caf?.jpg")))
 
-    assert keys == {
-        b"cat/deep/2.png",
-        b"dog/3.JPG",
-        b"dog/hard.jpg",
-        b"dog/link.jpg",
-        b"cat/caf\xe9.jpg",
-        b"dog/\xff.jpg",
-    }
+    matched = {b"dog/3.JPG", b"dog/hard.jpg", b"dog/link.jpg", b"dog/\xff.jpg"}
+    assert keys == {b"cat/deep/2.png", b"cat/caf\xe9.jpg", *matched}
     assert skipped == {"suffix": 1, "special": 2, "symlink": 3}
 
 
 def test_references_carry_root_size_and_time_of_the_listing(tmp_path: Path) -> None:
-    (tmp_path / "cat").mkdir()
-    path = tmp_path / "cat" / "1.jpg"
+    path = _write(tmp_path / "in", "cat/1.jpg") / "cat" / "1.jpg"
     path.write_bytes(b"12345")
     os.utime(path, ns=(1, 123_456_789))
-    empty = tmp_path.parent / f"{tmp_path.name}-empty"
-    empty.mkdir()
+    (tmp_path / "empty").mkdir()
 
-    (ref,) = [
-        ref for batch in list_all((InputRoot(str(empty)), InputRoot(str(tmp_path)))) for ref in unpack_refs(batch.refs)
-    ]
+    batches = list_all((InputRoot(f"{tmp_path}/empty"), InputRoot(f"{tmp_path}/in")))
+    (ref,) = [ref for batch in batches for ref in unpack_refs(batch.refs)]
     assert (ref.root, ref.key, ref.stat) == (1, b"cat/1.jpg", Stat(5, 123_456_789))
 
 
@@ -119,10 +114,7 @@ def test_long_listings_travel_in_batches_and_an_empty_one_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "BATCH_REFS", 3)
-    (tmp_path / "cat").mkdir()
-    for i in range(7):
-        (tmp_path / "cat" / f"{i}.jpg").touch()
-    (tmp_path / "cat" / "x.txt").touch()
+    _write(tmp_path, *(f"cat/{i}.jpg" for i in range(7)), "cat/x.txt")
 
     batches = list(listing.list_section(InputRoot(str(tmp_path)), 0, b"cat"))
     (tmp_path / "empty").mkdir()
@@ -132,10 +124,7 @@ def test_long_listings_travel_in_batches_and_an_empty_one_in_one(
 
 
 def test_small_folders_share_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for i in range(20):
-        (tmp_path / f"{i:02d}").mkdir()
-        (tmp_path / f"{i:02d}" / "1.jpg").touch()
-        (tmp_path / f"{i:02d}" / "x.txt").touch()
+    _write(tmp_path, *(f"{i:02d}/{name}" for i in range(20) for name in ("1.jpg", "x.txt")))
     (together,) = (batch for batch in list_all((InputRoot(str(tmp_path)),)) if not batch.fault)
     assert (len(list(unpack_refs(together.refs))), together.skipped) == (20, {"suffix": 20})
 
@@ -147,8 +136,7 @@ def test_small_folders_share_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_listing_ends_when_the_run_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "BATCH_REFS", 1)
-    (tmp_path / "cat").mkdir()
-    (tmp_path / "cat" / "1.jpg").touch()
+    _write(tmp_path, "cat/1.jpg")
     run = Run("run", str(tmp_path / "out"))
     run.stop.set()
     with pytest.raises(IncompleteError, match="rerun the same command"):
@@ -171,13 +159,6 @@ def _faults(root: Path | str, class_depth: int = 1, globs: tuple[str, ...] = ())
         if batch.fault not in ("", SKIPPED):
             found.setdefault(batch.fault, set()).update(ref.key for ref in unpack_refs(batch.refs))
     return found
-
-
-def _write(root: Path, *names: str) -> Path:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
-    return root
 
 
 def test_class_folders_with_other_files_only_are_faulty(tmp_path: Path) -> None:
@@ -224,18 +205,18 @@ def test_with_split_folders_the_class_folders_are_the_second(tmp_path: Path) -> 
     }
 
 
-def test_a_buckets_folder_markers_make_no_class_folder(strict_bucket: StrictGCS) -> None:
+def test_a_buckets_folder_markers_make_no_class_folder(strict_gcs: StrictGCS) -> None:
     for name in ("cat/1.jpg", "cow/a.txt"):
-        strict_bucket.objects.put("photos", name, b"x")
+        strict_gcs.objects.put("bucket", name, b"x")
     for name in ("pig/", "cat/"):
-        strict_bucket.objects.put("photos", name, b"")
+        strict_gcs.objects.put("bucket", name, b"")
 
-    assert _faults("gs://photos") == {"no_images": {b"cow"}}
+    assert _faults("gs://bucket") == {"no_images": {b"cow"}}
 
 
-def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_bucket: StrictGCS) -> None:
+def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_gcs: StrictGCS) -> None:
     for name in ("cat/1.jpg", "dog/1.jpg"):
-        strict_bucket.objects.put("photos", name, b"x")
+        strict_gcs.objects.put("bucket", name, b"x")
     both, waited = threading.Barrier(2, timeout=5), []  # seconds; each of the two lists waits for the other
 
     def wait() -> None:
@@ -244,34 +225,27 @@ def test_class_folders_of_a_bucket_are_listed_in_parallel(strict_bucket: StrictG
         except threading.BrokenBarrierError:
             waited.append(False)
 
-    strict_bucket.inject(
+    strict_gcs.inject(
         "call",
         kind="list",
         matches=lambda request: request.query.get("prefix") in ("cat/", "dog/"),
         times=None,
         action=wait,
     )
-    found = {ref.key for batch in list_all((InputRoot("gs://photos"),)) for ref in unpack_refs(batch.refs)}
+    found, _ = _keys_and_skipped(InputRoot("gs://bucket"))
     assert (found, waited) == ({b"cat/1.jpg", b"dog/1.jpg"}, [True, True])
 
 
 def test_a_folder_of_a_bucket_may_have_any_number_of_batches(
-    strict_bucket: StrictGCS, monkeypatch: pytest.MonkeyPatch
+    strict_gcs: StrictGCS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "BATCH_REFS", 1)
     names = {f"cat/{number}.jpg" for number in range(3 * REQUESTS)}
     for name in names:
-        strict_bucket.objects.put("photos", name, b"x")
+        strict_gcs.objects.put("bucket", name, b"x")
 
-    found = {ref.key.decode() for batch in list_all((InputRoot("gs://photos"),)) for ref in unpack_refs(batch.refs)}
-    assert found == names
-
-
-@pytest.fixture
-def strict_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictGCS]:
-    with StrictGCS() as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        yield server
+    found, _ = _keys_and_skipped(InputRoot("gs://bucket"))
+    assert found == {name.encode() for name in names}
 
 
 def test_threads_end_if_nobody_wants_the_rest_of_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:

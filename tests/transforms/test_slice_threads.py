@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -21,28 +22,50 @@ from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import Folder, encode_part
 
 
+def _count_callers(function: Callable[..., Any], seconds: float = 0) -> tuple[Callable[..., Any], list[int]]:
+    """``function``, slowed down, and a list that gets how many callers were in it at each call."""
+    inside, counts, lock = 0, list[int](), threading.Lock()
+
+    def counted(*args: Any, **more: Any) -> Any:
+        nonlocal inside
+        with lock:
+            inside += 1
+            counts.append(inside)
+        try:
+            time.sleep(seconds)
+            return function(*args, **more)
+        finally:
+            with lock:
+                inside -= 1
+
+    return counted, counts
+
+
+def _read_together(readers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first images are read when all ``readers`` have begun."""
+    together, passed, read_one = threading.Barrier(readers), threading.Event(), LocalSource.read
+
+    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
+        if not passed.is_set():
+            together.wait(30)
+            passed.set()
+        return read_one(self, key, stat)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+
+
 def test_threads_are_one_a_core_and_more_where_a_bucket_is_waited_for() -> None:
     assert threads.default_threads(["/in", "/more"]) == cores()
     assert threads.default_threads(["/in", "gs://b"]) == max(cores(), 8)
 
 
-def test_images_are_read_in_parallel(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(20)]
-    together, original = threading.Barrier(3), LocalSource.read
+def test_images_are_read_in_parallel(either: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [either.add(b"cat/%d.png" % i) for i in range(20)]
+    _read_together(3, monkeypatch)
 
-    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
-        if together.n_waiting or not passed.is_set():
-            together.wait(30)
-            passed.set()
-        return original(self, key, stat)
-
-    passed = threading.Event()
-    monkeypatch.setattr(LocalSource, "read", read)
-
-    assert folder.encode(refs, threads=3).records == 20
+    assert either.encode(refs, threads=3).records == 20
 
 
-@pytest.mark.parametrize("folder", ["disk"], indirect=True)
 def test_one_thread_makes_one_part_at_a_time_also_after_one_that_failed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,44 +97,23 @@ def test_one_thread_makes_one_part_at_a_time_also_after_one_that_failed(
     assert sorted(in_turn[1:]) == [(part, 8) for part in range(3) if part not in errors]
 
 
-@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
 def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+    bucket: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
-    reading, encoding_now, most = threading.Barrier(8), 0, 0
-    read_one, process = LocalSource.read, images.process_image
-
-    def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
-        if not passed.is_set():
-            reading.wait(30)
-            passed.set()
-        return read_one(self, key, stat)
-
-    def process_image(*args: Any, **more: Any) -> Any:
-        nonlocal encoding_now, most
-        with lock:
-            encoding_now += 1
-            most = max(most, encoding_now)
-        try:
-            return process(*args, **more)
-        finally:
-            with lock:
-                encoding_now -= 1
-
-    passed, lock = threading.Event(), threading.Lock()
-    monkeypatch.setattr(LocalSource, "read", read)
+    refs = [bucket.add(b"cat/%d.png" % i) for i in range(96)]
+    _read_together(8, monkeypatch)
+    process_image, encoding = _count_callers(images.process_image)
     monkeypatch.setattr(slices, "process_image", process_image)
-    assert folder.encode(refs, threads=8, processes=cores()).records == 96
-    assert most == 1
+
+    assert bucket.encode(refs, threads=8, processes=cores()).records == 96
+    assert encoding == [1] * 96
 
 
-@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
 def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+    bucket: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SOURCE_BUDGET", 16_000)  # bytes; half of them for each of two processes
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(96)]
+    refs = [bucket.add(b"cat/%d.png" % i) for i in range(96)]
     held = most = 0
     read_one, process, lock = LocalSource.read, images.process_image, threading.Lock()
 
@@ -137,45 +139,31 @@ def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
     monkeypatch.setattr(slices, "cut_slices", cut_slices)
     monkeypatch.setattr(LocalSource, "read", read)
     monkeypatch.setattr(slices, "process_image", process_image)
-    assert folder.encode(refs, threads=8, processes=2).records == 96
+    assert bucket.encode(refs, threads=8, processes=2).records == 96
     assert 2_000 < most <= 8_000
 
 
-@pytest.mark.parametrize("images", [1, 24])
 def test_images_larger_than_all_the_memory_for_them_are_encoded_one_after_the_other(
-    folder: Folder, images: int, monkeypatch: pytest.MonkeyPatch
+    either: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SOURCE_BUDGET", 100)  # bytes
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(images)]
-    assert folder.encode(refs, threads=8).records == images
+    refs = [either.add(b"cat/%d.png" % i) for i in range(24)]
+    assert either.encode(refs, threads=8).records == 24
 
 
 def test_pixels_above_all_the_memory_for_them_are_decoded_one_after_the_other(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+    either: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "PIXEL_BUDGET", 100)  # bytes
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(24)]
-    decoding = most = 0
-    load, lock = decode.load_other, threading.Lock()
-
-    def load_other(*args: Any) -> Any:
-        nonlocal decoding, most
-        with lock:
-            decoding += 1
-            most = max(most, decoding)
-        time.sleep(0.002)  # others would come in
-        try:
-            return load(*args)
-        finally:
-            with lock:
-                decoding -= 1
-
+    refs = [either.add(b"cat/%d.png" % i) for i in range(24)]
+    load_other, decoding = _count_callers(decode.load_other, seconds=0.002)  # others would come in
     monkeypatch.setattr(decode, "load_other", load_other)
-    assert folder.encode(refs, threads=8).records == 24
-    assert most == 1
+
+    assert either.encode(refs, threads=8).records == 24
+    assert decoding == [1] * 24
 
 
-def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_could_not_be_read_give_their_memory_back(either: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SOURCE_BUDGET", 100)
     read_one, fail = LocalSource.read, threading.Event()
 
@@ -185,8 +173,8 @@ def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, mo
         return read_one(self, key, stat)
 
     monkeypatch.setattr(LocalSource, "read", read)
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(12)]
-    encoder = folder.encoder()
+    refs = [either.add(b"cat/%d.png" % i) for i in range(12)]
+    encoder = either.encoder()
     fail.set()
     with pytest.raises(StorageError, match="the store kept failing"):
         encode_part(encoder, refs)
@@ -194,21 +182,20 @@ def test_images_that_could_not_be_read_give_their_memory_back(folder: Folder, mo
     assert encode_part(encoder, refs, part=1).records == 12
 
 
-@pytest.mark.parametrize("folder", ["bucket"], indirect=True)
-def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    refs = [folder.add(b"cat/%d.png" % i) for i in range(64)]
+def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(bucket: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    refs = [bucket.add(b"cat/%d.png" % i) for i in range(64)]
     process, encoded = images.process_image, 0
 
     def process_image(*args: Any, **more: Any) -> Any:
         nonlocal encoded
         encoded += 1
         if encoded == 3:
-            folder.run.stop.set()
+            bucket.run.stop.set()
         return process(*args, **more)
 
     monkeypatch.setattr(slices, "process_image", process_image)
     with pytest.raises(IncompleteError, match="rerun the same command"):
-        folder.encode(refs, threads=8, encoders=1)
-    folder.close()
+        bucket.encode(refs, threads=8, encoders=1)
+    bucket.close()
     assert encoded == 3
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("encode")] == []

@@ -59,11 +59,12 @@ def test_what_cannot_be_used_is_rejected_with_a_short_printable_reason(folder: F
     refs = [folder.add(b"cat/%s.png" % name) for name in (b"grown", b"gone", b"touched", b"caf\xe9")]
     refs += [folder.add(b"cat/empty.png", b""), folder.add(b"dog/\\xe9.png")]
     large = folder.add(b"cat/large.png")
-    refs.append(large._replace(stat=Stat((64 << 20) + 1, 1)))  # it would be CHANGED if it were read
+    refs.append(large._replace(stat=Stat((64 << 20) + 1, 1)))
     refs.append(folder.add(b"cat/odd.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20))
     with open(folder.root / "cat" / "grown.png", "ab") as file:
         file.write(b"x")
-    (folder.root / "cat" / "gone.png").unlink()
+    for name in ("gone", "empty", "large"):  # the last two would be CHANGED if they were read
+        (folder.root / "cat" / f"{name}.png").unlink()
     os.utime(folder.root / "cat" / "touched.png", ns=(1, 1))
 
     assert folder.encode(refs).records == 1  # dog/\\xe9.png is UTF-8
@@ -94,17 +95,17 @@ def test_bytes_that_are_not_the_listed_ones_are_rejected(folder: Folder, monkeyp
 
 @pytest.mark.parametrize("error", [StorageError("down"), UnreadableError("no permission")], ids=["store", "permission"])
 def test_a_fault_of_the_store_is_not_the_images_fault(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
+    either: Folder, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def read(self: LocalSource, key: bytes, stat: Stat) -> bytes:
         raise error
 
-    ref = folder.add(b"cat/1.png")
+    ref = either.add(b"cat/1.png")
     monkeypatch.setattr(LocalSource, "read", read)
 
     with pytest.raises(type(error)):
-        folder.encode([ref])
-    assert list(folder.store.list()) == []
+        either.encode([ref])
+    assert list(either.store.list()) == []
 
 
 def test_a_slice_spreads_a_part_over_the_threads_and_is_bounded_in_images_and_in_bytes() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardfeed.errors import UsageError
@@ -34,6 +35,12 @@ BY_PATIENT = "/(?P<group>p[0-9-]+)_"
 def batch(keys: list[bytes], rows: list[bytes] | None = None) -> RefBatch:
     pairs = zip(keys, rows or itertools.repeat(b""), strict=False)
     return RefBatch("", b"".join(pack_ref(ImageRef(0, key, Stat(1, 1), row)) for key, row in pairs))
+
+
+def plan(batches: Iterable[RefBatch], options: BuildOptions) -> None:
+    labelled = itertools.chain(*(label_batch(one, options) for one in batches))
+    totals = add_totals(add_totals([count_batch(one, options)]) for one in labelled)
+    make_plan(totals, options, {}, Limit(count=0))
 
 
 def splits(batches: list[RefBatch], options: BuildOptions) -> dict[bytes, str]:
@@ -90,22 +97,18 @@ PATIENTS = [
 ]
 
 
-@pytest.mark.parametrize("chosen", ["folders", "column:fold"])
-@pytest.mark.parametrize("pieces", [1, 2, 5])
+@pytest.mark.parametrize(("chosen", "pieces"), [("folders", 1), ("folders", 5), ("column:fold", 2)])
 def test_a_group_that_folders_or_a_column_divide_is_an_error(chosen: str, pieces: int) -> None:
     options = BuildOptions(splits=chosen, group_by=BY_PATIENT, label_from="none")
 
-    def plan(keys: list[bytes]) -> None:
+    def cut(keys: list[bytes]) -> list[RefBatch]:
         rows = [pack_table_row(Row(split=key.split(b"/")[0].decode())) for key in keys]
-        batches = [batch(keys[i::pieces], rows[i::pieces]) for i in range(pieces)]
-        labelled = itertools.chain(*(label_batch(one, options) for one in batches))
-        totals = add_totals(add_totals([count_batch(one, options)]) for one in labelled)
-        make_plan(totals, options, {}, Limit(count=0))
+        return [batch(keys[i::pieces], rows[i::pieces]) for i in range(pieces)]
 
-    plan(PATIENTS[:3])
+    plan(cut(PATIENTS[:3]), options)
     for keys in (PATIENTS, PATIENTS[::-1]):
         with pytest.raises(UsageError) as found:
-            plan(keys)
+            plan(cut(keys), options)
         assert str(found.value).startswith(
             f"1 group of --group_by lies in several splits of --splits {chosen}, such as p2 in test and train and validation: "
         )
@@ -115,11 +118,11 @@ def test_more_groups_than_can_be_compared_are_an_error(monkeypatch: pytest.Monke
     monkeypatch.setattr(totals_module, "MOST_GROUPS", 2)
     monkeypatch.setattr(plan_module, "MOST_GROUPS", 2)
     options = BuildOptions(splits="folders", group_by=BY_PATIENT)
-    labelled = [label_batch(batch([key]), options)[0] for key in PATIENTS[:3]]
+    batches = [batch([key]) for key in PATIENTS[:3]]
 
-    make_plan(add_totals(count_batch(one, options) for one in labelled[:2]), options, {}, Limit(count=0))
+    plan(batches[:2], options)
     with pytest.raises(UsageError, match=r"finds more than 2 groups.* Leave --group_by out\."):
-        make_plan(add_totals(count_batch(one, options) for one in labelled), options, {}, Limit(count=0))
+        plan(batches, options)
 
 
 @pytest.mark.parametrize("group_by", [BY_PATIENT, "/p(?P<group>[0-9]*)_", "column:patient"])
@@ -157,6 +160,7 @@ def named(sizes: list[int], salt: int) -> list[bytes]:
     return [b"%c/%d-%d.jpg" % (97 + number, salt, i) for number, size in enumerate(sizes) for i in range(size)]
 
 
+@settings(max_examples=50)
 @given(SIZES, SHARES, st.integers(0, 1000), st.integers(1, 5))
 def test_each_class_has_its_shares_to_one_image(sizes: list[int], shares: str, salt: int, pieces: int) -> None:
     options = BuildOptions(splits=shares, stratify=True)
@@ -172,6 +176,7 @@ def test_each_class_has_its_shares_to_one_image(sizes: list[int], shares: str, s
         low = high
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 60), st.integers(0, 30), SHARES, st.integers(0, 1000))
 def test_new_images_of_a_class_move_at_most_as_many_old_ones_at_each_bound(
     old: int, new: int, shares: str, salt: int
@@ -186,7 +191,7 @@ def test_new_images_of_a_class_move_at_most_as_many_old_ones_at_each_bound(
         assert len(crossed) <= new
 
 
-@pytest.mark.parametrize("images", [1025, 1777, 2500, 4000])
+@pytest.mark.parametrize("images", [1025, 4000])
 def test_large_classes_need_no_list_of_their_images(images: int) -> None:
     # More images than are collected: the bound is found by counting first, and it is the same.
     options = BuildOptions(splits="a=0.3,b=0.7", stratify=True)
@@ -226,6 +231,7 @@ def grouped(groups: list[tuple[int, int]], salt: int) -> list[bytes]:
 GROUPS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=40)
 
 
+@settings(max_examples=50)
 @given(GROUPS, SHARES, st.integers(0, 1000), st.integers(1, 5))
 def test_classes_are_cut_between_groups_at_the_nearest_place(
     groups: list[tuple[int, int]], shares: str, salt: int, pieces: int
@@ -301,28 +307,25 @@ def test_elements_of_the_passes_come_back_from_their_bytes(group_by: str | None)
 def test_a_column_of_too_many_values_is_no_split() -> None:
     options = BuildOptions(splits="column:id")
     rows = [pack_table_row(Row(split=str(i))) for i in range(101)]
-    labelled = label_batch(batch([b"cat/%d.jpg" % i for i in range(101)], rows), options)
-    totals = add_totals(count_batch(one, options) for one in labelled)
+    one = batch([b"cat/%d.jpg" % i for i in range(101)], rows)
 
-    with pytest.raises(
-        UsageError, match=r"^--splits column:id makes 101 splits, such as id_0; at most 100 are possible"
-    ):
-        make_plan(totals, options, {}, Limit(count=0))
+    with pytest.raises(UsageError, match=r"^--splits column:id makes 101 splits, such as id_0; at most 100 are"):
+        plan([one], options)
 
 
 def test_splits_of_a_column_that_differ_only_in_case_are_refused() -> None:
     options = BuildOptions(splits="column:fold")
     rows = [pack_table_row(Row(split=text)) for text in ("dev", "Extra", "extra")]
-    labelled = label_batch(batch([b"cat/%d.jpg" % i for i in range(3)], rows), options)
-    totals = add_totals(count_batch(one, options) for one in labelled)
+    one = batch([b"cat/%d.jpg" % i for i in range(3)], rows)
 
     with pytest.raises(UsageError, match=r"makes the splits Extra and extra, which differ only in case\. Correct"):
-        make_plan(totals, options, {}, Limit(count=0))
+        plan([one], options)
 
 
-@pytest.mark.parametrize("regex", ["p[0-9]", "(", "", "(?P<label>a)", r"(?P<group>a)\1"])
-def test_an_expression_without_a_group_is_refused(regex: str) -> None:
+def test_an_expression_without_a_group_is_refused() -> None:
     with pytest.raises(UsageError) as found:
-        check_labels(BuildOptions(splits="a=0.5,b=0.5", group_by=regex))
-    assert str(found.value).startswith(f"--group_by {regex}")
-    assert "Example: --group_by '/(?P<group>patient_[0-9]+)_'" in str(found.value)
+        check_labels(BuildOptions(splits="a=0.5,b=0.5", group_by="(?P<label>a)"))
+    assert str(found.value) == (
+        "--group_by (?P<label>a) has not exactly one group (?P<group>…), which is the group. Example: --group_by "
+        "'/(?P<group>patient_[0-9]+)_', or a column of the table: column:patient"
+    )

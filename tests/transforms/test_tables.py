@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,33 +119,25 @@ def test_a_key_is_a_path_below_the_root_or_an_address_under_one(text: str, key: 
     assert key_of("7", replace(table, key_format="train/{}.jpg")) == b"train/7.jpg"
 
 
-def csv(text: str | bytes) -> Callable[[Path], Path]:
-    return raw("t.csv", text if isinstance(text, bytes) else text.encode())
+File = tuple[str, bytes]
 
 
-def jsonl(text: str) -> Callable[[Path], Path]:
-    return raw("t.jsonl", text.encode())
+def csv(text: str) -> File:
+    return "t.csv", text.encode()
 
 
-def parquet(**columns: pa.Array) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / "t.parquet"
-        pq.write_table(pa.table(columns), path)
-        return path
-
-    return write
+def jsonl(text: str) -> File:
+    return "t.jsonl", text.encode()
 
 
-def raw(name: str, data: bytes) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        (folder / name).write_bytes(data)
-        return folder / name
-
-    return write
+def parquet(**columns: pa.Array) -> File:
+    data = io.BytesIO()
+    pq.write_table(pa.table(columns), data)
+    return "t.parquet", data.getvalue()
 
 
 LABEL = {"label_column": "label"}
-BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
+BAD: dict[str, tuple[File | None, dict[str, str], str]] = {
     "an empty file": (csv(""), LABEL, "Empty CSV file"),
     "no such column": (csv("file_name,b\n1,2\n"), LABEL, "--metadata T has no such column. Its columns: file_name, b"),
     "no such column of splits": (
@@ -155,9 +147,13 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
     ),
     "no column for the key": (csv("b,label\n1,2\n"), LABEL, "has no column file_name, filename.*Its columns: b, label"),
     "a doubled column": (csv("file_name,label,label\n1,2,3\n"), LABEL, "has this column twice. Rename one"),
-    "UTF-16": (csv("file_name,label\n1,2\n".encode("utf-16")), LABEL, "is UTF-16. Save it as UTF-8."),
-    "Latin-1 labels": (csv(b"file_name,label\n1,k\xe4fer\n"), LABEL, "invalid UTF8 data"),
-    "a Latin-1 column": (csv(b"file_name,a\n1,k\xe4fer\n"), {"columns": "a"}, "it is not UTF-8 text. Convert the file"),
+    "UTF-16": (("t.csv", "file_name,label\n1,2\n".encode("utf-16")), LABEL, "is UTF-16. Save it as UTF-8."),
+    "Latin-1 labels": (("t.csv", b"file_name,label\n1,k\xe4fer\n"), LABEL, "invalid UTF8 data"),
+    "a Latin-1 column": (
+        ("t.csv", b"file_name,a\n1,k\xe4fer\n"),
+        {"columns": "a"},
+        "it is not UTF-8 text. Convert the file",
+    ),
     "a short row": (csv("file_name,label\n1,2\n3\n"), LABEL, "Expected 2 columns, got 1"),
     "a quote that is not closed": (
         csv('file_name,label\n1,"2\n' + "3,4\n" * 800_000),
@@ -217,16 +213,12 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
         {"columns": "a:string"},
         "holds values of several types. Give values of one type.$",
     ),
-    "no file": (
-        lambda folder: folder / "none.csv",
-        LABEL,
-        "cannot be read: No such file or directory. Correct the path.",
-    ),
-    "another suffix": (raw("t.xlsx", b"PK"), LABEL, "tables end in .csv, .tsv"),
-    "no Parquet": (raw("t.parquet", b"PAR1 but no more"), LABEL, "Parquet"),
-    "no gzip": (raw("t.csv.gz", b"file_name,label\n"), LABEL, "zlib|gzip|header"),
+    "no file": (None, LABEL, "cannot be read: No such file or directory. Correct the path."),
+    "another suffix": (("t.xlsx", b"PK"), LABEL, "tables end in .csv, .tsv"),
+    "no Parquet": (("t.parquet", b"PAR1 but no more"), LABEL, "Parquet"),
+    "no gzip": (("t.csv.gz", b"file_name,label\n"), LABEL, "zlib|gzip|header"),
     "a gzip that is cut": (
-        raw("t.csv.gz", gzip.compress(b"file_name,label\n" + b"1,2\n" * 99)[:-12]),
+        ("t.csv.gz", gzip.compress(b"file_name,label\n" + b"1,2\n" * 99)[:-12]),
         LABEL,
         "runcated|end",
     ),
@@ -287,11 +279,14 @@ BAD: dict[str, tuple[Callable[[Path], Path], dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("write", "flags", "message"), BAD.values(), ids=list(BAD))
+@pytest.mark.parametrize(("file", "flags", "message"), BAD.values(), ids=list(BAD))
 def test_a_table_that_cannot_be_used_says_why(
-    write: Callable[[Path], Path], flags: dict[str, str], message: str, tmp_path: Path
+    file: File | None, flags: dict[str, str], message: str, tmp_path: Path
 ) -> None:
-    path = write(tmp_path)
+    name, data = file or ("none.csv", b"")
+    path = tmp_path / name
+    if file is not None:
+        path.write_bytes(data)
     with pytest.raises(UsageError) as found:
         rows(path, **flags)
     text = str(found.value).replace(str(path), "T")

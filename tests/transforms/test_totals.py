@@ -6,8 +6,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shardfeed.format.hashing import MASK128, hash128, key_hash
 from shardfeed.storage import Stat
@@ -28,8 +26,9 @@ def _totals(batches: list[RefBatch], options: BuildOptions = OPTIONS) -> Totals:
     return add_totals(count_batch(labelled, options) for batch in batches for labelled in label_batch(batch, options))
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 8))
-def test_order_and_batches_do_not_matter(rng: random.Random, pieces: int) -> None:
+@pytest.mark.parametrize("pieces", [1, 2, 3, 8])
+def test_order_and_batches_do_not_matter(pieces: int) -> None:
+    rng = random.Random(pieces)
     refs = rng.sample(REFS, len(REFS))
     batches = [_batch(refs[i::pieces], {"hidden": 1} if i == 0 else {}) for i in range(pieces)]
     partial = [_totals(batches[i : i + 2]) for i in range(0, pieces, 2)]
@@ -63,16 +62,6 @@ def test_sums_are_what_they_say() -> None:
         skipped={"suffix": 2},
         faults={},
     )
-
-
-def test_adding_images_moves_no_other_image_to_another_split() -> None:
-    def split_of(refs: list[ImageRef]) -> dict[bytes, str]:
-        return {ref.key: batch.split for batch in label_batch(_batch(refs), OPTIONS) for ref in unpack_refs(batch.refs)}
-
-    alone = split_of(REFS[:10])
-    together = split_of(REFS)
-    assert alone == {key: together[key] for key in alone}
-    assert set(together.values()) == {"train", "test"}
 
 
 @pytest.mark.parametrize(
