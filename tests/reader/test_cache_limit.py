@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from shardfeed.dataset.local_copy import mirror
 from tests.kit.datasets import write_dataset
 
 Datasets = dict[str, shardfeed.DatasetInfo]
+Limit = Callable[[str], None]
 SIZE = 100_000  # bytes of a dataset, about
 
 
@@ -35,15 +37,28 @@ def datasets(tmp_path: Path) -> Datasets:
     return made
 
 
-def use(info: shardfeed.DatasetInfo, folder: Path) -> None:
-    """Copies ``info`` as a program does that then ends: its locks are gone."""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "copies"
+
+
+@pytest.fixture
+def limit(datasets: Datasets, monkeypatch: pytest.MonkeyPatch) -> Limit:
+    """Sets the limit to the bytes of the datasets that are named."""
+    return lambda names: monkeypatch.setenv(cache_limit.VARIABLE, str(size_of(datasets, names)))
+
+
+def size_of(datasets: Datasets, names: str) -> int:
+    return sum(datasets[name].splits["train"].bytes for name in names)
+
+
+def use(info: shardfeed.DatasetInfo, folder: Path, second: int | None = None) -> None:
+    """Copies ``info`` as a program does that then ends, now or at ``second``: its locks are gone."""
     mirror(info, info.splits["train"].shards, str(folder))
     while cache_limit._locks:
         os.close(cache_limit._locks.popitem()[1])
-
-
-def used_at(info: shardfeed.DatasetInfo, folder: Path, second: int) -> None:
-    os.utime(folder / info.fingerprint, (second, second))
+    if second is not None:
+        os.utime(folder / info.fingerprint, (second, second))
 
 
 def kept(datasets: Datasets, folder: Path) -> dict[str, int]:
@@ -52,15 +67,9 @@ def kept(datasets: Datasets, folder: Path) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def limit_for(datasets: Datasets, names: str) -> str:
-    """The bytes of these datasets."""
-    return str(sum(datasets[name].splits["train"].bytes for name in names))
-
-
 def test_a_copy_that_another_process_deletes_meanwhile_is_room_already(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, folder: Path, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "copies"
     use(datasets["a"], folder)
     (first, *_) = sorted((folder / datasets["a"].fingerprint).glob("*.tfrecord"))
 
@@ -72,47 +81,39 @@ def test_a_copy_that_another_process_deletes_meanwhile_is_room_already(
             return name.endswith(".tfrecord")
 
     monkeypatch.setattr(cache_limit, "_COPY", Racing())
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ab"))
+    limit("ab")
     use(datasets["b"], folder)
 
     assert kept(datasets, folder) == {"a": 2, "b": 3}
 
 
 def test_the_dataset_that_was_used_the_longest_time_ago_makes_room(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, folder: Path, limit: Limit
 ) -> None:
-    folder = tmp_path / "copies"
-    for name, second in (("a", 2), ("b", 1)):
-        use(datasets[name], folder)
-        used_at(datasets[name], folder, second)
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ac"))
+    use(datasets["a"], folder, 2)
+    use(datasets["b"], folder, 1)
+    limit("ac")
 
     use(datasets["c"], folder)
 
     assert kept(datasets, folder) == {"a": 3, "c": 3}
 
 
-def test_no_more_is_deleted_than_is_needed(datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "copies"
-    use(datasets["a"], folder)
+def test_no_more_is_deleted_than_is_needed(datasets: Datasets, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(datasets["a"], folder, 1)
     use(datasets["b"], folder)
-    used_at(datasets["a"], folder, 1)
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", str(int(limit_for(datasets, "abc")) - 1))
+    monkeypatch.setenv(cache_limit.VARIABLE, str(size_of(datasets, "abc") - 1))
 
     use(datasets["c"], folder)
 
     assert kept(datasets, folder) == {"a": 2, "b": 3, "c": 3}
 
 
-def test_a_dataset_is_used_when_its_copies_are_read_again(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "copies"
-    for name in ("a", "b"):
-        use(datasets[name], folder)
-        used_at(datasets[name], folder, 1)
+def test_a_dataset_is_used_when_its_copies_are_read_again(datasets: Datasets, folder: Path, limit: Limit) -> None:
+    use(datasets["a"], folder, 1)
+    use(datasets["b"], folder, 1)
     use(datasets["a"], folder)
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "ac"))
+    limit("ac")
 
     use(datasets["c"], folder)
 
@@ -130,20 +131,19 @@ sys.stdin.readline()
 
 
 def test_copies_that_a_living_process_reads_stay(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, tmp_path: Path, folder: Path, limit: Limit
 ) -> None:
-    folder = tmp_path / "copies"
     command = [sys.executable, "-c", READ, str(tmp_path / "a"), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline()
-        monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+        limit("c")
 
         with pytest.raises(shardfeed.StorageError) as raised:
             use(datasets["c"], folder)
 
         assert kept(datasets, folder) == {"a": 3}
         process.communicate(b"\n")
-    needed, over = datasets["c"].splits["train"].bytes, datasets["a"].splits["train"].bytes
+    needed, over = size_of(datasets, "c"), size_of(datasets, "a")
     assert str(raised.value) == (
         f"cache={str(folder)!r}: {needed:,} bytes are to be copied, {over:,} more than SHARDFEED_CACHE_LIMIT={needed} and the "
         "copies in use leave room for. Set a higher limit, end the programs that read the others, or choose another folder."
@@ -152,8 +152,7 @@ def test_copies_that_a_living_process_reads_stay(
     assert kept(datasets, folder) == {"c": 3}
 
 
-def test_files_that_are_no_copies_stay(datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "copies"
+def test_files_that_are_no_copies_stay(datasets: Datasets, folder: Path, limit: Limit) -> None:
     use(datasets["a"], folder)
     mine = [
         folder / "photos" / "train.tfrecord",
@@ -163,7 +162,7 @@ def test_files_that_are_no_copies_stay(datasets: Datasets, tmp_path: Path, monke
     for path in mine:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(SIZE))
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+    limit("c")
 
     use(datasets["c"], folder)
 
@@ -171,13 +170,12 @@ def test_files_that_are_no_copies_stay(datasets: Datasets, tmp_path: Path, monke
 
 
 def test_without_locks_and_without_a_limit_nothing_is_deleted(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    datasets: Datasets, folder: Path, limit: Limit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "copies"
     use(datasets["a"], folder)
     use(datasets["b"], folder)
     assert kept(datasets, folder) == {"a": 3, "b": 3}
-    monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", limit_for(datasets, "c"))
+    limit("c")
 
     def flock(file: object, operation: int) -> None:
         raise OSError("no locks here")
@@ -188,9 +186,7 @@ def test_without_locks_and_without_a_limit_nothing_is_deleted(
     assert kept(datasets, folder) == {"a": 3, "b": 3}
 
 
-def test_a_limit_that_is_no_size_is_refused(
-    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limit_that_is_no_size_is_refused(datasets: Datasets, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDFEED_CACHE_LIMIT", "much")
     with pytest.raises(shardfeed.UsageError, match=r"^SHARDFEED_CACHE_LIMIT='much': expected bytes as a positive int"):
-        use(datasets["a"], tmp_path / "copies")
+        use(datasets["a"], folder)

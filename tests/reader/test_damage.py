@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import shardfeed
-from shardfeed.errors import DatasetError, UnknownSplitError, UsageError
+from shardfeed.errors import DatasetError, UsageError
 from tests.kit.datasets import write_dataset
 from tests.reader.streams import READERS
 
 SHARD = "train-00001-of-00003.tfrecord"
-OTHER_SPLIT = "Name one of these, or build the dataset again with --splits, for example train=0.9,validation=0.1."
 COPY = "Copy the file from where the dataset is whole, or build the dataset again into an empty folder."
 
 
@@ -38,17 +37,6 @@ def test_a_shard_of_another_size(tmp_path: Path, reader: Any, damage: str) -> No
 
     assert refusal(DatasetError, tmp_path, "train", 4, reader=reader) == (
         f"{shard} is damaged: expected {size:,} bytes, found {found}. {COPY}"
-    )
-
-
-def test_missing_shards(tmp_path: Path) -> None:
-    shard = write_dataset(tmp_path, image_format="raw").manifest.splits["train"].shards[1]
-    for name in (SHARD, "train-00002-of-00003.tfrecord"):
-        (tmp_path / name).unlink()
-
-    assert refusal(DatasetError, tmp_path, "train", 4, training=False) == (
-        f"{tmp_path}/{SHARD} is damaged: expected {shard.bytes:,} bytes, found no such file. "
-        f"2 of 3 shards are wrong. {COPY}"
     )
 
 
@@ -100,15 +88,6 @@ def test_a_file_too_large_for_a_manifest_is_not_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("split", ["val", ["train"], None], ids=repr)
-def test_an_unknown_split(tmp_path: Path, split: Any) -> None:
-    write_dataset(tmp_path)
-
-    assert refusal(UnknownSplitError, tmp_path, split, 4) == (
-        f"split {split!r} is not in the dataset at {tmp_path}: its splits are train, validation. {OTHER_SPLIT}"
-    )
-
-
 def test_a_split_without_records(tmp_path: Path) -> None:
     write_dataset(tmp_path, splits={"train": 5, "empty": 0})
 
@@ -127,15 +106,8 @@ def test_images_of_varying_size(tmp_path: Path, reader: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("ftp://host/flowers", "ftp://.*gs://"),
-        ("gs://", "^gs:// names no bucket; write gs://BUCKET or gs://BUCKET/FOLDER.$"),
-    ],
-)
-def test_an_address_of_no_store(url: str, message: str) -> None:
-    assert re.search(message, refusal(UsageError, url, "train", 4))
+def test_an_address_of_no_store() -> None:
+    assert re.search("ftp://.*gs://", refusal(UsageError, "ftp://host/flowers", "train", 4))
 
 
 @pytest.mark.parametrize("dataset", [None, 3, b"flowers"], ids=repr)

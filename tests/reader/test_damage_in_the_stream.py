@@ -126,15 +126,14 @@ def test_a_flipped_bit_in_a_length_or_its_crc_is_named(tmp_path: Path, at: int) 
     )
 
 
-@pytest.mark.parametrize("image_format", ["png", "webp"])
-def test_images_of_other_formats_are_looked_into(tmp_path: Path, image_format: str) -> None:
-    write_dataset(tmp_path, image_format=image_format)
+def test_images_that_pillow_decodes_are_looked_into(tmp_path: Path) -> None:
+    write_dataset(tmp_path, image_format="webp")
     rewrite_image(tmp_path, lambda image: bytes(len(image)))
 
     with pytest.raises(shardfeed.DatasetError) as found:
         arrays(tmp_path)
 
-    start = f"{tmp_path}/{SHARD} is damaged: {place(tmp_path)}: image: expected a {image_format} image "
+    start = f"{tmp_path}/{SHARD} is damaged: {place(tmp_path)}: image: expected a webp image "
     assert str(found.value).startswith(start)
 
 
@@ -248,9 +247,7 @@ def test_an_error_behind_the_reader_passes_with_a_warning(tmp_path: Path) -> Non
     assert warned[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    "kind", ["Unavailable", "ResourceExhausted", "PermissionDenied", "Unknown", "Cancelled", "Aborted", "Internal"]
-)
+@pytest.mark.parametrize("kind", ["Unavailable", "ResourceExhausted"])
 def test_what_damage_does_not_look_like_passes_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

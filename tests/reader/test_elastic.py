@@ -13,7 +13,7 @@ from shardfeed.format.manifest import Shard
 from shardfeed.sampling.blocks import Blocks, Ints, blocks_in
 from shardfeed.sampling.host_share import host_range
 from shardfeed.sampling.record_order import ReadWindow, training_windows
-from shardfeed.sampling.steps import host_batch, training_steps
+from shardfeed.sampling.steps import training_steps
 from shardfeed.sampling.streams import Streams, host_streams, stream_count
 from tests.kit.datasets import Written
 from tests.reader.streams import READERS, elastic, train
@@ -123,20 +123,6 @@ def test_any_number_of_hosts_reads_every_record_once_a_pass(hosts: int) -> None:
     assert sorted(found.tolist()) == list(range(200))
     assert {one.slots for one in streams} == ({8 // hosts} if together else {1})
     assert together == (hosts in (1, 2, 4, 8))
-
-
-def test_a_batch_of_any_size_is_put_together_from_the_batches_of_its_hosts() -> None:
-    counts = uneven(300, 4)
-    blocks = blocks_of(counts)
-    whole = read(blocks, 0, 1, 3000)
-    for hosts in (2, 4, 8):
-        rows = [read(blocks, host, hosts, 3000 // hosts) for host in range(hosts)]
-        for batch_size in range(hosts, 1000, 7 * hosts):
-            share = host_batch(batch_size, hosts, hosts)
-            for step in range(0, 3000 // batch_size, 5):
-                batches = [of_host[step * share : (step + 1) * share] for of_host in rows]
-                expected = whole[step * batch_size : (step + 1) * batch_size]
-                assert np.stack(batches, axis=1).reshape(-1).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 8, 3], ids=str)

@@ -129,16 +129,15 @@ def batches_of(reader: Any, found: shardfeed.DatasetInfo, batch_size: int, **opt
     return list(batches.as_numpy_iterator() if reader is shardfeed.load else batches)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("batch_size", [1, 5])  # of one row: some rows have no label
 @READERS
-def test_batches_as_dicts_hold_every_column(found: shardfeed.DatasetInfo, reader: Any, batch_size: int) -> None:
-    batches = batches_of(reader, found, batch_size, training=False, max_len=LISTS)
+def test_batches_as_dicts_hold_every_column(found: shardfeed.DatasetInfo, reader: Any) -> None:
+    # batches of one row: some hold no label at all
+    batches = batches_of(reader, found, 1, training=False, max_len=LISTS)
 
     close(as_rows(batches), expected(found.label_kind))
     for name, dtype in DTYPES.items():
         assert {str(batch[name].dtype) for batch in batches} == {dtype}, name
-    assert {batch["names"].shape for batch in batches} == {(batch_size, 3)}
+    assert {batch["names"].shape for batch in batches} == {(1, 3)}
 
 
 @READERS
@@ -169,25 +168,24 @@ def test_batches_for_fit_have_the_labels_of_their_kind(found: shardfeed.DatasetI
         assert y.tolist() == [by_key[key]["label"] for key in keys]
 
 
-def test_a_random_record_holds_every_column(found: shardfeed.DatasetInfo) -> None:
-    ds = pickle.loads(pickle.dumps(shardfeed.records(found, "train")))
-    by_key = expected(found.label_kind)
+def test_a_random_record_holds_its_columns_in_the_order_of_the_manifest(found: shardfeed.DatasetInfo) -> None:
+    """What all of them hold, after a build: ``tests/contract``."""
+    (item,) = shardfeed.records(found, "train").__getitems__([7])
 
-    for item in (ds[7], *ds.__getitems__([3, 0]), *ds[20:]):
-        row = by_key[item["key"].encode()]
-        assert item["image"].shape == (2, 2, 3)
-        if found.label_kind != "none":
-            assert np.asarray(item["label"]).tolist() == row["label"]
-        assert (item["age"], item["blob"], item["good"]) == (row["age"], row["blob"], row["good"])
-        assert item["text"].encode() == row["text"]
-        assert [name.encode() for name in item["names"]] == [n for n in row["names"] if n][
-            : len(item["names"])
-        ] or item["names"][-1:] == [""]
-        assert item["words"].dtype == np.int64 and item["flags"].dtype == np.bool_ and item["box"].dtype == np.float32
-        assert item["words"].tolist() == row["words"][: len(item["words"])]
-    assert list(ds[0]) == ["image", *["label"] * (found.label_kind != "none"), "key", *(c.name for c in COLUMNS)]
-    chosen = shardfeed.records(found, "train", columns=["age", "size"])[1]
-    assert list(chosen) == ["age", "size"] and chosen["size"].tolist() == [2, 2]
+    assert list(item) == ["image", *["label"] * (found.label_kind != "none"), "key", *(c.name for c in COLUMNS)]
+    row = expected(found.label_kind)[item["key"].encode()]
+    assert (item["age"], item["blob"], item["good"]) == (row["age"], row["blob"], row["good"])
+    assert {name: str(item[name].dtype) for name in ("box", "flags", "words")} == {
+        "box": "float32",
+        "flags": "bool",
+        "words": "int64",
+    }
+
+
+def test_chosen_columns_travel_to_other_processes(found: shardfeed.DatasetInfo) -> None:
+    item = pickle.loads(pickle.dumps(shardfeed.records(found, "train", columns=["age", "size"])))[1]
+
+    assert list(item) == ["age", "size"] and item["size"].tolist() == [2, 2]
 
 
 def test_labels_without_images_are_for_one_label_per_record(found: shardfeed.DatasetInfo) -> None:

@@ -39,12 +39,12 @@ def records_a_call(side: int, threads: int, monkeypatch: pytest.MonkeyPatch, bat
     return max(found)
 
 
-@pytest.mark.parametrize(("side", "threads"), [(1024, 64), (512, 64), (224, 64), (1024, 4), (2048, 18)])
+@pytest.mark.parametrize(("side", "threads"), [(1024, 64), (224, 64), (2048, 18)])
 def test_decode_calls_of_load_hold_at_most_512_mib(side: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert BOUND / 2 < threads * records_a_call(side, threads, monkeypatch) * side * side * 3 <= BOUND
 
 
-@pytest.mark.parametrize("threads", [3, 4, 18, 27])
+@pytest.mark.parametrize("threads", [3, 27])
 def test_a_decode_call_has_128_images_of_224_x_224_on_up_to_25_cores(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,14 +56,14 @@ def test_a_decode_call_has_one_image_at_least_and_no_more_than_a_batch(monkeypat
     assert records_a_call(224, 4, monkeypatch, batch_size=7) == 7
 
 
-@pytest.mark.parametrize(("side", "threads"), [(1024, 64), (512, 64), (224, 64), (1024, 8), (2048, 16)])
+@pytest.mark.parametrize(("side", "threads"), [(1024, 64), (224, 64), (2048, 16)])
 def test_tasks_ahead_of_array_batches_hold_at_most_512_mib(side: int, threads: int) -> None:
     records = pipeline.records_per_task((side, side, 3), threads)
 
     assert BOUND / 2 < 2 * threads * records * side * side * 3 <= BOUND
 
 
-@pytest.mark.parametrize("threads", [1, 2, 16, 27])
+@pytest.mark.parametrize("threads", [1, 27])
 def test_a_task_has_64_images_of_224_x_224_on_up_to_27_threads(threads: int) -> None:
     assert pipeline.records_per_task((224, 224, 3), threads) == 64
 

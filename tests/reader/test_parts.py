@@ -15,7 +15,7 @@ from shardfeed.inspection.first_records import first_records
 from shardfeed.sampling.host_share import host_range
 from tests.kit.datasets import Written
 from tests.kit.indexes import without_indexes
-from tests.reader.streams import READERS, lossless, numbers
+from tests.reader.streams import by_reader, lossless, numbers
 
 N = 37
 
@@ -39,8 +39,7 @@ def test_a_part_is_spelled_in_numbers_and_percentages(written: Written) -> None:
     assert {name: splits[name].part for name in PARTS} == PARTS
 
 
-@READERS
-@pytest.mark.parametrize(("split", "hosts"), [("train[5:7]", 2), ("train[-50%:100%]", 1), ("train[12.5%:30]", 2)])
+@by_reader("split,hosts", [("train[5:7]", 2), ("train[-50%:100%]", 1), ("train[12.5%:30]", 2)], load=[2])
 def test_a_part_holds_its_records_and_no_other(written: Written, reader: Any, split: str, hosts: int) -> None:
     part = PARTS[split]
     evaluated, trained = [], []

@@ -32,63 +32,50 @@ def tree(root: Path, groups: str, files: dict[str, str]) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("groups", "files", "cores"),
-    [
-        ("0::/", {"cpu.max": "200000 100000"}, 2),
-        ("0::/", {"cpu.max": "250000 100000"}, 3),
-        ("0::/", {"cpu.max": "50000 100000"}, 1),
-        ("0::/", {"cpu.max": "max 100000"}, ALLOWED),
-        ("0::/", {"cpu.max": "6400000 100000"}, ALLOWED),
-        ("0::/", {}, ALLOWED),
-        ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "400000 100000"}, 2),
-        ("0::/a/b", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "max 100000"}, 4),
-        ("0::/a:b", {"a:b/cpu.max": "200000 100000"}, 2),
-        ("0::/of/the/host", {"cpu.max": "300000 100000"}, 3),
-        ("0::/a", {"b/cpu.max": "200000 100000"}, ALLOWED),
-        ("0::/", {"cpu.max": "who knows"}, ALLOWED),
-        ("0::/", {"cpu.max": "200000 0"}, ALLOWED),
-        ("0::/", {"cpu.max": ""}, ALLOWED),
-        ("not a control group", {"cpu.max": "200000 100000"}, ALLOWED),
-        (
-            "4:memory:/m\n3:cpu,cpuacct:/a\n1:name=systemd:/s",
-            {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"},
-            2,
-        ),
-        ("3:cpu:/a", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, ALLOWED),
-        ("3:cpu:/docker/7", {"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
-        ("3:cpuset:/a", {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}, ALLOWED),
-        (
-            "3:cpu:/a\n0::/u",
-            {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000", "unified/u/cpu.max": "max 100000"},
-            2,
-        ),
-    ],
-    ids=[
-        "two cores", "two and a half", "half a core", "no quota", "more than the affinity", "no files",
-        "the parent's is less", "the parent's alone", "a colon in the name", "the host's path inside a container",
-        "another group's", "text", "a period of zero", "an empty file", "lines that are none", "version 1",
-        "version 1 without a quota", "version 1 inside a container", "version 1, another controller", "both versions",
-    ],
-)  # fmt: skip
+QUOTA_OF_V1 = {"cpu/a/cpu.cfs_quota_us": "200000", "cpu/a/cpu.cfs_period_us": "100000"}
+QUOTAS: dict[str, tuple[str, dict[str, str], int]] = {
+    "two cores": ("0::/", {"cpu.max": "200000 100000"}, 2),
+    "two and a half": ("0::/", {"cpu.max": "250000 100000"}, 3),
+    "half a core": ("0::/", {"cpu.max": "50000 100000"}, 1),
+    "no quota": ("0::/", {"cpu.max": "max 100000"}, ALLOWED),
+    "more than the affinity": ("0::/", {"cpu.max": "6400000 100000"}, ALLOWED),
+    "no files": ("0::/", {}, ALLOWED),
+    "the parent's is less": ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "400000 100000"}, 2),
+    "the parent's alone": ("0::/a/b", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "max 100000"}, 4),
+    "a colon in the name": ("0::/a:b", {"a:b/cpu.max": "200000 100000"}, 2),
+    "the host's path inside a container": ("0::/of/the/host", {"cpu.max": "300000 100000"}, 3),
+    "another group's": ("0::/a", {"b/cpu.max": "200000 100000"}, ALLOWED),
+    "text": ("0::/", {"cpu.max": "who knows"}, ALLOWED),
+    "a period of zero": ("0::/", {"cpu.max": "200000 0"}, ALLOWED),
+    "an empty file": ("0::/", {"cpu.max": ""}, ALLOWED),
+    "lines that are none": ("not a control group", {"cpu.max": "200000 100000"}, ALLOWED),
+    "version 1": ("4:memory:/m\n3:cpu,cpuacct:/a\n1:name=systemd:/s", QUOTA_OF_V1, 2),
+    "version 1 without a quota": ("3:cpu:/a", QUOTA_OF_V1 | {"cpu/a/cpu.cfs_quota_us": "-1"}, ALLOWED),
+    "version 1 inside a container": (
+        "3:cpu:/docker/7", {"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3,
+    ),
+    "version 1, another controller": ("3:cpuset:/a", QUOTA_OF_V1, ALLOWED),
+    "both versions": ("3:cpu:/a\n0::/u", QUOTA_OF_V1 | {"unified/u/cpu.max": "max 100000"}, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("groups", "files", "cores"), QUOTAS.values(), ids=QUOTAS)
 def test_cores_are_those_of_the_smallest_quota_on_the_path_up(
     tmp_path: Path, groups: str, files: dict[str, str], cores: int
 ) -> None:
     assert runtime.cores(tree(tmp_path, groups, files)) == cores
 
 
-@pytest.mark.parametrize(
-    ("groups", "files", "memory"),
-    [
-        ("0::/", {"memory.max": f"{2 * GIB}"}, 2 * GIB),
-        ("0::/", {"memory.max": "max"}, 64 * GIB),
-        ("0::/a/b", {"a/memory.max": f"{GIB}", "a/b/memory.max": f"{2 * GIB}"}, GIB),
-        ("0::/", {}, 64 * GIB),
-        ("4:memory:/m", {"memory/m/memory.limit_in_bytes": f"{3 * GIB}"}, 3 * GIB),
-        ("4:memory:/m", {"memory/m/memory.limit_in_bytes": "9223372036854771712"}, 64 * GIB),
-    ],
-    ids=["a limit", "no limit", "the parent's is less", "no files", "version 1", "version 1 without a limit"],
-)
+LIMITS: dict[str, tuple[str, dict[str, str], int]] = {
+    "a limit": ("0::/", {"memory.max": f"{2 * GIB}"}, 2 * GIB),
+    "no limit": ("0::/", {"memory.max": "max"}, 64 * GIB),
+    "the parent's is less": ("0::/a/b", {"a/memory.max": f"{GIB}", "a/b/memory.max": f"{2 * GIB}"}, GIB),
+    "version 1": ("4:memory:/m", {"memory/m/memory.limit_in_bytes": f"{3 * GIB}"}, 3 * GIB),
+    "version 1 without a limit": ("4:memory:/m", {"memory/m/memory.limit_in_bytes": "9223372036854771712"}, 64 * GIB),
+}
+
+
+@pytest.mark.parametrize(("groups", "files", "memory"), LIMITS.values(), ids=LIMITS)
 def test_memory_is_that_of_the_smallest_limit_on_the_path_up(
     tmp_path: Path, groups: str, files: dict[str, str], memory: int
 ) -> None:
