@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import subprocess
@@ -35,77 +34,66 @@ from tests.kit.commands import REPOSITORY, environment, write_photos
 PHOTOS = REPOSITORY / "examples" / "sample_photos"
 NINE_TO_ONE = "train=0.9,validation=0.1"
 PNG = ImageOptions(height=48, width=64, format="png")
+CROPPED = ImageOptions(height=96, width=96)
 KEPT = ImageOptions(height=240, width=240, resize="longest", keep_original=True)
 SMALL = BuildOptions(image=ImageOptions(height=16, width=16), num_shards=2)
 SAMPLE = 100  # a sample of all images would prove nothing
 
 
-def _drawings(root: Path, count: int) -> Path:
+def _save(image: Image.Image, root: Path, number: int, name: str) -> None:
+    folder = root / f"class-{number % 3}"
+    folder.mkdir(parents=True, exist_ok=True)
+    image.save(folder / name)
+
+
+def _drawings(root: Path) -> Path:
     """PNGs of 48 x 64 pixels, some transparent, whose compressed sizes differ a hundredfold."""
     rng = np.random.default_rng(7)
-    for i in range(count):
+    for i in range(250):
         pixels = np.full((48, 64, 4), rng.integers(0, 256, 4), np.uint8)
         rows = int(rng.integers(0, 48))
         pixels[:rows] = rng.integers(0, 256, (rows, 64, 4))
-        out = io.BytesIO()
-        Image.fromarray(pixels).save(out, "PNG")
-        path = root / f"class-{i % 3}" / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(out.getvalue())
+        _save(Image.fromarray(pixels), root, i, f"{i}.png")
     return root
 
 
 def _flat(root: Path, count: int, name: str = "") -> Path:
     """PNGs of one colour, all about as large; ``name``: what each one's begins with."""
     for i in range(count):
-        (root / f"class-{i % 3}").mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (64, 64), (i % 256, i // 2 % 256, 90)).save(root / f"class-{i % 3}" / f"{name}{i}.png")
+        _save(Image.new("RGB", (64, 64), (i % 256, i // 2 % 256, 90)), root, i, f"{name}{i}.png")
     return root
 
 
-def _logos_and_photos(root: Path, logos: int, photos: int) -> Path:
-    """A few photos among logos; too few or too many of the 100 smallest hashes are photos'."""
-    _flat(root, logos, "logo-")
-    for i, path in enumerate(sorted(PHOTOS.glob("*/*.jpg"))[:photos]):
+def _logos_and_photos(root: Path) -> Path:
+    """3 % photos among logos; too few of the 100 smallest hashes are photos'."""
+    _flat(root, 485, "logo-")
+    for i, path in enumerate(sorted(PHOTOS.glob("*/*.jpg"))[:15]):
         shutil.copy(path, root / f"class-{i % 3}" / path.name)
     return root
 
 
-def _few_large(root: Path, count: int) -> Path:
+def _few_large(root: Path) -> Path:
     """JPEGs; one in 40 is far larger, and too many of the 100 smallest hashes are of these."""
     rng = np.random.default_rng(5)
-    for i in range(count):
+    for i in range(440):
         side = 240 if i % 40 == 0 else 24
-        path = root / f"class-{i % 3}" / f"large-{i}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (side, side, 3), np.uint8)).save(path)
+        _save(Image.fromarray(rng.integers(0, 256, (side, side, 3), np.uint8)), root, i, f"large-{i}.jpg")
     return root
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of images by name."""
-    made = tmp_path_factory.mktemp("sources")
-    return {
-        "drawings": _drawings(made / "drawings", 250),
-        "3 % photos": _logos_and_photos(made / "3", 485, 15),
-        "few large": _few_large(made / "large", 500),
-    }
-
-
 @pytest.mark.parametrize(
-    ("source", "options"),
+    ("make", "options"),
     [
-        ("drawings", BuildOptions(image=PNG, num_shards=20, splits=NINE_TO_ONE)),
-        ("3 % photos", BuildOptions(image=ImageOptions(height=96, width=96), shard_bytes=20_000, splits=NINE_TO_ONE)),
-        ("few large", BuildOptions(image=KEPT, shard_bytes=20_000, splits=NINE_TO_ONE)),
+        (_drawings, BuildOptions(image=PNG, num_shards=20, splits=NINE_TO_ONE)),
+        (_logos_and_photos, BuildOptions(image=CROPPED, shard_bytes=20_000, splits=NINE_TO_ONE)),
+        (_few_large, BuildOptions(image=KEPT, shard_bytes=20_000, splits=NINE_TO_ONE)),
     ],
     ids=["drawings as PNG", "3 % photos among logos", "few large ones, kept"],
 )
 def test_the_forecast_agrees_with_the_build(
-    source: str, options: BuildOptions, sources: dict[str, Path], tmp_path: Path
+    make: Callable[[Path], Path], options: BuildOptions, tmp_path: Path
 ) -> None:
-    config = BuildConfig((str(sources[source]),), str(tmp_path / "out"), options)
+    config = BuildConfig((str(make(tmp_path / "in")),), str(tmp_path / "out"), options)
     forecast = plan_build(config, sample=SAMPLE)
     run_build(config)
 
