@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -57,34 +56,20 @@ def _unquoted(text: str) -> str:
     return text.replace("'", "")
 
 
-def _subparsers(command: str | None = None) -> dict[str, argparse.ArgumentParser]:
-    (action,) = [a for a in main._parser(command)._actions if isinstance(a, argparse._SubParsersAction)]
-    return dict(action.choices)
-
-
-def test_the_commands_are_those_that_are_built() -> None:
-    assert set(_subparsers()) == set(COMMANDS)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_lists_exactly_the_flags_of_a_command_with_a_text_for_each(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_lists_exactly_the_flags_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(command, "--help") == 0
 
     options = capsys.readouterr().out.partition("options:")[2].partition("examples:")[0]
     assert set(re.findall(r"^  (--?\w+)", options, re.M)) - {"-h"} == COMMANDS[command]
-    actions = _subparsers(command)[command]._actions
-    assert {flag for action in actions for flag in action.option_strings} - {"-h", "--help"} == COMMANDS[command]
-    assert [action.dest for action in actions if not action.help] == []
 
 
-@pytest.mark.parametrize("command", ["export", "repair", "metadata", "Build", "bui"])
-def test_a_command_that_is_not_built_is_unknown(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(command) == 2
+def test_a_command_that_is_not_there_or_abbreviated_is_refused_with_all_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _run("bui") == 2
     assert _unquoted(capsys.readouterr().err) == (
-        f"shardfeed: argument COMMAND: invalid choice: {command} (choose from {', '.join(COMMANDS)}). See `shardfeed "
-        "--help`.\n"
+        f"shardfeed: argument COMMAND: invalid choice: bui (choose from {', '.join(COMMANDS)}). See `shardfeed --help`.\n"
     )
 
 
@@ -98,10 +83,6 @@ def test_without_a_command_it_shows(args: list[str], code: int, shown: str, caps
     assert capsys.readouterr().out.startswith(shown)
 
 
-UNKNOWN = (
-    "unknown argument {}. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). For "
-    "shardfeed's own flags see `shardfeed build --help`."
-)
 SEE = "See `shardfeed build --help`."
 NEITHER = f"It is neither a flag of shardfeed nor of Apache Beam. {SEE}"
 
@@ -131,16 +112,14 @@ NEITHER = f"It is neither a flag of shardfeed nor of Apache Beam. {SEE}"
             "--max_unmatched 3",
             "--max_unmatched counts rows of a table. Give --metadata TABLE too, or leave it out.",
         ),
-        (
-            "--label_from metadata",
-            "argument --label_from: invalid choice: 'metadata' (choose from 'folders', 'regex', 'table', 'none'). "
-            + SEE,
-        ),
         ("--num_shards 3 --shard_bytes 5", f"argument --shard_bytes: not allowed with argument --num_shards. {SEE}"),
-        ("--image_sise 64", f"build: unknown argument --image_sise; did you mean --image_size? {SEE}"),
         ("--out o", f"build: unknown argument --out; did you mean --output? {SEE}"),
         ("--zzz 1 --runer=DirectRunner", f"build: unknown argument --runer; did you mean --runner? {SEE}"),
-        ("more", UNKNOWN.format("more")),
+        (
+            "more",
+            "unknown argument more. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). "
+            "For shardfeed's own flags see `shardfeed build --help`.",
+        ),
         ("--runner DirectRunner --zzz", f"build: unknown argument --zzz. {NEITHER}"),
         ("--runner DirectRunner more", f"build: unknown argument more. {NEITHER}"),
     ],
@@ -155,12 +134,9 @@ def test_arguments_that_cannot_be_are_refused(args: str, message: str, capsys: p
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("build --output o", f"build: --input is required. {SEE}"),
         ("build --input i", f"build: --output is required. {SEE}"),
         ("build --input", f"argument --input: expected one argument. {SEE}"),
-        ("build --zzz", UNKNOWN.format("--zzz")),
         ("verify x --input y", "verify: unknown argument --input. See `shardfeed verify --help`."),
-        ("inspect x train more", "inspect: unknown argument more. See `shardfeed inspect --help`."),
         ("verify", "the following arguments are required: DIR. See `shardfeed verify --help`."),
     ],
 )
@@ -171,7 +147,7 @@ def test_a_command_with_too_little_or_too_much_is_refused(
     assert capsys.readouterr() == ("", f"shardfeed: {message}\n")
 
 
-@pytest.mark.parametrize("flag", ["--inp", "--num_shard", "--split", "--image", "--direct_num_worker"])
+@pytest.mark.parametrize("flag", ["--num_shard", "--image"], ids=["of one flag", "of several"])
 def test_no_flag_may_be_abbreviated(flag: str, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("build", "--input", photos, "--output", photos.parent / "out", flag, "1") == 2
     assert f"unknown argument {flag}" in capsys.readouterr().err

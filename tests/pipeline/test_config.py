@@ -100,7 +100,6 @@ ONE_NUMBER = "takes one number for --image_size (the length of that side), not"
             {"inputs": ("gs://b/in/*/*.jpg",), "output": "gs://b/in/out"},
             f"--output gs://b/in/out lies inside --input gs://b/in: {ITS_OWN}",
         ),
-        ({"inputs": ("gs://b",), "output": "gs://b"}, f"--output gs://b is --input gs://b: {ITS_OWN}"),
         (
             {"inputs": ("/in", "/in/cat")},
             "--input /in/cat lies inside --input /in: its images would be listed twice with different classes. Give only one of "

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.commands import command, environment, write_photos
+from tests.kit.images import write
 
 
 def full_disk() -> int:
@@ -35,9 +36,7 @@ def test_the_exit_code_is_the_same(
 ) -> None:
     (tmp_path / "in").mkdir()
     for name in files:
-        path = tmp_path / "in" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"no image")
+        write(tmp_path / "in", name, b"no image")
     file = stderr()
     ended = subprocess.run(
         command("build", "--input", tmp_path / "in", "--output", tmp_path / "out", *flags),
@@ -51,16 +50,7 @@ def test_the_exit_code_is_the_same(
 
 def test_a_build_with_standard_error_closed_completes(tmp_path: Path) -> None:
     write_photos(tmp_path / "in", cat=3, dog=3)
-    ended = subprocess.run(
-        [
-            "sh",
-            "-c",
-            'exec "$@" 2>&-',
-            "sh",
-            *command("build", "--input", tmp_path / "in", "--output", tmp_path / "out"),
-        ],
-        capture_output=True,
-        env=environment(),
-    )
+    build = command("build", "--input", tmp_path / "in", "--output", tmp_path / "out")
+    ended = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *build], capture_output=True, env=environment())
     assert ended.returncode == 0
     assert (tmp_path / "out" / "manifest.json").exists()

@@ -21,7 +21,6 @@ REGEX = "(?P<label>a)"
         (BuildOptions(label_from="regex"), "need each other"),
         (BuildOptions(label_regex=REGEX), "need each other"),
         (BuildOptions(label_from="regex", label_regex="a"), "has not exactly one group"),
-        (BuildOptions(group_by="column:", splits="a=0.5,b=0.5"), "--group_by column: names no column. Example: "),
         (BuildOptions(label_from="none", class_list=("a",)), "--class_list goes with labels"),
         (BuildOptions(label_from="none", class_map=(("a", "b"),)), "--class_map goes with labels"),
     ],

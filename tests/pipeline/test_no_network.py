@@ -41,7 +41,6 @@ def watched(tmp_path: Path) -> dict[str, str]:
 
 
 def _put_prism_into_the_cache(home: Path) -> None:
-
     cache = home / ".apache_beam" / "cache" / "prism"
     (cache / "bin").mkdir(parents=True)
     name = f"apache_beam-v{apache_beam.__version__}-prism-linux-amd64"
@@ -59,10 +58,8 @@ def test_a_local_build_speaks_to_nobody_and_starts_nothing_but_its_helpers(
     _put_prism_into_the_cache(tmp_path)
     write_photos(tmp_path / "in", cat=4, dog=4)
 
-    ended = shardfeed(
-        *("build", "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"), "--image_size", "16", *runner),
-        **watched,
-    )
+    flags = ("--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out", "--image_size", "16", *runner)
+    ended = shardfeed("build", *flags, **watched)
 
     assert (ended.returncode, ended.stderr) == (0, "")
     log = (tmp_path / "log").read_text().splitlines()
@@ -72,7 +69,6 @@ def test_a_local_build_speaks_to_nobody_and_starts_nothing_but_its_helpers(
 
 
 def test_the_watch_sees_a_look_up_and_a_process(tmp_path: Path, watched: dict[str, str]) -> None:
-
     code = "import socket, subprocess; subprocess.run(['true']); socket.getaddrinfo('localhost', 80)"
     subprocess.run([sys.executable, "-c", code], env=environment(**watched), check=True, timeout=60)
 

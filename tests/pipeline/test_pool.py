@@ -20,6 +20,7 @@ from shardfeed.transforms.pool import pool, program
 from shardfeed.transforms.pool.watch import shared_file
 from shardfeed.transforms.pool.worker import READY, Answer
 from tests.kit import builds, disk, hooks
+from tests.kit.commands import environment
 from tests.kit.images import make_photos, photo, write
 from tests.transforms.conftest import OPTIONS, PLAN, Folder
 
@@ -183,14 +184,10 @@ def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(t
         "sys.exit(cli.main())"
     )
     before = sorted(photos.rglob("*"))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    ended = subprocess.run(
-        [sys.executable, script, "build", "--input", ".", "--output", tmp_path / "out", "--image_size", "8"],
-        cwd=photos,
-        env={**environment, "PYTHONPATH": str(builds.ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    env = environment()
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    build = [sys.executable, str(script), "build", "--input", ".", "--output", f"{tmp_path}/out", "--image_size", "8"]
+    ended = subprocess.run(build, cwd=photos, env=env, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert sorted(photos.rglob("*")) == before
 

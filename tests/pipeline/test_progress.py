@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import threading
 
 import pytest
@@ -117,13 +116,3 @@ def test_a_log_that_is_closed_before_the_first_line_is_left_alone(run: Run, monk
     with progress_line(stream, run):
         pass
     assert stream.getvalue() == ""
-
-
-def test_a_line_goes_to_a_real_terminal(run: Run) -> None:
-    ours, theirs = os.openpty()
-    with open(theirs, "w") as stream, progress_line(stream, run):
-        shown = b""
-        while b"encoding 5 of 10 images (50 %), 0 B" not in shown:
-            shown += os.read(ours, 1_000)
-    os.close(ours)
-    assert shown.startswith(b"\r\x1b[K")

@@ -14,8 +14,6 @@ import pytest
 
 from tests.kit.commands import environment
 
-both = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-
 
 def ran(program: str, *args: object) -> tuple[int, str, str]:
     """Exit code, output and errors of a Python program."""
@@ -32,30 +30,27 @@ WAITING = """
 import os, signal, sys, threading, time
 from shardfeed import signals
 
-number, stop, done = int(sys.argv[1]), threading.Event(), threading.Event()
+stop, done = threading.Event(), threading.Event()
 
 def receive():
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while sys._current_frames()[threading.main_thread().ident].f_code is not threading.Condition.wait.__code__:
         time.sleep(0.01)
-    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGINT)
     print("taken while waiting:", stop.wait(10))
     done.set()
 
 signals.install("build")
 with signals.on_stop(signals.after_images_in_hand(stop.set)):
-    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threading.Thread(target=receive).start()
     done.wait()
     print("not interrupted")
 """
 
 
-@both
-def test_the_first_signal_is_taken_while_the_main_thread_waits_and_does_not_interrupt_it(
-    number: signal.Signals,
-) -> None:
-    assert ran(WAITING, int(number)) == (
+def test_the_first_signal_is_taken_while_the_main_thread_waits_and_does_not_interrupt_it() -> None:
+    assert ran(WAITING) == (
         0,
         "taken while waiting: True\nnot interrupted\n",
         "\nstopping after the images in hand (again to stop at once) ...\n",
@@ -257,7 +252,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@both
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_to_a_forked_child_is_its_own(number: signal.Signals) -> None:
     program = FORKING.format(does=f"signal.raise_signal({int(number)})")
     assert ran(program) == (0, f"{-number}\n", "")

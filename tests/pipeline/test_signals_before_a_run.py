@@ -61,11 +61,7 @@ def build(tmp_path: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("number", "module"),
-    [
-        (signal.SIGINT, "shardfeed.cli.main"),
-        (signal.SIGTERM, "shardfeed.pipeline.cli.flags"),
-        (signal.SIGINT, "shardfeed.errors"),
-    ],
+    [(signal.SIGINT, "shardfeed.errors"), (signal.SIGTERM, "shardfeed.pipeline.cli.flags")],
 )
 def test_a_signal_while_the_command_line_is_imported_is_the_line_that_comes_later(
     tmp_path: Path, build: tuple[str, ...], module: str, number: signal.Signals
@@ -91,8 +87,7 @@ def test_a_signal_while_beam_is_imported_for_its_flags_is_one_line_and_exit_4(
 
 
 def test_a_signal_while_the_output_is_looked_at_is_one_line_and_exit_4(build: tuple[str, ...]) -> None:
-    engine = ("--runner", "PrismRunner", "--prism_location", sys.executable)
-    program = [sys.executable, "-c", AT_THE_OUTPUT, *build, *engine]
+    program = [sys.executable, "-c", AT_THE_OUTPUT, *build]
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as child:

@@ -21,13 +21,9 @@ from shardfeed.transforms.output.claim import discard_incomplete
 from shardfeed.transforms.run.state import Outcome
 from shardfeed.transforms.stores.base import WritableStore
 from shardfeed.transforms.stores.local import WritableLocalStore
+from tests.kit import disk
 from tests.kit.commands import environment, write_photos
 from tests.status.outputs import FINGERPRINT, NOW, OPTIONS, set_time, under_way
-
-
-def _tree(folder: Path) -> dict[str, tuple[int, int]]:
-    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*"))}
-
 
 BUILD = (
     f"  build      {FINGERPRINT}: background #000000, channels rgb, image_format jpeg, image_size [16, 16], label_from folders, "
@@ -229,10 +225,10 @@ def test_a_look_changes_nothing_not_even_a_torn_sidecar(tmp_path: Path) -> None:
     out = tmp_path / "out"
     under_way(out, images=200, parts=20, finished=5)
     (out / naming.sidecar_name(FINGERPRINT, "train", 4)).write_bytes(b"{")
-    before = _tree(tmp_path)
+    before = disk.snapshot(tmp_path)
 
     status = build_status(str(out))
-    assert _tree(tmp_path) == before
+    assert disk.snapshot(tmp_path) == before
     assert (status.parts, status.exact) == (5, False)
     assert status.bytes == 5_000  # four of them, scaled up
 
