@@ -16,6 +16,8 @@ from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.service import PROJECT, REGION, FakeDataflow
 from tests.engines.launcher import Launcher, launched
 
+BUILD = ("build", "--input", "gs://photos/in", "--image_size", "16")
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -46,30 +48,26 @@ class Cloud:
     def setup(self) -> list[str]:
         return ["--setup_file", str(self.tree / "setup.py")]
 
-    def arguments(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> tuple[str, ...]:
-        """A command that builds on Dataflow; a flag given again in ``flags`` wins."""
-        return "build", "--input", source, "--output", out, "--image_size", "16", *self.options, *flags
-
-    def build(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
+    def build(self, *flags: str, out: str = "gs://data/out") -> Ended:
         """``shardfeed build`` in this process; a flag given again in ``flags`` wins."""
-        return run("build", "--input", source, "--output", out, "--image_size", "16", *flags)
+        return run(*BUILD, "--output", out, *flags)
 
-    def submit(self, *flags: str, source: str = "gs://photos/in", out: str = "gs://data/out") -> Ended:
+    def submit(self, *flags: str, out: str = "gs://data/out") -> Ended:
         """The same on Dataflow."""
-        return run(*self.arguments(*flags, source=source, out=out))
+        return self.build(*self.options, *flags, out=out)
 
     def launcher(
         self, folder: Path, *flags: str, hooks: tuple[Callable[[], None], ...] = ()
     ) -> AbstractContextManager[Launcher]:
         """The same in another process, for signals; ``folder`` is for temporary files."""
         env = {name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS")}
-        return launched(self.arguments(*flags), folder, hooks=hooks, env=env)
+        args = (*BUILD, "--output", "gs://data/out", *self.options, *flags)
+        return launched(args, folder, hooks=hooks, env=env)
 
     def plan(self, *flags: str) -> Ended:
         """``shardfeed plan`` with the arguments of a build on Dataflow."""
-        return run(
-            "plan", "--input", "gs://photos/in", "--output", "gs://data/plan", *self.options, *self.setup, *flags
-        )
+        places = ("--input", "gs://photos/in", "--output", "gs://data/plan")
+        return run("plan", *places, *self.options, *self.setup, *flags)
 
     def put(self, bucket: str, files: Mapping[str, bytes]) -> None:
         """Uploads."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, FakeDataflow
-from tests.kit import sources
+from tests.engines.worker import copy_sources
 from tests.kit.graphs import look_once
 from tests.kit.images import make_photos, write
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server
@@ -34,13 +33,8 @@ def fast_graphs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a source package is built from: setuptools writes into the tree."""
-    copy = tmp_path_factory.mktemp("tree")
-    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py"):
-        shutil.copy(sources.ROOT / name, copy)
-    for package in sources.PACKAGES:
-        shutil.copytree(sources.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
+    """A copy of the checkout, with its setup.py."""
+    return copy_sources(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture(scope="session")

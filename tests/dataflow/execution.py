@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2, endpoints_pb2
-from apache_beam.runners.portability.fn_api_runner import execution
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from shardfeed.pipeline.engines.counters import counted
@@ -71,12 +68,6 @@ class Worker:
         path.write_bytes(archive)
         self._made.install(path)
 
-    def copy(self, folder: Path) -> Worker:
-        """Another machine with what is installed on this one, for a test to spoil."""
-        other = Worker(folder)
-        shutil.copytree(self.site, other.site, dirs_exist_ok=True)
-        return other
-
     @contextlib.contextmanager
     def running(self, gcs: str) -> Iterator[str]:
         """Address of a pool that starts workers here; it knows only the bucket's server."""
@@ -96,21 +87,6 @@ class Worker:
         finally:
             process.kill()
             process.communicate()
-
-
-@contextlib.contextmanager
-def shuffle_sizes() -> Iterator[list[int]]:
-    """Bytes of each message of elements that the engine groups in the block."""
-    sizes: list[int] = []
-    append = execution.GroupingBuffer.append
-
-    def noted(self: Any, elements_data: bytes) -> None:
-        sizes.append(len(elements_data))
-        append(self, elements_data)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution.GroupingBuffer, "append", noted)
-        yield sizes
 
 
 def execute(job: Job, worker: Worker, gcs: str, counters: dict[str, int] | None = None) -> End:

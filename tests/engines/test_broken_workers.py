@@ -32,9 +32,6 @@ from shardfeed.transforms.steps import list_images
 list_images.require_same_versions = lambda launcher: None
 """
 DYING = BUG.replace('raise ValueError("a bug")', "os.kill(os.getpid(), 9)")
-
-
-KINDS = pytest.mark.parametrize("kind", ["Prism", "job service"])
 Flags = Callable[[str, Server], tuple[str, ...]]
 
 
@@ -52,23 +49,15 @@ def flags(
         yield lambda kind, pool: replace(engines[kind], pool=pool).flags
 
 
-@pytest.fixture(scope="module")
-def bare_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Its workers have Beam, and no shardfeed."""
-    home = tmp_path_factory.mktemp("bare")
-    with servers.worker_pool(make_bare_worker(home), home) as server:
-        yield server
-
-
-@KINDS
 def test_workers_without_the_package_are_named_and_no_rerun_is_advised(
-    kind: str, flags: Flags, bare_pool: Server, photos: Path, tmp_path: Path
+    flags: Flags, photos: Path, tmp_path: Path
 ) -> None:
-    failed = builds.build(photos, tmp_path / "out", *flags(kind, bare_pool))
+    with servers.worker_pool(make_bare_worker(tmp_path), tmp_path) as pool:
+        failed = builds.build(photos, tmp_path / "out", *flags("Prism", pool))
     assert (failed.code, failed.out) == (2, "")
     assert failed.err == (
         "shardfeed: the workers have no shardfeed (ModuleNotFoundError: No module named 'shardfeed'). The pool at "
-        f"{bare_pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
+        f"{pool.address} starts the first python of its PATH: install the package for that one (pip install . in this "
         "repository), or start the pool where it is. docs/how-to/engines.md has what workers need.\n"
     )
 
@@ -100,7 +89,7 @@ def test_a_worker_with_other_codecs_that_joins_later_encodes_nothing(
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["CLAIM"]
 
 
-@KINDS
+@pytest.mark.parametrize("kind", ["Prism", "job service"])
 def test_a_bug_in_a_step_is_told_with_one_traceback(
     kind: str, flags: Flags, pool: Server, hook: Path, photos: Path, tmp_path: Path
 ) -> None:

@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 from apache_beam import version
-from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners import common
 from apache_beam.runners.worker import sdk_worker
 
-from shardfeed.pipeline.dataflow.submission import DataflowRunner
 from shardfeed.pipeline.engines import failure_text
 from tests.kit.sources import ROOT
 
@@ -66,11 +64,6 @@ def test_a_private_method_is_there_with_the_names_that_we_rely_on(case: tuple[st
 
 def test_the_worker_prints_by_python_s_own_function() -> None:
     assert "print" not in vars(sdk_worker)
-
-
-def test_beam_validates_the_options_of_a_runner_of_this_name_only() -> None:
-    names = PipelineOptionsValidator.is_service_runner.__code__.co_consts
-    assert DataflowRunner.__name__ in [each for const in names if isinstance(const, tuple) for each in const]
 
 
 def test_an_error_in_a_step_is_marked_as_we_look_for_it() -> None:

@@ -11,15 +11,11 @@ from tests.kit import builds
 from tests.kit.builder import Ended
 from tests.kit.hooks import put
 
-THREADS = ("--runner", "DirectRunner", "--direct_num_workers", "2", "--direct_running_mode", "multi_threading")
 
-
-@pytest.fixture(params=["Prism", "threads"])
-def engine(request: pytest.FixtureRequest, prism_program: Path) -> tuple[str, ...]:
-    """Flags of an engine that is part of the launcher, or its child."""
-    if request.param == "Prism":
-        return ("--runner", "PrismRunner", "--prism_location", str(prism_program))
-    return THREADS
+@pytest.fixture
+def engine(prism_program: Path) -> tuple[str, ...]:
+    """Flags of an engine that is a child of the launcher, with a worker that is a thread of it."""
+    return ("--runner", "PrismRunner", "--prism_location", str(prism_program))
 
 
 def overlook_the_dataset() -> None:

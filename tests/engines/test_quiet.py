@@ -16,6 +16,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.worker import sdk_worker
 
 from shardfeed.errors import UsageError
+from shardfeed.pipeline.engines import quiet
 from shardfeed.pipeline.engines.quiet import MOST, Said, kept
 from tests.kit import builds
 from tests.kit.hooks import put
@@ -109,7 +110,8 @@ def state() -> list[object]:
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt], ids=["success", "Ctrl-C"])
-def test_afterwards_all_is_as_before(error: type[BaseException] | None) -> None:
+def test_afterwards_all_is_as_before(error: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "THREADS_SECONDS", 0)
     before = state()
     try:
         with kept(Said()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from apache_beam.utils import subprocess_server
 
-from tests.engines.conftest import FLAGS
+from tests.engines.conftest import FLAGS, images_of
 from tests.engines.worker import Worker
 from tests.kit import builds, disk
 from tests.kit.hooks import put
@@ -48,6 +49,22 @@ def test_prism_with_a_worker_thread_in_the_launcher_which_waits_for_nothing_afte
     )
     assert ended.err == ""
     assert disk.digests(tmp_path / "out") == reference
+
+
+def test_worker_threads_of_beams_own_engine_encode_only_the_parts_that_an_earlier_run_has_not_finished(
+    photos: Path, reference: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert builds.build(photos, out, *FLAGS, "--max_rejected", "0").code == 3  # all parts are finished
+    lost = sorted(out.glob("_parts/*/train/*.json"))[:3]
+    images = images_of(lost)
+    assert 0 < images < 62
+    for sidecar in lost:
+        sidecar.unlink()
+    threads = ("--direct_running_mode", "multi_threading", "--direct_num_workers", "2")
+    ended = builds.built(photos, out, *FLAGS, *builds.DIRECT, *threads, "--json")
+    assert json.loads(ended.out)["encoded_in_this_run"] == images
+    assert disk.digests(out) == reference
 
 
 @dataclass(frozen=True)

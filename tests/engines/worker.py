@@ -21,7 +21,6 @@ import os
 if "SdkHarness" in " ".join(sys.orig_argv):
     exec(open({hook!r}).read())
 """
-_FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,19 @@ def make_bare_worker(folder: Path) -> Worker:
     return Worker(made.python, made.site, hook)
 
 
+def copy_sources(to: Path) -> Path:
+    """What a source package is built from: setuptools writes into the tree."""
+    to.mkdir(exist_ok=True)
+    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.py"):
+        shutil.copy(sources.ROOT / name, to)
+    for package in sources.PACKAGES:
+        shutil.copytree(sources.ROOT / package, to / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return to
+
+
 def make_worker(folder: Path) -> Worker:
     """Builds the source package from a copy of the checkout; installs it into a new environment."""
-    copy, dist = folder / "tree", folder / "dist"
-    copy.mkdir()
-    for name in _FILES:
-        shutil.copy(sources.ROOT / name, copy)
-    for package in sources.PACKAGES:
-        shutil.copytree(sources.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copy, dist = copy_sources(folder / "tree"), folder / "dist"
     run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", dist, copy)
     (archive,) = dist.iterdir()
     worker = make_bare_worker(folder)
