@@ -186,19 +186,15 @@ def test_tables_of_several_folders_are_as_one_table_of_all(tmp_path: Path) -> No
     for driver in builds.DRIVERS:
         assert build(driver, one, two, driver=driver).code == 0
         assert disk.digests(tmp_path / driver) == disk.digests(tmp_path / "whole")
-    again = write_table(photos / "val" / "again.csv", [{**more[0], "age": 8}])
+    twice = write_table(photos / "val" / "again.csv", [{**more[0], "age": 8}])
     text = write_table(photos / "val" / "text.csv", [{**more[0], "age": "old"}])
-    for tables, said in {
-        (one, two, again): "two different rows (1): val/0.jpg (rows 1 of table 2 and 2 of table 3)",
-        (
-            one,
-            text,
-        ): "differ in the types of their columns: species, age:int64; and species, age:string. Declare the types",
-        (
-            one,
-            tmp_path / "t.parquet",
-        ): "t.parquet does not lie below --input. If several tables are given, each names its",
-    }.items():
+    elsewhere = tmp_path / "t.parquet"
+    differ = "differ in the types of their columns: species, age:int64; and species, age:string. Declare the types"
+    for tables, said in (
+        ((one, two, twice), "two different rows (1): val/0.jpg (rows 1 of table 2 and 2 of table 3)"),
+        ((one, text), differ),
+        ((one, elsewhere), "t.parquet does not lie below --input. If several tables are given, each names its"),
+    ):
         ended = build("refused", *tables)
         assert (ended.code, said in ended.err) == (2, True), ended.err
 
