@@ -5,12 +5,14 @@ The expected values are computed from the table alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import shardfeed
@@ -135,6 +137,31 @@ def test_deep_verification_and_the_manifest(built: Built) -> None:
     assert total == counts
     skipped = disk.manifest(built.by_driver["local"])["skipped"]["by_reason"]
     assert skipped == ({"class_map": IMAGES - len(rows)} if built.kind == "single" else {})
+
+
+def test_the_manifest_declares_the_columns_and_the_tables_hold_them(built: Built) -> None:
+    out = built.by_driver["local"]
+    declared = {
+        column["name"]: (column["type"], column["shape"], column["default"]) for column in disk.manifest(out)["columns"]
+    }
+    assert declared == {
+        "age": ("int64", [], -1),
+        "blob": ("bytes", [], None),
+        "box": ("float", [2], None),
+        "codes": ("int64", [None], None),
+        "flags": ("bool", [None], []),
+        "note": ("string", [], ""),
+        "site": ("string", [], None),
+        "tags": ("string", [None], None),
+        "tame": ("bool", [], None),
+        "weight_g": ("float", [], None),
+    }
+    stored = {row["key"]: row for path in out.glob("*.parquet") for row in pq.read_table(path).to_pylist()}
+    assert {key: {name: row[name] for name in declared} for key, row in stored.items()} == {
+        key: {name: as_float32(row)[name] for name in declared} for key, row in expected(built.kind).items()
+    }
+    features = json.loads((out / "features.json").read_text())["featuresDict"]["features"]
+    assert features["tags"]["tensor"] == {"dtype": "string", "encoding": "none", "shape": {"dimensions": ["-1"]}}
 
 
 def labels_of(kind: str, label: Any) -> list[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,22 +32,6 @@ def is_write(request: Request) -> bool:
     return request.bucket == "data" and request.kind in WRITES
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A build that writes down in ``log`` which steps it runs."""
-
-    log: Path
-
-    @property
-    def hook(self) -> Callable[[], None]:
-        return partial(hooks.count_bundles, self.log)
-
-    @property
-    def runs(self) -> set[int]:
-        """How often the steps ran: one number, where all of them ran equally often."""
-        return set(hooks.runs_by_step(self.log).values())
-
-
 def send(server: StrictGCS, *requests: Request) -> None:
     """Requests that arrive once more; nobody hears the answers."""
     for request in requests:
@@ -62,13 +45,23 @@ def left(server: StrictGCS) -> set[str]:
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> Counted:
-    """Counts the steps of one build."""
-    return Counted(tmp_path / "steps")
+def steps(tmp_path: Path) -> Path:
+    """A log of the steps of one build, see ``counting``."""
+    return tmp_path / "steps"
+
+
+def counting(steps: Path) -> list[Callable[[], None]]:
+    """Makes few parts, and writes down each step that runs."""
+    return [few_parts, partial(hooks.count_bundles, steps)]
+
+
+def runs(steps: Path) -> set[int]:
+    """How often the steps ran: one number, where all of them ran equally often."""
+    return set(hooks.runs_by_step(steps).values())
 
 
 def test_every_write_arrives_twice_while_every_bundle_runs_three_times(
-    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, steps: Path
 ) -> None:
     doubled = []
 
@@ -79,27 +72,27 @@ def test_every_write_arrives_twice_while_every_bundle_runs_three_times(
         return False
 
     server.inject("call", matches=double)
-    cloud.built(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
-    assert counted.runs == {3}
+    cloud.built(IN, OUT, *REPEAT, hooks=counting(steps))
+    assert runs(steps) == {3}
     assert (published(server), left(server)) == (undisturbed.digests, set())
     assert {request.kind for request in doubled} == set(WRITES)
 
 
 def test_writes_that_fail_after_they_were_done_while_every_bundle_runs_three_times(
-    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, steps: Path
 ) -> None:
     faults = [
         server.inject("lost_answer", matches=lambda r, kind=kind: is_write(r) and r.kind == kind, times=times)  # type: ignore[misc]
         for kind, times in (("upload", 6), ("compose", 1))
     ]
-    cloud.built(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
-    assert counted.runs == {3}
+    cloud.built(IN, OUT, *REPEAT, hooks=counting(steps))
+    assert runs(steps) == {3}
     assert [fault.times for fault in faults] == [0, 0]
     assert (published(server), left(server)) == (undisturbed.digests, set())
 
 
 def test_a_slow_attempt_is_overtaken_by_a_whole_build(
-    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, counted: Counted
+    server: StrictGCS, cloud: Cloud, undisturbed: Undisturbed, steps: Path
 ) -> None:
     """The first write of a part waits until another build has published and swept."""
 
@@ -107,8 +100,8 @@ def test_a_slow_attempt_is_overtaken_by_a_whole_build(
         cloud.built(IN, OUT, hooks=[few_parts])
 
     server.inject("call", matches=lambda r: is_write(r) and "/train/" in r.name, action=overtake)
-    slow = cloud.build(IN, OUT, *REPEAT, hooks=[few_parts, counted.hook])
-    assert (slow.code, slow.err, counted.runs) == (0, "", {3})
+    slow = cloud.build(IN, OUT, *REPEAT, hooks=counting(steps))
+    assert (slow.code, slow.err, runs(steps)) == (0, "", {3})
     assert (published(server), left(server)) == (undisturbed.digests, set())
 
 

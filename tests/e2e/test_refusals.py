@@ -65,7 +65,7 @@ class Refusal:
     keeps_parts: bool = False
 
 
-def _write(name: str, data: bytes = b"mine") -> Callable[[Path, Path], object]:
+def _write(name: str, data: bytes) -> Callable[[Path, Path], object]:
     """Writes a file below the folder that holds input and output."""
 
     def write(photos: Path, _out: Path) -> None:
@@ -103,13 +103,6 @@ REFUSALS = {
         "--output {output} holds a folder {output}/classes.txt, where the build writes a file. Rename or remove the folder, or "
         "give another --output.",
         prepare=lambda _photos, out: (out / "classes.txt").mkdir(parents=True),
-    ),
-    "a dataset of a newer version": Refusal(
-        5,
-        "--output {output} holds a dataset already, which is never overwritten: {output}/manifest.json has schema_version 3; "
-        "this shardfeed reads versions 1 and 2. Install the shardfeed that wrote it, or build the dataset again. Or give another "
-        "--output.",
-        prepare=_write("out/manifest.json", b'{"schema_version": 3}'),
     ),
     "an output that no system can hold": Refusal(
         2,
@@ -171,17 +164,6 @@ def test_a_disk_that_is_full_in_the_middle_of_the_build(photos: Path, out: Path)
     assert disk.manifest(out)["written"] == 72
 
 
-def test_a_file_whose_name_is_not_utf8_is_a_reject(photos: Path, out: Path) -> None:
-    with open(os.fsencode(photos) + b"/cat/caf\xe9.jpg", "wb") as file:
-        file.write(photo(0))
-
-    builds.built(photos, out)
-    assert disk.manifest(out)["written"] == 12
-    assert disk.rejects(out) == [
-        {"key": "cat/caf\\xe9.jpg", "reason": "NAME", "detail": "the file name is not UTF-8; rename it"}
-    ]
-
-
 # What belongs to a process, which the builder's children cannot change
 
 
@@ -198,9 +180,9 @@ def test_an_accented_input_folder_while_python_takes_names_for_ascii(photos: Pat
     assert (ended.returncode, ended.stderr, json.loads(ended.stdout)["written"]) == (0, "", 12)
 
 
-@pytest.mark.parametrize("words", ["build --input in --output out", "verify out"])
-def test_a_current_folder_that_has_been_deleted(words: str, tmp_path: Path) -> None:
-    script = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *command(*words.split())]
+def test_a_current_folder_that_has_been_deleted(tmp_path: Path) -> None:
+    build = command("build", "--input", "in", "--output", "out")
+    script = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *build]
     ended = subprocess.run(script, capture_output=True, text=True, env=environment(), cwd=tmp_path, check=False)
 
     assert outcome(ended) == refused(
@@ -261,11 +243,9 @@ def test_an_output_bucket_that_is_not_there_is_named_before_the_input_is_listed(
     [
         ("gs://pho*s/in", "gs://data/out", "--input gs://pho*s/in: a glob cannot choose among buckets. Name the"),
         ("gs:///in", "gs://data/out", "gs:///in names no bucket;"),
-        ("gs://photos/in", "gs://", "gs:// names no bucket;"),
         ("file:///photos", "out", "input file:///photos: file:// is not supported; allowed: a local path, gs://"),
         ("in", "s3://bucket/out", "output s3://bucket/out: s3:// is not supported; allowed: a local path or gs://"),
         ("GS://photos", "gs://photos/out", "--output gs://photos/out lies inside --input gs://photos:"),
-        ("gs://photos/in", "gs://photos", "--output gs://photos contains --input gs://photos/in:"),
         ("gs://photos/in/", "gs://photos/in", "--output gs://photos/in is --input gs://photos/in:"),
     ],
 )

@@ -47,12 +47,16 @@ STEPS_OF_GRAPH = (
 class Point:
     """Where the process gets SIGKILL: before the step with this index among those of its kind.
 
-    ``torn``: it gets SIGKILL while it writes a file there.
+    A step that writes a file is killed in the middle: what lies there before it is what the step
+    ahead of it left.
     """
 
     kind: str
     index: int
-    torn: bool = False
+
+    @property
+    def torn(self) -> bool:
+        return self.kind.startswith("write")
 
     def __str__(self) -> str:
         return f"{'in' if self.torn else 'before'} {self.kind} #{self.index}"
@@ -134,8 +138,6 @@ def _every_point(taken: list[str]) -> Iterator[Point]:
     seen: Counter[str] = Counter()
     for kind in map(steps.kind_of, taken):
         yield Point(kind, seen[kind])
-        if kind.startswith("write"):
-            yield Point(kind, seen[kind], torn=True)
         seen[kind] += 1
 
 
@@ -143,7 +145,7 @@ def _points_of(counts: Counter[str]) -> Iterator[Point]:
     """One of each of the graph's steps, in the middle of those of its kind."""
     for kind in STEPS_OF_GRAPH:
         assert counts[kind], f"the build took no step of the kind {kind}"
-        yield Point(kind, counts[kind] // 2, torn=kind.startswith("write"))
+        yield Point(kind, counts[kind] // 2)
 
 
 def _kill(folder: Path, photos: Path, point: Point, driver: str, drivers: list[str]) -> list[Killed]:

@@ -83,35 +83,31 @@ def test_each_driver_finished_what_the_other_left(killed_builds: KilledBuilds) -
 
 
 def test_the_kills_left_every_kind_of_debris(killed_builds: KilledBuilds) -> None:
+    killed = killed_builds.killed
+    left = [set(one.left) for one in killed]
+    names = [(there, name) for there in left for name in there]
+
+    def without(ending: str, other: str) -> bool:
+        """Whether a file was left without the one that is made after it."""
+        return any(name.endswith(ending) and name.removesuffix(ending) + other not in there for there, name in names)
+
     debris = {
-        "a torn temporary file": any(killed.point.torn for killed in killed_builds.killed),
+        "a torn temporary file": any(one.point.torn for one in killed),
         "a temporary file beside the name it got": any(
-            k.point.kind.startswith("unlink _parts/tmp") for k in killed_builds.killed
+            one.point.kind.startswith("unlink _parts/tmp") for one in killed
         ),
-        "a part without its sidecar": any(_orphans(killed.left) for killed in killed_builds.killed),
-        "a shard without its index": any(
-            any(n.endswith(".tfrecord") and n + ".idx" not in k.left for n in k.left) for k in killed_builds.killed
-        ),
-        "an index without its table": any(
-            any(n.endswith(".idx") and n[: -len(".tfrecord.idx")] + ".parquet" not in k.left for n in k.left)
-            for k in killed_builds.killed
-        ),
-        "one of two pieces of the mapped index": any(
-            any(n.endswith(".offsets") and n[: -len("offsets")] + "classes" not in k.left for n in k.left)
-            for k in killed_builds.killed
-        ),
-        "a manifest without run.json": any(
-            naming.MANIFEST in killed.left and naming.RUN not in killed.left for killed in killed_builds.killed
-        ),
-        "a manifest beside parts": any(
-            naming.MANIFEST in killed.left and naming.CLAIM in killed.left for killed in killed_builds.killed
-        ),
+        "a part without its sidecar": any(_is_orphan(name, there) for there, name in names),
+        "a shard without its index": without(".tfrecord", ".tfrecord.idx"),
+        "an index without its table": without(".tfrecord.idx", ".parquet"),
+        "one of two pieces of the mapped index": without(".offsets", ".classes"),
+        "a manifest without run.json": any(naming.MANIFEST in there and naming.RUN not in there for there in left),
+        "a manifest beside parts": any({naming.MANIFEST, naming.CLAIM} <= there for there in left),
     }
     assert [what for what, there in debris.items() if not there] == []
 
 
-def _orphans(left: tuple[str, ...]) -> list[str]:
-    return [n for n in left if n.count("-") == 2 and n.startswith("_parts/") and n.split("-")[0] + ".json" not in left]
+def _is_orphan(name: str, there: set[str]) -> bool:
+    return name.startswith("_parts/") and name.count("-") == 2 and name.split("-")[0] + ".json" not in there
 
 
 def test_the_same_command_completes(killed_builds: KilledBuilds) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import random
 from functools import partial
 from pathlib import Path
-from signal import SIGINT, SIGKILL
-
-import pytest
+from signal import SIGKILL
 
 from tests.kit import builds, disk, hooks
 from tests.kit.images import make_photos
@@ -48,15 +46,3 @@ def test_finished_parts_that_are_damaged_are_made_again(tmp_path: Path) -> None:
     ended = builds.built(photos, out, hooks=[few_parts, partial(hooks.count_images, log)])
     assert (ended.err, disk.digests(out)) == ("", disk.digests(tmp_path / "whole"))
     assert 0 < log.stat().st_size < 12
-
-
-@pytest.mark.parametrize("driver", builds.DRIVERS)
-def test_ctrl_c_ends_with_exit_4_and_the_same_command_carries_on(driver: str, tmp_path: Path) -> None:
-    photos, out = make_photos(tmp_path / "photos"), tmp_path / "out"
-    ended = builds.build(photos, out, *builds.DRIVERS[driver], hooks=[partial(hooks.signal_at_image, 5, SIGINT)])
-    assert ended.code == 4
-    assert "rerun the same command to carry on" in ended.err
-    assert "Traceback" not in ended.err
-    builds.built(photos, out, *builds.DRIVERS[driver])
-    builds.built(photos, tmp_path / "whole")
-    assert disk.digests(out) == disk.digests(tmp_path / "whole")
