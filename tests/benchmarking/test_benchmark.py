@@ -139,14 +139,13 @@ def test_arguments_that_cannot_be(tmp_path: Path, options: dict[str, Any], messa
     assert message in str(found.value)
 
 
-@pytest.mark.parametrize("reader", ["tensorflow", "arrays"])
 def test_the_command_prints_the_figures_and_the_verdict_of_this_process_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reader: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_dataset(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "3")  # as below torchrun
 
-    code = main(["benchmark", str(tmp_path), "--reader", reader, "--batch_size", "8", "--seconds", "0.05"])
+    code = main(["benchmark", str(tmp_path), "--batch_size", "8", "--seconds", "0.05"])
 
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
@@ -156,14 +155,11 @@ def test_the_command_prints_the_figures_and_the_verdict_of_this_process_alone(
     assert lines[-1].startswith(("Bottleneck: ", "Doubtful: "))
 
 
-@pytest.mark.parametrize("reader", ["tensorflow", "arrays"])
-def test_the_command_gives_json_of_another_split(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: str
-) -> None:
+def test_the_command_gives_json_of_another_split_and_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_dataset(tmp_path, size=None)
     flags = ["--image_size=6x4", "--crop=center", "--batch_size=5", "--step_ms=1e9", "--seconds=0.05", "--json"]
 
-    code = main(["benchmark", str(tmp_path), "validation", "--reader", reader, *flags])
+    code = main(["benchmark", str(tmp_path), "validation", "--reader=arrays", *flags])
 
     found = json.loads(capsys.readouterr().out)
     assert (code, found["batch_size"], found["fast_enough"], found["bottleneck"]) == (0, 5, True, "consumer")

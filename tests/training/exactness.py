@@ -13,9 +13,7 @@ import tensorflow as tf
 
 import shardfeed
 
-# Numbers of hosts, and how a model is compiled for them.
-COMPILED: dict[int, dict[str, int]] = {1: {"steps_per_execution": 3}, 3: {}, 8: {"steps_per_execution": 3}}
-BATCH = 24  # divides by 8 replicas, by 3 and by 8 hosts; 103 records leave 17 padding rows
+BATCH = 24  # divides by 8 replicas and by 3 hosts; 103 records leave 17 padding rows
 
 
 def tiny_model(**compile_args: Any) -> Any:
@@ -61,15 +59,3 @@ def load_quietly(*args: Any, **options: Any) -> tf.data.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return shardfeed.load(*args, **options)
-
-
-def of_all_hosts(dataset: str, split: str, batch_size: int, hosts: int, **options: Any) -> tf.data.Dataset:
-    """Global batches as a cluster of ``hosts`` sees them: each host's batch of a step, one below
-    the other.
-    """
-    shares = [load_quietly(dataset, split, batch_size, host=(host, hosts), **options) for host in range(hosts)]
-    return tf.data.Dataset.zip(*shares).map(
-        lambda *batches: (
-            tuple(tf.concat(column, axis=0) for column in zip(*batches, strict=True)) if hosts > 1 else batches
-        )
-    )

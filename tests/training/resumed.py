@@ -62,7 +62,6 @@ def main(dataset: str, state: str, number: str = "", at: str = "", *host: str) -
             keras.layers.Rescaling(1 / 255),
             keras.layers.RandomFlip("horizontal", seed=3),
             keras.layers.Flatten(),
-            keras.layers.Dense(8, activation="relu"),
             keras.layers.BatchNormalization(),
             keras.layers.Dropout(0.5, seed=4),
             keras.layers.Dense(3),

@@ -84,18 +84,18 @@ def test_a_distributed_stream_is_known_too(dataset: Path) -> None:
     assert shardfeed.fit_args(train, accelerator=CPU) == shardfeed.fit_args(dataset, 24, CPU)
 
 
-@pytest.mark.parametrize("function", [shardfeed.compile_args, shardfeed.fit_args])
-def test_the_accelerator_is_the_one_that_was_detected_last(
-    dataset: Path, function: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = shardfeed.load(dataset, "train", 24)
+def test_the_accelerator_is_the_one_that_was_detected_last(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = (shardfeed.compile_args, shardfeed.fit_args)
+    train, uneven = (shardfeed.load(dataset, "train", batch_size) for batch_size in (24, 20))
     monkeypatch.setattr(detect, "_last", None)
-    assert function(train) == function(train, accelerator=CPU)
+    for function in functions:
+        assert function(train) == function(train, accelerator=CPU)
     monkeypatch.setattr(detect, "_on_tensorflow", lambda: TPU)
     shardfeed.detect_accelerator()
-    assert function(train) == function(train, accelerator=TPU)
-    with pytest.raises(shardfeed.UsageError, match="batch_size=20: the global batch must divide by 8"):
-        function(shardfeed.load(dataset, "train", 20))
+    for function in functions:
+        assert function(train) == function(train, accelerator=TPU)
+        with pytest.raises(shardfeed.UsageError, match="batch_size=20: the global batch must divide by 8"):
+            function(uneven)
 
 
 def test_without_detection_the_strategy_in_scope_counts(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,25 +7,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from pathlib import Path
 
 import keras
-import pytest
 
 from tests.kit.environments import python_with, run
 from tests.kit.sources import ROOT
+from tests.training import programs
 
 LISTED = (ROOT / "tests/training/packages.txt").read_text()
 OLDEST = re.findall(r"^keras==(.*)$", LISTED, re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("which", ["oldest", "newest"])
-def test_keras_is_as_fit_needs_it(which: str) -> None:
-    python = python_with("training") if which == "oldest" else sys.executable
-    program = Path(__file__).with_name("keras_names.py")
+def test_the_oldest_keras_is_as_fit_needs_it() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": "numpy"}
 
-    said = run(str(python), str(program), env={**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": "numpy"})
+    said = run(str(python_with("training")), str(programs.HERE / "keras_names.py"), env=env)
 
-    expected = OLDEST if which == "oldest" else keras.__version__
-    assert json.loads(said.splitlines()[-1]) == {"version": expected, "wrong": []}
+    assert json.loads(said.splitlines()[-1]) == {"version": OLDEST, "wrong": []}
+
+
+def test_the_newest_keras_is_as_fit_needs_it() -> None:
+    assert programs.run("keras_names.py") == {"version": keras.__version__, "wrong": []}

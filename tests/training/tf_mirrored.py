@@ -1,4 +1,5 @@
-"""Test program: TensorFlow with four logical CPUs.
+"""Test program: TensorFlow with two logical CPUs. In the last step of an evaluation, the second one
+gets nothing but padding.
 
 ``python tf_mirrored.py DATASET`` prints what it saw as JSON.
 """
@@ -22,8 +23,8 @@ def main(dataset: str) -> dict[str, Any]:
     # With a thread per core, iterators of several devices wait for each other when they are freed.
     tf.config.threading.set_inter_op_parallelism_threads(32)
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
-    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(4)])
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(2)])
     with strategy.scope():
         accelerator = shardfeed.detect_accelerator()
     info = shardfeed.info(dataset)
