@@ -43,9 +43,8 @@ TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host"
     ("split", "image_format", "size", "options"),
     [
         ("train", "jpeg", (24, 20), TRAIN),
-        ("train", "raw", None, TRAIN | {"crop": "center"}),
-        ("train", "raw", (24, 20), TRAIN | {"crop": "random_resized"}),
-        ("train", "jpeg", None, TRAIN | {"crop": "random_resized"}),
+        ("train", "raw", (24, 20), TRAIN | {"crop": "center"}),
+        ("train", "raw", None, TRAIN | {"crop": "random_resized"}),
         ("validation", "jpeg", None, {"host": (1, 2), "label": "onehot"}),
         ("validation", "jpeg", (24, 20), {"host": (0, 8), "label": "onehot"}),
     ],

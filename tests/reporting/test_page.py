@@ -73,9 +73,7 @@ def test_classes_and_splits_are_counted_exactly(tmp_path: Path) -> None:
     [
         ("raw", (8, 12), 1),
         ("raw", None, 3),
-        ("jpeg", (8, 12), 1),
         ("jpeg", (400, 300), 3),
-        ("webp", None, 3),
         ("png", (8, 12), 1),
     ],
 )
@@ -232,7 +230,8 @@ def test_of_very_many_classes_the_largest_have_a_row(tmp_path: Path, splits: int
     number = shown + 7
     names = [f"c{each}" for each in range(number)]
     counts = {"train": number + 1, **{f"fold_{each}": 1 for each in range(splits - 1)}}
-    made = report(str(write_dataset(tmp_path / "out", splits=counts, classes=names, size=(1, 1)).path))
+    out = write_dataset(tmp_path / "out", splits=counts, classes=names, size=(1, 1), image_format="raw").path
+    made = report(str(out))
     found = [row[0] for row in rows(section(made, "classes")) if re.match(r"c\d+ ", row[0])]
 
     assert len(found) == shown
