@@ -13,6 +13,7 @@ import shardfeed
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.dataset import reader_arguments
 from shardfeed.sampling.blocks import Block
+from tests.arrays.test_state import assert_same
 from tests.kit.datasets import Written, write_dataset
 
 THREE_BLOCKS = 5_000
@@ -26,13 +27,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def batches(folder: Path, split: str, cache: str | Path | None, count: int | None = None, **options: Any) -> list[Any]:
     stream = shardfeed.array_batches(folder, split, 8, cache=cache, as_dict=True, image_size=12, **options)
     return list(islice(stream, count))
-
-
-def assert_equal(found: list[Any], expected: list[Any]) -> None:
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        assert list(one) == list(other)
-        assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
 TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2), "count": 30}
@@ -56,8 +50,8 @@ def test_batches_are_the_same_in_every_mode(
     folder = write_dataset(tmp_path / "data", image_format=image_format, size=size).path
     plain, kept, copied = (batches(folder, split, cache, **options) for cache in (None, "decoded", tmp_path / "copies"))
 
-    assert_equal(kept, plain)
-    assert_equal(copied, plain)
+    assert_same(kept, plain)
+    assert_same(copied, plain)
 
 
 @pytest.fixture

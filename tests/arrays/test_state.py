@@ -30,7 +30,7 @@ def stream(folder: Any, split: str = "train", batch_size: int = 9, **options: An
 def assert_same(found: list[Any], expected: list[Any]) -> None:
     assert len(found) == len(expected) > 0
     for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+        assert list(one) == list(other) and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize(
