@@ -13,6 +13,7 @@ import shardfeed
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.dataset import reader_arguments
 from shardfeed.sampling.blocks import Block
+from tests.arrays.test_state import assert_same
 from tests.kit.datasets import Written, write_dataset
 
 THREE_BLOCKS = 5_000
@@ -28,13 +29,6 @@ def batches(folder: Path, split: str, cache: str | Path | None, count: int | Non
     return list(islice(stream, count))
 
 
-def assert_equal(found: list[Any], expected: list[Any]) -> None:
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        assert list(one) == list(other)
-        assert all(np.array_equal(one[name], other[name]) for name in one)
-
-
 TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host": (1, 2), "count": 30}
 
 
@@ -43,9 +37,8 @@ TRAIN: dict[str, Any] = {"shuffle_buffer": THREE_BLOCKS, "start_step": 3, "host"
     ("split", "image_format", "size", "options"),
     [
         ("train", "jpeg", (24, 20), TRAIN),
-        ("train", "raw", None, TRAIN | {"crop": "center"}),
-        ("train", "raw", (24, 20), TRAIN | {"crop": "random_resized"}),
-        ("train", "jpeg", None, TRAIN | {"crop": "random_resized"}),
+        ("train", "raw", (24, 20), TRAIN | {"crop": "center"}),
+        ("train", "raw", None, TRAIN | {"crop": "random_resized"}),
         ("validation", "jpeg", None, {"host": (1, 2), "label": "onehot"}),
         ("validation", "jpeg", (24, 20), {"host": (0, 8), "label": "onehot"}),
     ],
@@ -57,8 +50,8 @@ def test_batches_are_the_same_in_every_mode(
     folder = write_dataset(tmp_path / "data", image_format=image_format, size=size).path
     plain, kept, copied = (batches(folder, split, cache, **options) for cache in (None, "decoded", tmp_path / "copies"))
 
-    assert_equal(kept, plain)
-    assert_equal(copied, plain)
+    assert_same(kept, plain)
+    assert_same(copied, plain)
 
 
 @pytest.fixture

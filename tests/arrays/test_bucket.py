@@ -13,7 +13,6 @@ import pytest
 import shardfeed
 from shardfeed.arrays.blocks import BlockReader, LoadedBlock
 from shardfeed.sampling.blocks import Block
-from shardfeed.transforms import stores
 from tests.kit.datasets import upload, write_dataset
 from tests.kit.servers.strict_gcs import StrictGCS
 from tests.reader.streams import THREE_BLOCKS, numbers
@@ -71,13 +70,4 @@ def test_a_store_that_keeps_failing_is_a_storage_error(strict_gcs: StrictGCS, tm
     strict_gcs.inject("status", "get", SHARD, times=None)
 
     with pytest.raises(shardfeed.StorageError, match=rf"^cannot get gs://bucket/{SHARD}: .*, 10 times\."):
-        list(batches)
-
-
-def test_a_shard_that_goes_away_is_named(strict_gcs: StrictGCS, tmp_path: Path) -> None:
-    write_dataset(tmp_path)
-    batches = shardfeed.array_batches(upload(tmp_path, "gs://bucket/a/flowers"), "train", 37, epochs=1)
-    stores.open_output("gs://bucket/a/flowers").delete("train-00001-of-00003.tfrecord")
-
-    with pytest.raises(shardfeed.DatasetError, match=rf"^gs://bucket/{SHARD} is damaged: .*found no such file\."):
         list(batches)

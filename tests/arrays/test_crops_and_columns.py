@@ -19,11 +19,7 @@ from tests.reader.damage import place, rewrite
 
 # Windows of one record: inside a larger one, each reader has an order of its own.
 ONE = {"shuffle_buffer": 1}
-OPTIONS: list[dict[str, Any]] = [
-    {"image_size": (10, 45)},
-    {"image_size": 24, "crop": "center"},
-    {"image_size": 20, "crop": "random_resized", "seed": 5, "host": (1, 2), "start_step": 3},
-]
+RANDOM: dict[str, Any] = {"image_size": 20, "crop": "random_resized", "seed": 5, "host": (1, 2), "start_step": 3}
 
 
 def ordered(path: Path, **options: Any) -> Written:
@@ -52,11 +48,12 @@ def assert_alike(found: list[Any], expected: list[Any], levels: int = 1) -> None
 @pytest.mark.parametrize(
     ("image_format", "channels", "size", "options"),
     [
-        ("jpeg", 3, (33, 40), OPTIONS[0]), ("png", 1, None, OPTIONS[0]), ("raw", 3, (33, 40), OPTIONS[1]),
-        ("jpeg", 1, None, OPTIONS[1]), ("webp", 3, (33, 40), OPTIONS[2]), ("raw", 3, None, OPTIONS[2]),
+        ("png", 1, None, {"image_size": (10, 45)}),
+        ("jpeg", 3, (33, 40), {"image_size": 24, "crop": "center"}),
+        ("raw", 3, None, RANDOM),
     ],
     ids=lambda one: str(one.get("crop") if isinstance(one, dict) else one),
-)  # fmt: skip
+)
 def test_images_are_cut_and_resized_as_load_does_it_to_one_level(
     tmp_path: Path, image_format: str, channels: int, size: tuple[int, int] | None, options: dict[str, Any]
 ) -> None:
@@ -69,9 +66,8 @@ def test_images_are_cut_and_resized_as_load_does_it_to_one_level(
     assert_alike(found, expected)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_crop_that_has_the_size_already_is_that_of_load_to_the_bit(tmp_path: Path, channels: int) -> None:
-    ordered(tmp_path, size=(32, 64), splits={"validation": 4}, channels=channels)
+def test_a_crop_that_has_the_size_already_is_that_of_load_to_the_bit(tmp_path: Path) -> None:
+    ordered(tmp_path, size=(32, 64), splits={"validation": 4})
 
     found, expected = (
         batches(reader, tmp_path, "validation", 4, image_size=28, crop="center")
@@ -131,7 +127,7 @@ def test_a_crop_does_not_depend_on_tasks_and_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize(("label", "host"), [("onehot", None), ("onehot", (0, 20)), ("int", (19, 20))], ids=str)
+@pytest.mark.parametrize(("label", "host"), [("onehot", None), ("int", (19, 20))], ids=str)
 def test_evaluation_has_the_columns_weights_and_padding_of_load(tmp_path: Path, label: str, host: Any) -> None:
     write_dataset(tmp_path, size=None)
 
@@ -157,13 +153,13 @@ def test_evaluation_has_the_columns_weights_and_padding_of_load(tmp_path: Path, 
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_wrong_values_are_refused_as_by_load(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_wrong_values_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     write_dataset(tmp_path)
-    for reader in (shardfeed.array_batches, shardfeed.load):
-        with pytest.raises(shardfeed.UsageError) as found:
-            reader(tmp_path, "train", 8, **options)
 
-        assert str(found.value) == message
+    with pytest.raises(shardfeed.UsageError) as found:
+        shardfeed.array_batches(tmp_path, "train", 8, **options)
+
+    assert str(found.value) == message
 
 
 def test_an_image_of_another_size_than_its_record_says_is_named(tmp_path: Path) -> None:

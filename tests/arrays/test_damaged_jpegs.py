@@ -1,5 +1,4 @@
-"""JPEGs of another encoder that are damaged, with right checksums: what ``array_batches`` and
-``verify`` refuse.
+"""JPEGs of another encoder that are damaged: what ``array_batches`` and ``verify`` refuse.
 
 They refuse everything that ``load`` refuses, and the damage that TensorFlow's libjpeg hides.
 """
@@ -16,7 +15,10 @@ import tensorflow as tf
 from PIL import Image
 
 import shardfeed
-from shardfeed.decoding import RecordProblem
+from shardfeed.decoding import RecordProblem, image_decoder
+from shardfeed.format.example import encode_example
+from shardfeed.format.manifest import ImageInfo
+from shardfeed.tfdata.decode import DecodeOptions, chunk_decoder
 from shardfeed.verification.record import RecordCheck
 from tests.kit import datasets
 from tests.kit.datasets import write_dataset
@@ -68,25 +70,37 @@ OTHER_KINDS = ("whole", "cut in the scan", "an end in the scan")
     ("kind", "variant"),
     [("colour", variant) for variant in damaged(b"")] + [(k, variant) for k in ("gray", "restarts") for variant in OTHER_KINDS],
 )  # fmt: skip
-def test_array_batches_and_verify_refuse_damage_whoever_else_does(
-    tmp_path: Path, kind: str, variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_jpeg_is_refused_if_load_refuses_it_and_if_its_end_came_too_early(kind: str, variant: str) -> None:
     data, refused_by = damaged(jpeg(kind))[variant]
-    monkeypatch.setattr(datasets, "encode", lambda pixels, image_format: data)
-    options = {"size": (64, 80), "channels": 1 if kind == "gray" else 3, "splits": {"train": 3}, "shards": 3}
-    written = write_dataset(tmp_path, **options)  # type: ignore[arg-type]
-    theirs = shardfeed.load(tmp_path, "train", 3, training=False)
-    ours = shardfeed.array_batches(tmp_path, "train", 3, training=False)
-    check, record = RecordCheck(written.manifest), records_of(tmp_path)[0]
+    channels = 1 if kind == "gray" else 3
+    image = ImageInfo(64, 80, channels, "jpeg", (0.0,) * channels, (1.0,) * channels)
+
+    def theirs() -> np.ndarray:
+        record = encode_example({"image": data, "class": 0})
+        found: np.ndarray = chunk_decoder(image, DecodeOptions(size=None))(tf.constant([record]), None)["image"][
+            0
+        ].numpy()
+        return found
+
+    def ours() -> np.ndarray:
+        return image_decoder("jpeg")(data, (64, 80, channels), None)
 
     if refused_by == "nobody":
-        ((expected, *_),), ((found, *_),) = theirs, ours
-        assert np.array_equal(found, expected.numpy())
-        check(record)
+        assert np.array_equal(ours(), theirs())
         return
     with pytest.raises(tf.errors.InvalidArgumentError) if refused_by == "all" else contextlib.nullcontext():
-        list(theirs)
+        theirs()
+    with pytest.raises(RecordProblem, match=r"^image: expected a jpeg image of 64 x 80 x . that decodes, "):
+        ours()
+
+
+def test_the_readers_and_verify_decode_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = damaged(jpeg("colour"))["an end in the scan"]
+    monkeypatch.setattr(datasets, "encode", lambda pixels, image_format: data)
+    written = write_dataset(tmp_path, size=(64, 80), splits={"train": 3})
+
+    assert len(list(shardfeed.load(tmp_path, "train", 3, training=False))) == 1
     with pytest.raises(shardfeed.DatasetError, match=r"record 0 at byte 0, key train/.*: image: expected a jpeg image"):
-        list(ours)
+        list(shardfeed.array_batches(tmp_path, "train", 3, training=False))
     with pytest.raises(RecordProblem, match=r"expected a jpeg image of .* that decodes"):
-        check(record)
+        RecordCheck(written.manifest)(records_of(tmp_path)[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,13 +54,10 @@ def test_records_of_several_blocks_and_encoders_come_in_order() -> None:
     assert list(zip(map(bytes, images), classes.tolist(), strict=True)) == [image_and_class(data) for data in records]
 
 
-@pytest.mark.parametrize("flag", ["--image_format=raw", "--resize=longest"])
-def test_all_records_of_a_build_are_found_the_quick_way(
-    tmp_path: Path, flag: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_records_of_a_build_are_found_the_quick_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the last two have indices of two bytes
     classes = [f"class {number:03d}" for number in range(130)]
-    built(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", flag)
+    built(make_photos(tmp_path / "photos", classes=classes, each=1), tmp_path / "out", "--resize=longest")
     reader = BlockReader(str(tmp_path / "out"))
     blocks = [reader.read(block) for block in blocks_in(shardfeed.info(tmp_path / "out").splits["train"].shards)]
     careful = [image_and_class(bytes(record.data)) for records in blocks for record in records]
@@ -165,23 +163,6 @@ def test_images_of_every_length(size: int) -> None:
     assert found_in(encode_example(columns)) == (b"i" * size, 3)
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"image": b"x"}, "column class: expected 1 of int, found []"),
-        ({"image": [b"x", b"y"], "class": 0}, "column image: expected 1 of bytes, found [b'x', b'y']"),
-        ({"image": b"x", "class": [1, 2]}, "column class: expected 1 of int, found [1, 2]"),
-        ({"image": b"x", "class": b"rose"}, "column class: expected 1 of int, found [b'rose']"),
-    ],
-    ids=["no class", "two images", "two classes", "class of bytes"],
-)
-def test_records_without_one_image_and_one_class_are_refused(columns: dict[str, Value], message: str) -> None:
-    with pytest.raises(DatasetError) as found:
-        found_in(encode_example(columns))
-
-    assert f": record: expected a tf.train.Example, found {message}. " in str(found.value)
-
-
 def test_every_cut_of_a_record_is_refused() -> None:
     data = encode_example({"image": b"i" * 300, "class": 5, "key": b"k"})
     for size in range(len(data) - 10):
@@ -234,17 +215,24 @@ def test_a_key_that_comes_again_wins() -> None:
     assert keys_and_sizes([block_of(data)], BlockReader("/data"))[0] == [b"z"]
 
 
+NO_CLASS = {name: value for name, value in WHOLE.items() if name != "class"}
+
+
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("find", "columns", "message"),
     [
-        ({"key": [b"a", b"b"]}, "column key: expected 1 of bytes, found [b'a', b'b']"),
-        ({"size": [1, 2, 3]}, "column size: expected 2 of int, found [1, 2, 3]"),
-        ({"size": [1.5, 2.5]}, "column size: expected 2 of int, found [1.5, 2.5]"),
+        (images_and_classes, NO_CLASS, "column class: expected 1 of int, found []"),
+        (images_and_classes, WHOLE | {"image": [b"x", b"y"]}, "column image: expected 1 of bytes, found [b'x', b'y']"),
+        (images_and_classes, WHOLE | {"class": [1, 2]}, "column class: expected 1 of int, found [1, 2]"),
+        (images_and_classes, WHOLE | {"class": b"rose"}, "column class: expected 1 of int, found [b'rose']"),
+        (keys_and_sizes, WHOLE | {"key": [b"a", b"b"]}, "column key: expected 1 of bytes, found [b'a', b'b']"),
+        (keys_and_sizes, WHOLE | {"size": [1, 2, 3]}, "column size: expected 2 of int, found [1, 2, 3]"),
+        (keys_and_sizes, WHOLE | {"size": [1.5, 2.5]}, "column size: expected 2 of int, found [1.5, 2.5]"),
     ],
-    ids=["two keys", "three sides", "sides of float"],
+    ids=["no class", "two images", "two classes", "class of bytes", "two keys", "three sides", "sides of float"],
 )
-def test_records_without_one_key_and_two_sides_are_refused(columns: dict[str, Value], message: str) -> None:
+def test_columns_of_another_shape_or_type_are_refused(find: Any, columns: dict[str, Value], message: str) -> None:
     with pytest.raises(DatasetError) as found:
-        keys_and_sizes([block_of(encode_example(WHOLE | columns))], BlockReader("/data"))
+        find([block_of(encode_example(columns))], BlockReader("/data"))
 
     assert f": record: expected a tf.train.Example, found {message}. " in str(found.value)

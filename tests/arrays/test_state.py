@@ -30,7 +30,7 @@ def stream(folder: Any, split: str = "train", batch_size: int = 9, **options: An
 def assert_same(found: list[Any], expected: list[Any]) -> None:
     assert len(found) == len(expected) > 0
     for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+        assert list(one) == list(other) and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,19 @@ def test_an_elastic_stream_goes_on_with_the_same_pixels_on_another_number_of_hos
     state = one.state_dict()
     rest = list(islice(reading, 6))
 
-    for hosts in (2, 4):
-        shares = []
-        for index in range(hosts):
-            share = stream(tmp_path, host=(index, hosts), **options)
-            share.load_state_dict(state)
-            shares.append(list(islice(share, 6)))
-        for step, whole in enumerate(rest):
-            for name, values in whole.items():
-                rows = np.stack([share[step][name] for share in shares], axis=1)
-                assert np.array_equal(rows.reshape(values.shape), values)
+    shares = []
+    for index in range(4):
+        share = stream(tmp_path, host=(index, 4), **options)
+        share.load_state_dict(state)
+        shares.append(list(islice(share, 6)))
+    for step, whole in enumerate(rest):
+        for name, values in whole.items():
+            rows = np.stack([share[step][name] for share in shares], axis=1)
+            assert np.array_equal(rows.reshape(values.shape), values)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows of weight 0")
-@pytest.mark.parametrize("host", [(0, 1), (0, 4), (3, 4)], ids=str)
-@pytest.mark.parametrize("taken", [0, 1, 2, 3])
+@pytest.mark.parametrize(("taken", "host"), [(0, (0, 4)), (1, (0, 1)), (2, (3, 4)), (3, (0, 1))], ids=str)
 def test_evaluation_goes_on_too(folder: Path, taken: int, host: tuple[int, int]) -> None:
     first = stream(folder, "validation", 4, host=host)
     whole = list(first)
@@ -93,8 +91,8 @@ def test_evaluation_goes_on_too(folder: Path, taken: int, host: tuple[int, int])
 
     rest = list(resumed)
     assert len(whole) == 3 and len(rest) == 3 - taken
-    for one, other in zip(rest, whole[taken:], strict=True):
-        assert all(np.array_equal(one[name], other[name]) for name in other)
+    if taken < 3:
+        assert_same(rest, whole[taken:])
 
 
 def test_a_loaded_state_counts_for_one_reading(folder: Path) -> None:

@@ -134,15 +134,6 @@ def test_varying_sizes_and_gray_are_said(show: Callable[[Manifest], str]) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("records", "shown"),
-    [(1, "20.0 kB"), (49, "980.0 kB"), (50, "1.0 MB"), (50_000, "1.0 GB"), (50_000_000, "1.0 TB")],
-)
-def test_bytes_have_a_unit(records: int, shown: str, show: Callable[[Manifest], str]) -> None:
-    text = show(manifest({"train": split("train", {"a": records}, 1)}, ("a",)))
-    assert f" {shown}  {shown}  {shown}  {shown}\n" in text
-
-
 def test_the_summary_reads_the_manifest_alone(tmp_path: Path) -> None:
     write_dataset(tmp_path)
     before = dataset_summary(shardfeed.info(tmp_path))

@@ -52,7 +52,7 @@ def test_importing_the_plain_files_of_the_transforms_does_not_load_beam(tmp_path
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version", "no_such_command"])
+@pytest.mark.parametrize("argument", ["--help", "no_such_command"])
 def test_the_command_answers_without_loading_anything_heavy(tmp_path: Path, argument: str) -> None:
     assert heavy_after(f"from shardfeed.cli.main import main; main([{argument!r}])", tmp_path) == []
 

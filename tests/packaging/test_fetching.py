@@ -15,15 +15,9 @@ from tests.kit.sources import ROOT
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A checkout in which nothing was fetched."""
+    scripts = [f"tools/{name}.sh" for name in ("engines", "azurite", "axe", "chromium", "wheels")]
     lists = ("pyproject.toml", "constraints.txt", "tests/tfds/packages.txt", "tests/clouds/packages.txt")
-    for name in (
-        "tools/engines.sh",
-        "tools/azurite.sh",
-        "tools/axe.sh",
-        "tools/chromium.sh",
-        "tools/wheels.sh",
-        *lists,
-    ):
+    for name in (*scripts, *lists):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -33,6 +27,14 @@ def _fails(command: list[str | Path], **environment: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
+
+
+def _only(folder: Path, *programs: str) -> str:
+    """A PATH on which there are these programs alone."""
+    folder.mkdir()
+    for name in programs:
+        (folder / name).symlink_to(shutil.which(name))  # type: ignore[arg-type]
+    return str(folder)
 
 
 def test_wheels_that_cannot_be_fetched(copy: Path) -> None:
@@ -58,11 +60,8 @@ def test_what_npm_cannot_fetch(copy: Path, script: str, package: str) -> None:
 
 
 def test_a_browser_that_cannot_be_installed(copy: Path) -> None:
-    tools = copy / "bin"
-    tools.mkdir()
-    for name in ("bash", "dirname", "mktemp", "rm", "tail"):
-        (tools / name).symlink_to(shutil.which(name))  # type: ignore[arg-type]
-    said = _fails([copy / "tools" / "chromium.sh"], PATH=str(tools))
+    path = _only(copy / "bin", "bash", "dirname", "mktemp", "rm", "tail")
+    said = _fails([copy / "tools" / "chromium.sh"], PATH=path)
     assert said.splitlines()[-1].startswith(
         "chromium: it could not be installed. What installs it on Debian, as root: apt-"
     )
@@ -78,11 +77,8 @@ def test_prism_that_cannot_be_fetched(copy: Path) -> None:
 
 
 def test_prism_without_go(copy: Path) -> None:
-    tools = copy / "bin"
-    tools.mkdir()
-    for name in ("bash", "dirname", "sed", "mkdir", "mktemp", "rm"):
-        (tools / name).symlink_to(shutil.which(name))  # type: ignore[arg-type]
-    said = _fails([copy / "tools" / "engines.sh"], PATH=str(tools))
+    path = _only(copy / "bin", "bash", "dirname", "sed", "mkdir", "mktemp", "rm")
+    said = _fails([copy / "tools" / "engines.sh"], PATH=path)
     assert said.splitlines()[1:] == [
         "engines: Prism is written in Go, and there is no go on PATH. Install Go (https://go.dev/dl), then: tools/engines.sh"
     ]

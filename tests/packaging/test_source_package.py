@@ -1,7 +1,9 @@
-"""The source package as a worker gets it: built as Beam builds it, installed without extras.
+"""The source package as a worker gets it, and its wheel on the oldest and the newest Python.
 
-Dataflow's workers run ``pip install`` on it without extras, so a dependency forgotten in the base
-list is found here.
+Dataflow's workers run ``pip install`` on the source package without extras, so a dependency
+forgotten in the base list is found here. The wheel meets the lowest dependencies on the oldest
+Python and the highest on the newest. ``make versions`` does the same with the extras [beam] and
+[tf-cpu], whose environments take gigabytes.
 """
 
 from __future__ import annotations
@@ -12,38 +14,47 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shardfeed import info
-from tests.kit import sources
+from tests.kit import fetched, sources
 from tests.kit.commands import write_photos
 from tests.kit.datasets import write_dataset
-from tests.kit.fetched import offline
 
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
 
 
-def run(*command: str | Path, cwd: str | Path = "/") -> str:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, env=CLEAN, capture_output=True, text=True)
+def run(*command: str | Path, **environment: str) -> str:
+    words, env = [str(word) for word in command], {**CLEAN, **environment}
+    done = subprocess.run(words, cwd="/", env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools writes into the tree and reads what an earlier build left."""
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the source package, and of the wheel that was built from it.
+
+    Built from a copy: setuptools writes into the tree and reads what an earlier build left.
+    """
     copy = tmp_path_factory.mktemp("tree")
     for name in FILES:
         shutil.copy(sources.ROOT / name, copy)
     for package in (*sources.PACKAGES, "tests"):
         shutil.copytree(sources.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", out, copy)
-    (archive,) = out.iterdir()
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy)
+    return out
+
+
+@pytest.fixture(scope="module")
+def sdist(dist: Path) -> Path:
+    (archive,) = dist.glob("*.tar.gz")
     return archive
 
 
@@ -57,7 +68,7 @@ def worker(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     python = folder / "bin" / "python"
     pip = ("-m", "pip", "--disable-pip-version-check", "--python", python)
-    run(sys.executable, *pip, "install", "--quiet", "--no-compile", *offline(), sdist)
+    run(sys.executable, *pip, "install", "--quiet", "--no-compile", *fetched.offline(), sdist)
     return python
 
 
@@ -102,6 +113,21 @@ def test_it_holds_our_packages_and_nothing_else_of_the_repository(sdist: Path) -
     }
     made = {name for name in names if name.startswith("shardfeed.egg-info/")} | {"PKG-INFO", "setup.cfg"}
     assert names - made == expected | set(FILES)
+
+
+def test_the_index_accepts_their_metadata(dist: Path) -> None:
+    said = run(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir())
+    assert said.count("PASSED") == 2
+
+
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+def test_with_the_wheel_a_dataset_is_built_verified_and_read(which: str, dist: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    photos = write_photos(tmp_path / "photos", cat=6, dog=6)
+    program = sources.ROOT / "tests/packaging/program.py"
+    said = run(fetched.python(which), program, "base", photos, PYTHONPATH=str(tmp_path / "site"))
+    assert said.startswith({"oldest": "done on Python 3.10.", "newest": "done on Python 3.14."}[which])
 
 
 def test_it_keeps_the_ranges_where_no_launcher_pins_them(sdist: Path) -> None:
@@ -189,19 +215,17 @@ def test_one_name_is_installed(worker: Path) -> None:
     assert {"shardfeed/pipeline/local.py", "shardfeed/transforms/steps/commit.py", "shardfeed/py.typed"} <= set(files)
 
 
-@pytest.mark.parametrize("how", ["program", "module"])
-def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: Path, tmp_path: Path, how: str) -> None:
+def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: Path, tmp_path: Path) -> None:
     write_photos(tmp_path / "photos", cat=3, dog=3)
     for name in ("pipeline", "transforms", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the user\\'s own code was run')\n")
     for name in ("cli.py", "errors.py", "steps.py", "utils.py"):
         (tmp_path / name).write_text("raise SystemExit('the user\\'s own code was run')\n")
-    program = [worker.with_name("shardfeed")] if how == "program" else [worker, "-m", "shardfeed"]
-    command = [*program, "build", "--input", "photos", "--output", "out", "--image_size", "8"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**CLEAN, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
-    )
+    # "-m" looks for packages in the current folder first
+    command = [worker, "-m", "shardfeed", "build", "--input", "photos", "--output", "out", "--image_size", "8"]
+    env = {**CLEAN, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert info(tmp_path / "out").splits["train"].num_records == 6
 

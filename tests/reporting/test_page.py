@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -73,9 +75,7 @@ def test_classes_and_splits_are_counted_exactly(tmp_path: Path) -> None:
     [
         ("raw", (8, 12), 1),
         ("raw", None, 3),
-        ("jpeg", (8, 12), 1),
         ("jpeg", (400, 300), 3),
-        ("webp", None, 3),
         ("png", (8, 12), 1),
     ],
 )
@@ -232,7 +232,8 @@ def test_of_very_many_classes_the_largest_have_a_row(tmp_path: Path, splits: int
     number = shown + 7
     names = [f"c{each}" for each in range(number)]
     counts = {"train": number + 1, **{f"fold_{each}": 1 for each in range(splits - 1)}}
-    made = report(str(write_dataset(tmp_path / "out", splits=counts, classes=names, size=(1, 1)).path))
+    out = write_dataset(tmp_path / "out", splits=counts, classes=names, size=(1, 1), image_format="raw").path
+    made = report(str(out))
     found = [row[0] for row in rows(section(made, "classes")) if re.match(r"c\d+ ", row[0])]
 
     assert len(found) == shown
@@ -263,22 +264,21 @@ def test_a_dataset_of_version_1_has_numbers_only() -> None:
     assert len(rows(section(made, "classes"))) > 4
 
 
-@pytest.mark.parametrize("harm", ["gone", "cut", "other columns"])
-def test_a_damaged_table_is_an_error_that_names_it(tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda table: table.unlink(), "{table}: file: expected 12 rows, found no file. "),
+        (lambda table: table.write_bytes(table.read_bytes()[:-9]), "{table} is damaged: it is no record table: "),
+        (lambda table: pq.write_table(pa.table({"a": [1]}), table), "{table} is damaged: it is no record table: "),
+    ],
+    ids=["gone", "cut", "other columns"],
+)
+def test_a_damaged_table_is_an_error_that_names_it(tmp_path: Path, harm: Callable[[Path], object], said: str) -> None:
     out = write_dataset(tmp_path / "out").path
-    table = out / "train-00001-of-00003.parquet"
-    if harm == "gone":
-        table.unlink()
-    elif harm == "cut":
-        table.write_bytes(table.read_bytes()[:-9])
-    else:
-        import pyarrow.parquet as pq
+    table = "train-00001-of-00003.parquet"
+    harm(out / table)
 
-        pq.write_table(pa.table({"a": [1]}), table)
-
-    with pytest.raises(
-        DatasetError, match=r"(is damaged: )?train-00001-of-00003\.parquet(: file: expected 12 rows| is damaged: it)"
-    ):
+    with pytest.raises(DatasetError, match=said.format(table=table)):
         report(str(out))
 
 

@@ -95,14 +95,13 @@ def test_a_damaged_and_a_wrong_record_of_one_shard_are_both_named(out: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("file", ["classes.txt", REJECTS])
-@pytest.mark.parametrize("at", [0, -1], ids=["first byte", "last byte"])
+@pytest.mark.parametrize(("file", "at"), [("classes.txt", 0), (REJECTS, -1)])
 def test_a_changed_byte_of_a_side_file_is_found(out: Path, file: str, at: int) -> None:
     flip(out / file, at)
     assert brief(verify(out, deep=True).findings) == [(file, None, "crc32c")]
 
 
-@pytest.mark.parametrize("line", [0, 2, 4])
+@pytest.mark.parametrize("line", [0, 4])
 def test_a_changed_byte_of_an_index_is_found_in_its_line(out: Path, line: int) -> None:
     lines = (out / INDEX).read_bytes().splitlines(keepends=True)
     start = len(b"".join(lines[:line]))

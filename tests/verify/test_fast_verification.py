@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from shardfeed import storage
-from shardfeed.errors import DatasetError, UsageError
+from shardfeed.errors import UsageError
 from shardfeed.format.checksums import crc32c, to_hex
 from shardfeed.format.manifest import sealed_json
-from shardfeed.storage.base import Stat
 from shardfeed.storage.local import LocalStore
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.verification.dataset import verify
@@ -73,7 +71,7 @@ def test_a_missing_file_is_found(out: Path, file: str) -> None:
         assert found == Finding(file, None, "file", expected, "no file", restore(file, out))
 
 
-@pytest.mark.parametrize("file", [SHARD, INDEX, "classes.txt"])
+@pytest.mark.parametrize("file", [SHARD, "classes.txt"])
 def test_bytes_after_the_end_are_found(out: Path, file: str) -> None:
     size = (out / file).stat().st_size
     append(out / file, b"x")
@@ -128,16 +126,10 @@ def test_a_manifest_that_is_not_the_one_that_was_written_is_found(out: Path) -> 
 @pytest.mark.parametrize(
     "content",
     [
-        "",
-        "[1",
-        "[]",
-        "7",
-        "{}",
-        "[" * 100_000,
-        '{"manifest_crc32c":"97ff8490"}\n',
-        sealed_json({"run_id": "1"}).decode(),
+        "", "[1", "[]", "{}", "[" * 100_000, '{"manifest_crc32c":"97ff8490"}\n', sealed_json({"run_id": "1"}).decode(),
     ],
-)
+    ids=lambda content: content[:40],
+)  # fmt: skip
 def test_a_damaged_run_json_is_named_and_the_manifest_is_not(out: Path, content: str) -> None:
     (out / "run.json").write_text(content)
     assert verify(out).findings == (
@@ -174,12 +166,6 @@ def test_several_problems_are_all_reported(out: Path) -> None:
     ]
 
 
-def test_without_a_manifest_there_is_no_dataset(out: Path) -> None:
-    (out / "manifest.json").unlink()
-    with pytest.raises(DatasetError, match=r"no dataset at .*: manifest\.json is not there\. Correct the path"):
-        verify(out)
-
-
 def test_read_only_rights_suffice(out: Path) -> None:
     before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()}
     for file in out.iterdir():
@@ -192,37 +178,24 @@ def test_read_only_rights_suffice(out: Path) -> None:
     assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()} == before
 
 
-class _Ledger(LocalStore):
-    """A store that notes what is asked of it."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.asked: list[str] = []
-
-    def read(self, name: str) -> bytes:
-        self.asked.append(f"read {name}")
-        return super().read(name)
-
-    def read_range(self, name: str, offset: int, size: int) -> bytes:
-        self.asked.append(f"read_range {name}")
-        return super().read_range(name, offset, size)
-
-    def stat(self, name: str) -> Stat | None:
-        self.asked.append(f"stat {name}")
-        return super().stat(name)
-
-    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        self.asked.append(f"list {prefix}")
-        return super().list(prefix)
-
-
 def test_fast_verification_reads_the_manifest_and_lists_once_however_many_files(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = _Ledger(str(out))
-    monkeypatch.setattr(storage, "open_store", lambda url: store)
+    asked: list[str] = []
+
+    def note(name: str) -> None:
+        real = getattr(LocalStore, name)
+
+        def noted(store: LocalStore, *args: Any, **options: Any) -> Any:
+            asked.append(" ".join([name, *map(str, args)]))
+            return real(store, *args, **options)
+
+        monkeypatch.setattr(LocalStore, name, noted)
+
+    for name in ("read", "read_range", "stat", "list"):
+        note(name)
     assert verify(out).ok
-    assert store.asked == ["stat manifest.json", "read manifest.json", "list "]
+    assert asked == ["stat manifest.json", "read manifest.json", "list"]
 
 
 def test_an_empty_string_is_no_folder() -> None:
