@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from shardfeed.transforms import stores
 from shardfeed.transforms.stores.base import WritableStore
 
 NOBODY = 65534
+OrdinaryUser = Callable[[], AbstractContextManager[Path]]
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def store(output_url: str) -> WritableStore:
 
 
 @pytest.fixture
-def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
+def as_ordinary_user() -> Iterator[OrdinaryUser]:
     """A folder in which permissions count, even if the tests run as root."""
     folder = Path(tempfile.mkdtemp())
 
@@ -58,7 +59,7 @@ def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
             if root:
                 os.seteuid(0)
 
-    yield ordinary  # type: ignore[misc]
+    yield ordinary
     for path, _, _ in os.walk(folder):
         os.chmod(path, 0o700)
     shutil.rmtree(folder)
