@@ -271,10 +271,7 @@ CASES: tuple[Case, ...] = (
     Case("102-broken-profile.jpg", "OK", lambda: _jpeg(icc_profile=b"not a profile" * 20), ("icc_broken",)),
     Case("102-gray-profile-on-rgb.jpg", "OK", lambda: _jpeg(icc_profile=m.gray_profile(1.0)), ("icc_broken",)),
     Case("103-exif-1.jpg", "OK", lambda: _jpeg(exif=m.exif(1))),
-    *(
-        Case(f"103-exif-{n}.jpg", "OK", lambda n=n: _jpeg(exif=m.exif(n)), ("exif_orientation",))  # type: ignore[misc]
-        for n in range(2, 9)
-    ),
+    Case("103-exif-6.jpg", "OK", lambda: _jpeg(exif=m.exif(6)), ("exif_orientation",)),
     Case("103-exif-little-endian.jpg", "OK", lambda: _jpeg(exif=m.exif(6, "<")), ("exif_orientation",)),
     Case("104-exif.webp", "OK", lambda: m.saved(m.photo(), "WEBP", exif=m.exif(6)), ("exif_orientation",)),
     Case("104-exif.png", "OK", lambda: _png(exif=m.exif(6)), ("exif_orientation",)),

@@ -28,18 +28,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture(params=["local folder", "fake-gcs-server", "strict gcs"])
-def output_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
+    """An empty output."""
     if request.param == "local folder":
-        return str(tmp_path / "out")
+        return stores.open_output(str(tmp_path / "out"))
     if request.param == "fake-gcs-server":
-        return f"{request.getfixturevalue('gcs_bucket')}/a/out"
+        return stores.open_output(f"{request.getfixturevalue('gcs_bucket')}/a/out")
     request.getfixturevalue("strict_gcs")
-    return "gs://bucket/a/out"
-
-
-@pytest.fixture
-def store(output_url: str) -> WritableStore:
-    return stores.open_output(output_url)
+    return stores.open_output("gs://bucket/a/out")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ NAMES = [
     "x%2Fy", "%", " lead", "trail ", "[1].jpg", "{a,b}*", "café", "cafe\u0301", "😀", "a\tb", "a\x7f", "\\\"'", "+a",
     "x.jpg/inside", "~^|`<>:;@$!", "\u202ertl", "n" * 1000, "deep/" * 150 + "x",
 ]  # fmt: skip
+BY_CLIENT = pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
 
 
 @pytest.fixture(params=["fake-gcs-server", "strict gcs"])
@@ -85,7 +86,7 @@ def test_reading_costs_one_request_an_image_and_few_connections(strict_gcs: Stri
     assert strict_gcs.connections <= 40  # about one a thread; a pool that is raced for opens a few more
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_an_object_overwritten_or_deleted_since_the_listing_is_changed(strict_gcs: StrictGCS, name: str) -> None:
     strict_gcs.objects.put("bucket", f"in/{name}", b"listed")
     source = open_source("gs://bucket/in")
@@ -145,7 +146,7 @@ def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(
 GZIPPED = gzip.compress(b"pixels" * 1000, mtime=0)
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_an_object_with_content_encoding_gzip_is_read_as_it_is_stored(bucket: str, name: str) -> None:
     blob = google_client().bucket(bucket[len("gs://") :]).blob(f"in/{name}")
     blob.content_encoding = "gzip"
@@ -168,26 +169,27 @@ def test_an_object_with_content_encoding_gzip_in_an_output_is_read_as_it_is_stor
     assert waits == []
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def read_gzipped(strict_gcs: StrictGCS, name: str, transcoding: Transcoding) -> bytes:
+    strict_gcs.transcoding = transcoding
+    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
+    source = open_source("gs://bucket/in")
+    return source.read(name.encode(), listing(source)[name.encode()].stat)
+
+
+@BY_CLIENT
 def test_stored_gzip_that_is_sent_without_a_length_is_read_all_the_same(
     strict_gcs: StrictGCS, name: str, waits: list[float]
 ) -> None:
-    strict_gcs.transcoding = "streamed"
-    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = open_source("gs://bucket/in")
-    assert source.read(name.encode(), listing(source)[name.encode()].stat) == GZIPPED
+    assert read_gzipped(strict_gcs, name, "streamed") == GZIPPED
     assert waits == []
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_stored_gzip_that_google_insists_on_unpacking_is_a_checksum_error_that_says_so(
     strict_gcs: StrictGCS, name: str, waits: list[float]
 ) -> None:
-    strict_gcs.transcoding = "always"
-    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = open_source("gs://bucket/in")
     with pytest.raises(ChecksumError) as raised:
-        source.read(name.encode(), listing(source)[name.encode()].stat)
+        read_gzipped(strict_gcs, name, "always")
     assert str(raised.value) == (
         f"{name}: read 6,000 bytes with crc32c {crc32c(b'pixels' * 1000):08x}, 4 times; the listing says {len(GZIPPED)} bytes, "
         f"crc32c {crc32c(GZIPPED):08x} (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"

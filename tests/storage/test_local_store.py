@@ -19,6 +19,18 @@ from shardfeed.transforms.stores.local import WritableLocalStore
 from tests.kit.cloud import tree
 
 
+def before(
+    step: str, act: Callable[..., object], kind: type[WritableLocalStore] = WritableLocalStore
+) -> type[WritableLocalStore]:
+    """A store that calls ``act`` with the arguments of ``step`` before each such step."""
+
+    def method(self: WritableLocalStore, *args: object) -> object:
+        act(*args)
+        return getattr(kind, step)(self, *args)
+
+    return type("Hooked", (kind,), {step: method})
+
+
 def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
     store = WritableLocalStore(str(tmp_path / "out"))
     assert (list(store.list()), store.stat("manifest.json")) == ([], None)
@@ -36,51 +48,24 @@ def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
 def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
     tmp_path: Path, name: str, folder: str
 ) -> None:
-    seen = []
-
-    class Watched(WritableLocalStore):
-        def _link(self, temp: str, final: str) -> None:
-            seen.append(os.path.relpath(os.path.dirname(temp), tmp_path))
-            super()._link(temp, final)
-
-    Watched(str(tmp_path)).create(name, b"x")
+    seen = list[str]()
+    store = before("_link", lambda temp, _final: seen.append(os.path.relpath(os.path.dirname(temp), tmp_path)))
+    store(str(tmp_path)).create(name, b"x")
     assert seen == [folder]
     assert tree(tmp_path) == {name: b"x"}
 
 
 def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None:
-    class SweptTwice(WritableLocalStore):
-        sweeps = 2
-
-        def _link(self, temp: str, final: str) -> None:
-            if self.sweeps:
-                self.sweeps -= 1
-                shutil.rmtree(tmp_path / "_parts")
-            super()._link(temp, final)
-
-    assert SweptTwice(str(tmp_path)).create("_parts/f/train/1", b"x")
+    attempts = itertools.count(1)
+    swept_twice = before("_link", lambda *_: next(attempts) <= 2 and shutil.rmtree(tmp_path / "_parts"))
+    assert swept_twice(str(tmp_path)).create("_parts/f/train/1", b"x")
     assert tree(tmp_path) == {"_parts/f/train/1": b"x"}
 
 
 def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    class SweptAlways(WritableLocalStore):
-        def _link(self, temp: str, final: str) -> None:
-            shutil.rmtree(tmp_path / "_parts")
-            super()._link(temp, final)
-
+    swept_always = before("_link", lambda *_: shutil.rmtree(tmp_path / "_parts"))
     with pytest.raises(StorageError, match="Another process is deleting files in this output: stop it"):
-        SweptAlways(str(tmp_path)).create("_parts/f/train/1", b"x")
-
-
-def test_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
-    class Overtaken(WritableLocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-            super()._write_temp(path, data, durable)
-            if os.path.getsize(path) == len(b"ours"):
-                self.create("manifest.json", b"theirs")
-
-    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
-    assert tree(tmp_path) == {"manifest.json": b"theirs"}
+        swept_always(str(tmp_path)).create("_parts/f/train/1", b"x")
 
 
 class WithoutHardLinks(WritableLocalStore):
@@ -107,18 +92,10 @@ def build(store: WritableLocalStore) -> None:
 
 
 def die_before(steps: int, kind: type[WritableLocalStore]) -> type[WritableLocalStore]:
-    left = [steps]
-
-    def mortal(step: str) -> Callable[..., object]:
-        def method(self: WritableLocalStore, *args: object) -> object:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return getattr(kind, step)(self, *args)
-
-        return method
-
-    return type("Killed", (kind,), {step: mortal(step) for step in STEPS})
+    left = itertools.count(steps, -1)
+    for step in STEPS:
+        kind = before(step, lambda *_: next(left) or os.kill(os.getpid(), signal.SIGKILL), kind)
+    return kind
 
 
 def kill_at_every_step(root: str, kind: type[WritableLocalStore]) -> None:
@@ -159,13 +136,15 @@ def test_without_hard_links_a_name_is_still_created_once(tmp_path: Path, refusal
     assert tree(tmp_path) == {"manifest.json": b"first"}
 
 
-def test_without_hard_links_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
-    class Overtaken(WithoutHardLinks):
-        def _mark(self, marker: str, owner: bytes) -> bool:
-            WritableLocalStore(str(tmp_path)).create("manifest.json", b"theirs")
-            return super()._mark(marker, owner)
-
-    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [(WritableLocalStore, "_link"), (WithoutHardLinks, "_mark")],
+    ids=["hard links", "no hard links"],
+)
+def test_the_writer_that_finishes_first_wins(tmp_path: Path, kind: type[WritableLocalStore], step: str) -> None:
+    other = WritableLocalStore(str(tmp_path))
+    overtaken = before(step, lambda *_: other.create("manifest.json", b"theirs"), kind)
+    assert not overtaken(str(tmp_path)).create("manifest.json", b"ours")
     assert tree(tmp_path) == {"manifest.json": b"theirs"}
 
 
