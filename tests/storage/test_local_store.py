@@ -57,7 +57,7 @@ def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
 
 def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None:
     attempts = itertools.count(1)
-    swept_twice = before("_link", lambda *_: next(attempts) <= 2 and shutil.rmtree(tmp_path / "_parts"))
+    swept_twice = before("_link", lambda *_: shutil.rmtree(tmp_path / "_parts") if next(attempts) <= 2 else None)
     assert swept_twice(str(tmp_path)).create("_parts/f/train/1", b"x")
     assert tree(tmp_path) == {"_parts/f/train/1": b"x"}
 
@@ -94,7 +94,7 @@ def build(store: WritableLocalStore) -> None:
 def die_before(steps: int, kind: type[WritableLocalStore]) -> type[WritableLocalStore]:
     left = itertools.count(steps, -1)
     for step in STEPS:
-        kind = before(step, lambda *_: next(left) or os.kill(os.getpid(), signal.SIGKILL), kind)
+        kind = before(step, lambda *_: None if next(left) else os.kill(os.getpid(), signal.SIGKILL), kind)
     return kind
 
 

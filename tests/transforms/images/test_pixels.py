@@ -174,8 +174,8 @@ def test_a_photo_is_turned_upright(kind: str, orientation: int) -> None:
     upright = m.photo((24, 16))
     undo = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # orientation -> the transposition that stores it so
     stored = upright.transpose(Image.Transpose(undo[orientation])) if orientation > 1 else upright
-    loss: dict[str, Any] = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}.get(kind, {})
-    data = m.saved(stored, kind, exif=m.exif(orientation), **loss)
+    losses: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}
+    data = m.saved(stored, kind, exif=m.exif(orientation), **losses.get(kind, {}))
     assert worst(pixels(data, replace(RAW, width=24, height=16)), upright) <= (3 if kind == "JPEG" else 0)
 
 
