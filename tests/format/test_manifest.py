@@ -191,6 +191,7 @@ SHARD = ("splits", "train", "shards", 0)
         ((*SHARD, "blocks"), [[3, 200]], "do not add up to 3 records, 300 bytes"),
         ((*SHARD, "blocks"), [[4, 400], [-1, -100]], "number -1"),
         ((*SHARD, "blocks"), [[3, 300], [0, 0]], "number 0"),
+        ((*SHARD, "blocks"), [], "do not add up"),
         ((*SHARD, "blocks"), [[3, 300, 1]], "a block is not a pair of records and bytes"),
         ((*SHARD, "crc32c"), "0A", "crc32c 0A is not 8 lower-case hex digits"),
         ((*SHARD, "crc32c"), 10, "int where a string is expected"),
