@@ -127,7 +127,7 @@ def in_a_fork(action: Callable[[], object]) -> int:
 def test_a_process_forked_after_reading_can_read_and_its_own_forks_too(place: Place, written: Written) -> None:
     manifest = (written.path / "manifest.json").read_bytes()
     source = None if place.scheme == "http" else open_source(place.url)  # a web server is no input
-    listed = None if source is None else source.find(b"manifest.json")
+    listed = source and next(entry for entry in source.list(b"") if entry.key == b"manifest.json")
 
     def read() -> None:
         store = storage.open_store(place.url)
