@@ -127,7 +127,8 @@ def in_a_fork(action: Callable[[], object]) -> int:
 def test_a_process_forked_after_reading_can_read_and_its_own_forks_too(place: Place, written: Written) -> None:
     manifest = (written.path / "manifest.json").read_bytes()
     source = None if place.scheme == "http" else open_source(place.url)  # a web server is no input
-    listed = source and next(entry for entry in source.list(b"") if entry.key == b"manifest.json")
+    entries = () if source is None else source.list(b"")
+    listed = next((entry for entry in entries if entry.key == b"manifest.json"), None)
 
     def read() -> None:
         store = storage.open_store(place.url)
