@@ -5,24 +5,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import obstore
 import pytest
-from obstore.store import AzureStore, S3Store
 
 from shardfeed.storage import retry
 from shardfeed.storage.gcs_clients import google_client
+from shardfeed.storage.object_clients import object_client
 from shardfeed.transforms import stores
 from tests.kit.datasets import Written, write_dataset
 from tests.kit.servers.clouds import make_bucket, make_container, running_azurite, running_moto
 from tests.kit.servers.file_server import running_file_server
 
-if TYPE_CHECKING:
-    from obstore.store import ClientConfig
-
 FOLDER = "a b/fl=owers/v1.2 #1 50%25 blüten"
 SCHEMES = ("gs", "s3", "az", "http")
+ENDPOINTS = {"gs": "STORAGE_EMULATOR_HOST", "s3": "AWS_ENDPOINT_URL", "az": "AZURITE_BLOB_STORAGE_URL"}
+SERVERS = {"gs": "fake_gcs_server", "s3": "moto", "az": "azurite"}  # fixtures that give an address
 
 
 @dataclass(frozen=True)
@@ -35,28 +33,45 @@ class Place:
     redirect: Callable[[str], str]
 
 
-def take_for_aws(server: str, environment: pytest.MonkeyPatch) -> str:
-    environment.setenv("AWS_ENDPOINT_URL", server)
-    environment.setenv("AWS_ACCESS_KEY_ID", "anybody")
-    environment.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+@dataclass(frozen=True)
+class Bucket:
+    """The folder ``FOLDER`` of a bucket, or a container."""
+
+    scheme: str
+    name: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.name}/{FOLDER}"
+
+    def put(self, key: str, data: bytes) -> None:
+        if self.scheme == "gs":  # fake-gcs-server does not take what obstore sends
+            assert stores.open_output(self.url).create(key, data)
+        else:
+            obstore.put(object_client(self.scheme, self.name), f"{FOLDER}/{key}", data)
+
+    def delete(self, key: str) -> None:
+        obstore.delete(object_client(self.scheme, self.name), f"{FOLDER}/{key}")
+
+
+def take(scheme: str, server: str, environment: pytest.MonkeyPatch) -> str:
+    """Has this process and its children take ``server`` for that cloud."""
+    environment.setenv(ENDPOINTS[scheme], server)
+    if scheme == "s3":
+        environment.setenv("AWS_ACCESS_KEY_ID", "anybody")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+    elif scheme == "az":
+        environment.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
     return server
 
 
-def take_for_azure(server: str, environment: pytest.MonkeyPatch) -> str:
-    environment.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
-    environment.setenv("AZURITE_BLOB_STORAGE_URL", server)
-    return server
-
-
-def put(scheme: str, bucket: str, name: str, data: bytes) -> None:
-    """An object in the folder ``FOLDER`` of a bucket."""
-    options: ClientConfig = {"allow_http": True}
+def new_bucket(scheme: str, server: str) -> Bucket:
+    bucket = Bucket(scheme, f"bucket-{uuid.uuid4().hex}")
     if scheme == "gs":
-        assert stores.open_output(f"gs://{bucket}/{FOLDER}").create(name, data)
-    elif scheme == "s3":
-        obstore.put(S3Store(bucket, client_options=options), f"{FOLDER}/{name}", data)
+        google_client().create_bucket(bucket.name)
     else:
-        obstore.put(AzureStore(bucket, client_options=options), f"{FOLDER}/{name}", data)
+        {"s3": make_bucket, "az": make_container}[scheme](server, bucket.name)
+    return bucket
 
 
 @pytest.fixture(autouse=True)
@@ -79,13 +94,20 @@ def azurite() -> Iterator[str]:
 @pytest.fixture
 def aws(moto: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """moto, which this process takes for AWS."""
-    return take_for_aws(moto, monkeypatch)
+    return take("s3", moto, monkeypatch)
 
 
 @pytest.fixture
 def azure(azurite: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Azurite, which this process takes for Azure."""
-    return take_for_azure(azurite, monkeypatch)
+    return take("az", azurite, monkeypatch)
+
+
+@pytest.fixture(params=["s3", "az"])
+def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A new, empty one."""
+    scheme = request.param
+    return new_bucket(scheme, take(scheme, request.getfixturevalue(SERVERS[scheme]), monkeypatch))
 
 
 @pytest.fixture(scope="session")
@@ -97,41 +119,28 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @pytest.fixture(scope="session", params=SCHEMES)
 def held(request: pytest.FixtureRequest, written: Written) -> Iterator[tuple[str, str, str]]:
     """Scheme, server and address of a place that holds the dataset."""
-    scheme, name = request.param, f"bucket-{uuid.uuid4().hex}"
+    scheme = request.param
     if scheme == "http":
         with running_file_server(written.path.parent) as server:
             yield scheme, server, f"{server}/data"
         return
     with pytest.MonkeyPatch.context() as environment:
-        if scheme == "gs":
-            server = request.getfixturevalue("fake_gcs_server")
-            environment.setenv("STORAGE_EMULATOR_HOST", server)
-            google_client().create_bucket(name)
-        elif scheme == "s3":
-            server = request.getfixturevalue("moto")
-            take_for_aws(server, environment)
-            make_bucket(server, name)
-        else:
-            server = request.getfixturevalue("azurite")
-            take_for_azure(server, environment)
-            make_container(server, name)
+        server = take(scheme, request.getfixturevalue(SERVERS[scheme]), environment)
+        bucket = new_bucket(scheme, server)
         for file in written.path.iterdir():
-            put(scheme, name, file.name, file.read_bytes())
-    yield scheme, server, f"{scheme}://{name}/{FOLDER}"
+            bucket.put(file.name, file.read_bytes())
+    yield scheme, server, bucket.url
 
 
 @pytest.fixture
-def place(held: tuple[str, str, str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(held: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> Place:
     scheme, server, url = held
     if scheme == "http":
         return Place(scheme, server, url, lambda other: url.replace(server, other))
-    if scheme != "gs":
-        request.getfixturevalue({"s3": "aws", "az": "azure"}[scheme])
-    variable = {"gs": "STORAGE_EMULATOR_HOST", "s3": "AWS_ENDPOINT_URL", "az": "AZURITE_BLOB_STORAGE_URL"}[scheme]
+    take(scheme, server, monkeypatch)
 
     def redirect(other: str) -> str:
-        monkeypatch.setenv(variable, other)
+        monkeypatch.setenv(ENDPOINTS[scheme], other)
         return url
 
-    redirect(server)
     return Place(scheme, server, url, redirect)

@@ -5,56 +5,21 @@ from __future__ import annotations
 import http.client
 import os
 import shutil
-import uuid
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import obstore
 import pytest
-from obstore.store import AzureStore, S3Store
 
 from shardfeed.storage import UnreadableError
 from shardfeed.storage.object_store import ObjectStore
 from shardfeed.transforms.sources import object_store, open_source
 from shardfeed.transforms.sources.base import ChangedError
+from tests.clouds.conftest import Bucket, new_bucket
 from tests.kit import builds
 from tests.kit.builder import Ended
-from tests.kit.cloud import comparable
+from tests.kit.cloud import comparable, tree
 from tests.kit.commands import write_photos
-from tests.kit.servers.clouds import make_bucket, make_container
 
-if TYPE_CHECKING:
-    from obstore.store import ClientConfig
-
-FOLDER = "a b/photos"
 SHARDS = [f"train-0000{shard}-of-00002.{end}" for shard in range(2) for end in ("tfrecord", "tfrecord.idx")]
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """The folder ``url`` of a new bucket, which is opened by ``client``."""
-
-    url: str
-    client: S3Store | AzureStore
-
-    def put(self, key: str, data: bytes) -> None:
-        obstore.put(self.client, f"{FOLDER}/{key}", data)
-
-
-@pytest.fixture(params=["s3", "az"])
-def bucket(request: pytest.FixtureRequest) -> Bucket:
-    name = f"bucket-{uuid.uuid4().hex}"
-    options: ClientConfig = {"allow_http": True}
-    if request.param == "s3":
-        make_bucket(request.getfixturevalue("aws"), name)
-        return Bucket(f"s3://{name}/{FOLDER}", S3Store(name, client_options=options))
-    make_container(request.getfixturevalue("azure"), name)
-    return Bucket(f"az://{name}/{FOLDER}", AzureStore(name, client_options=options))
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def build(source: str | Path, out: Path, *flags: str) -> Ended:
@@ -63,44 +28,57 @@ def build(source: str | Path, out: Path, *flags: str) -> Ended:
     return builds.run("build", "--input", str(source), "--output", str(out), "--image_size", "16", *flags, env=env)
 
 
-def test_the_shards_are_those_of_the_folder_under_either_driver(bucket: Bucket, tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3, **{"grün 50%": 2})
+def built(source: str | Path, out: Path, *flags: str) -> dict[str, bytes]:
+    """The files of a build that has to succeed, of two shards."""
+    ended = build(source, out, "--num_shards", "2", *flags)
+    assert ended.code == 0, ended.err
+    return tree(out)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    photos = write_photos(tmp_path_factory.mktemp("clouds") / "photos", cat=3, **{"grün 50%": 2})
     (photos / "cat" / "note.txt").write_text("no image")
-    for name, data in files(photos).items():
+    return photos
+
+
+@pytest.fixture(scope="module")
+def here(photos: Path) -> dict[str, bytes]:
+    """The dataset of the folder on the disk."""
+    return built(photos, photos.parent / "here")
+
+
+@pytest.mark.parametrize(("bucket", "driver"), [*zip(["s3", "az"], builds.DRIVERS, strict=True)], indirect=["bucket"])
+def test_the_dataset_is_that_of_the_folder(
+    bucket: Bucket, photos: Path, here: dict[str, bytes], tmp_path: Path, driver: str
+) -> None:
+    for name, data in tree(photos).items():
         bucket.put(name, data)
 
-    ended = build(photos, tmp_path / "here", "--num_shards", "2")
-    assert ended.code == 0, ended.err
-    here = files(tmp_path / "here")
-    for name, driver in builds.DRIVERS.items():
-        ended = build(bucket.url, tmp_path / name, "--num_shards", "2", *driver)
-        assert ended.code == 0, ended.err
-        there = files(tmp_path / name)
-        assert here.keys() == there.keys()
-        assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
-        assert comparable(there["manifest.json"]) == comparable(here["manifest.json"])
+    there = built(bucket.url, tmp_path / "there", *builds.DRIVERS[driver])
+
+    assert here.keys() == there.keys()
+    assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
+    assert comparable(there["manifest.json"]) == comparable(here["manifest.json"])
 
 
-@pytest.mark.parametrize("kind", ["list", "zip", "tar"])
+@pytest.mark.parametrize(("bucket", "kind"), [("az", "list"), ("s3", "zip"), ("az", "tar")], indirect=["bucket"])
 def test_a_list_and_archives_in_the_bucket_give_the_shards_of_the_folder(
-    bucket: Bucket, tmp_path: Path, kind: str
+    bucket: Bucket, photos: Path, here: dict[str, bytes], tmp_path: Path, kind: str
 ) -> None:
-    photos = write_photos(tmp_path / "photos", cat=3, **{"grün 50%": 2})
     if kind == "list":
-        for name, data in files(photos).items():
+        images = {name: data for name, data in tree(photos).items() if name.endswith(".jpg")}
+        for name, data in images.items():
             bucket.put(name, data)
-        bucket.put("list.csv", "\n".join(["file", *files(photos), f"{bucket.url}/cat/000.jpg"]).encode())
+        bucket.put("list.csv", "\n".join(["file", *images, f"{bucket.url}/cat/000.jpg"]).encode())
         given = f"@{bucket.url}/list.csv"
     else:
         path = shutil.make_archive(str(tmp_path / "a"), kind, photos)
         bucket.put(f"a.{kind}", Path(path).read_bytes())
         given = f"{bucket.url}/a.{kind}"
 
-    for source, out in ((str(photos), "here"), (given, "there")):
-        ended = build(source, tmp_path / out, "--num_shards", "2")
-        assert ended.code == 0, ended.err
+    there = built(given, tmp_path / "there")
 
-    here, there = files(tmp_path / "here"), files(tmp_path / "there")
     assert [there[name] for name in SHARDS] == [here[name] for name in SHARDS]
 
 
@@ -120,7 +98,7 @@ def test_an_archive_that_changed_after_the_listing_is_noticed(bucket: Bucket, tm
 
 
 def test_a_rerun_is_already_built_until_an_object_changes(bucket: Bucket, tmp_path: Path) -> None:
-    for name, data in files(write_photos(tmp_path / "photos", cat=2)).items():
+    for name, data in tree(write_photos(tmp_path / "photos", cat=2)).items():
         bucket.put(name, data)
 
     first, second = (build(bucket.url, tmp_path / "out") for _ in range(2))
@@ -140,10 +118,10 @@ def test_an_object_that_changed_after_the_listing_is_noticed(bucket: Bucket) -> 
     assert source.read(b"cat/1.jpg", listed[b"cat/1.jpg"]) == b"old"
 
     bucket.put("cat/1.jpg", b"new")
-    obstore.delete(bucket.client, f"{FOLDER}/cat/2.jpg")
+    bucket.delete("cat/2.jpg")
 
     for key, stat in listed.items():
-        with pytest.raises(ChangedError, match=r"photos/cat/\d\.jpg is gone or overwritten since the listing$"):
+        with pytest.raises(ChangedError, match=r"/cat/\d\.jpg is gone or overwritten since the listing$"):
             source.read(key, stat)
 
 
@@ -156,7 +134,7 @@ def test_an_empty_folder_and_a_missing_bucket_are_named(bucket: Bucket) -> None:
 
 
 def test_a_name_that_is_no_path_is_an_error_and_not_left_out(aws: str) -> None:
-    make_bucket(aws, name := f"bucket-{uuid.uuid4().hex}")
+    name = new_bucket("s3", aws).name
     connection = http.client.HTTPConnection(aws.removeprefix("http://"))
     key = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
     connection.request("PUT", f"/{name}/cat//1.jpg", b"x", {"Authorization": key})

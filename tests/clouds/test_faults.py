@@ -14,10 +14,9 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from shardfeed.storage import object_clients, retry
-from tests.clouds.conftest import Place
+from tests.clouds.conftest import SCHEMES, Place, new_bucket
 from tests.kit.datasets import Written
 from tests.kit.environments import python_with, run
-from tests.kit.servers.clouds import make_bucket
 from tests.kit.servers.faulty_proxy import EFFECTS, Effect, FaultyProxy
 from tests.kit.servers.ports import unused_port
 
@@ -31,7 +30,7 @@ def proxy(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy
         yield proxy
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize(("held", "effect"), [*zip(SCHEMES, EFFECTS, strict=True)], indirect=["held"])
 def test_a_fault_that_passes_changes_no_byte(
     place: Place, proxy: FaultyProxy, written: Written, effect: Effect
 ) -> None:
@@ -46,7 +45,9 @@ def test_a_fault_that_passes_changes_no_byte(
     assert proxy.left == 0
 
 
-@pytest.mark.parametrize("effect", [effect for effect in EFFECTS if effect != "late"])
+@pytest.mark.parametrize(
+    ("held", "effect"), [("http", "503"), ("gs", "half"), ("s3", "short"), ("az", "503")], indirect=["held"]
+)
 def test_a_fault_that_stays_is_named_with_the_file(place: Place, proxy: FaultyProxy, effect: Effect) -> None:
     url = place.redirect(proxy.url)
     store = storage.open_store(url)
@@ -70,6 +71,7 @@ def test_a_store_to_which_there_is_no_way_says_why(place: Place) -> None:
     )
 
 
+@pytest.mark.parametrize("held", ["az"], indirect=True)
 def test_a_store_that_is_silent_is_told_in_one_line(
     place: Place, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,10 +123,10 @@ def test_profiles_of_aws_without_boto3_say_what_to_install(
 
 
 def test_a_profile_of_aws_is_used(moto: str, tmp_path: Path) -> None:
-    make_bucket(moto, "profiled")
+    url = new_bucket("s3", moto).url
     (tmp_path / "credentials").write_text("[work]\naws_access_key_id = OFTHEPROFILE\naws_secret_access_key = secret\n")
     (tmp_path / "config").write_text("[profile work]\nregion = eu-north-1\n")
-    script = "from shardfeed import storage; print(list(storage.open_store('s3://profiled/a').list()))"
+    script = f"from shardfeed import storage; print(list(storage.open_store({url!r}).list()))"
     with FaultyProxy(moto) as proxy:
         env = {
             "PATH": os.environ["PATH"],

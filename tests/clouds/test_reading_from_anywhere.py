@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from shardfeed import storage
 from shardfeed.dataset.local_copy import mirror
 from shardfeed.inspection.find import RecordRow, find, stored_records
 from shardfeed.inspection.first_records import StoredRecord
+from shardfeed.transforms.sources import open_source
 from tests.clouds.conftest import Place
 from tests.kit.datasets import Written
 from tests.kit.servers.file_server import running_file_server
@@ -113,6 +115,7 @@ def in_a_fork(action: Callable[[], object]) -> int:
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
+    signal.alarm(30)  # a child that waits for its parent's threads never ends
     try:
         action()
         os._exit(0)
@@ -122,10 +125,17 @@ def in_a_fork(action: Callable[[], object]) -> int:
 
 
 def test_a_process_forked_after_reading_can_read_and_its_own_forks_too(place: Place, written: Written) -> None:
+    manifest = (written.path / "manifest.json").read_bytes()
+    source = None if place.scheme == "http" else open_source(place.url)  # a web server is no input
+    entries = () if source is None else source.list(b"")
+    listed = next((entry for entry in entries if entry.key == b"manifest.json"), None)
+
     def read() -> None:
         store = storage.open_store(place.url)
-        assert store.read("manifest.json") == (written.path / "manifest.json").read_bytes()
+        assert store.read("manifest.json") == manifest
         assert store.stat("gone") is None  # an error, of the library that was loaded again
+        if source is not None and listed is not None:
+            assert source.read(listed.key, listed.stat) == manifest
 
     def read_and_fork() -> None:
         read()

@@ -247,12 +247,9 @@ def _tiff(work: Path) -> None:
         prefix = "TIFF64:" if name == "big" else ""
         words = [str(work / word) if word.endswith((".png", ".tif")) else word for word in options]
         _run("convert", *words, f"{prefix}{path}")
-        _run("convert", f"{path}[0]", "-auto-orient", "-depth", "8", *_SRGB.get(name, ()), work / "shown.png")
-        picture = _opened(work / "shown.png")
-        _keep(path, picture)
-
-
-_SRGB = {"inks": ("-colorspace", "sRGB")}
+        colours = ("-colorspace", "sRGB") if name == "inks" else ()
+        _run("convert", f"{path}[0]", "-auto-orient", "-depth", "8", *colours, work / "shown.png")
+        _keep(path, _opened(work / "shown.png"))
 
 
 # --- What is common
@@ -277,11 +274,10 @@ def _sixteen(image: Image.Image) -> bytes:
 
 
 def _png_16(image: Image.Image) -> bytes:
-    width, height = image.size
-    line = width * 6
+    line = image.width * 6
     data = b"".join(struct.pack(">H", value * 257) for value in image.tobytes())
-    lines = (data[start : start + line] for start in range(0, line * height, line))
-    return m.png(m.header(width, height, 16, 2), m.rows(lines), m.END)
+    lines = (data[start : start + line] for start in range(0, len(data), line))
+    return m.png(m.header(*image.size, 16, 2), m.rows(lines), m.END)
 
 
 def _to_srgb(image: Image.Image, icc: bytes) -> Image.Image:
@@ -295,8 +291,7 @@ def _to_srgb(image: Image.Image, icc: bytes) -> Image.Image:
 def _keep(path: Path, shown: Image.Image) -> None:
     """Writes what another decoder shows, on black, beside the file."""
     if "A" in shown.getbands():
-        black = Image.new("RGBA", shown.size, (0, 0, 0, 255))
-        shown = Image.alpha_composite(black, shown.convert("RGBA"))
+        shown = Image.alpha_composite(Image.new("RGBA", shown.size, (0, 0, 0, 255)), shown.convert("RGBA"))
     shown = shown.convert("RGB")
     shown.info = {}
     shown.save(path.with_name(path.name + ".png"), optimize=True)

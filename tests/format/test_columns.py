@@ -75,9 +75,9 @@ def test_a_column_comes_back_from_json_and_from_its_type_in_arrow(column: Column
     [
         ("image", "int64"),
         ("Width", "int64"),
+        ("", "int64"),
         ("a", "date"),
         ("a", "int64", (0,)),
-        ("", "int64"),
         ("a", "int64", (1, 2)),
     ],
 )

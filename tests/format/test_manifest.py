@@ -54,18 +54,6 @@ def manifest() -> Manifest:
     )
 
 
-GOLDEN_1 = (
-    '{"classes":["daisy","rösé"],"config":{"image_size":[224,224],"seed":0},"files":[{"bytes":10,"crc32c":"12345678",'
-    '"file":"classes.txt"},{"bytes":20,"crc32c":"12345678","file":"train-00000-of-00002.tfrecord.idx"}],'
-    '"fingerprint":"5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f","fixes":{"alpha":2},"image":{"channels":3,"format":"jpeg",'
-    '"height":224,"mean":[1.5,2.0,3.25],"std":[0.0,1.0,2.0],"width":null},"listed":8,"listing":{"by_class":{"daisy":'
-    '[4,400]},"digest":"00"},"rejected":{"by_reason":{"CORRUPT":3},"total":3},"schema_version":1,"skipped":{"by_reason":'
-    '{"HIDDEN":1},"total":1},"splits":{"train":{"bytes":390,"class_counts":{"daisy":4,"rösé":0},"records":4,"shards":['
-    '{"blocks":[[2,200],[1,100]],"bytes":300,"crc32c":"0000000a","file":"train-00000-of-00002.tfrecord","records":3},'
-    '{"blocks":[[1,90]],"bytes":90,"crc32c":"ffffffff","file":"train-00001-of-00002.tfrecord","records":1}]}},'
-    '"versions":{"pillow":"12.1.1"},"written":4}\n'
-)
-
 GOLDEN = (
     '{"classes":["daisy","rösé"],"columns":[],"config":{"image_size":[224,224],"seed":0},"duplicates":null,"files":['
     '{"bytes":10,"crc32c":"12345678","file":"classes.txt"},{"bytes":20,"crc32c":"12345678",'
@@ -81,6 +69,13 @@ GOLDEN = (
     '{"digest":"0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e","file":"train-00001-of-00002.parquet","rows":1}],'
     '"versions":{"pillow":"12.1.1"},"written":4}\n'
 )
+
+
+# Version 1 has the same fields but these.
+_TABLES = GOLDEN[GOLDEN.index('"tables"') : GOLDEN.index('"versions"')]
+GOLDEN_1 = GOLDEN.replace('"schema_version":2', '"schema_version":1')
+for _new in ('"columns":[],', '"duplicates":null,', '"formats":["jpeg","png"],', '"label_kind":"single",', _TABLES):
+    GOLDEN_1 = GOLDEN_1.replace(_new, "")
 
 
 def raw() -> dict[str, Any]:
@@ -196,18 +191,14 @@ SHARD = ("splits", "train", "shards", 0)
         ((*SHARD, "blocks"), [[3, 200]], "do not add up to 3 records, 300 bytes"),
         ((*SHARD, "blocks"), [[4, 400], [-1, -100]], "number -1"),
         ((*SHARD, "blocks"), [[3, 300], [0, 0]], "number 0"),
-        ((*SHARD, "blocks"), [[3, 300, 1]], "a block is not a pair of records and bytes"),
         ((*SHARD, "blocks"), [], "do not add up"),
+        ((*SHARD, "blocks"), [[3, 300, 1]], "a block is not a pair of records and bytes"),
         ((*SHARD, "crc32c"), "0A", "crc32c 0A is not 8 lower-case hex digits"),
         ((*SHARD, "crc32c"), 10, "int where a string is expected"),
         (("fingerprint",), "../escaped", "fingerprint ../escaped is not 32 lower-case hex digits"),
-        (("fingerprint",), "/elsewhere", "fingerprint /elsewhere is not"),
         (("fingerprint",), "5F" * 16, "fingerprint 5F5F"),
         (("fingerprint",), "5f" * 16 + "\n", "is not 32 lower-case hex digits"),
-        (("fingerprint",), 5, "int where a string is expected"),
         ((*SHARD, "file"), "../../etc/passwd", "shard name ../../etc/passwd"),
-        ((*SHARD, "file"), "/etc/passwd", "shard name /etc/passwd"),
-        ((*SHARD, "file"), "train-00000-of-00002.tfrecord.idx", "shard name"),
         ((*SHARD, "file"), "test-00000-of-00002.tfrecord", "where train-00000-of-00002.tfrecord is expected"),
         ((*SHARD, "file"), "train-00001-of-00002.tfrecord", "where train-00000-of-00002.tfrecord is expected"),
         ((*SHARD, "file"), "train-00000-of-00003.tfrecord", "where train-00000-of-00002.tfrecord is expected"),
@@ -222,7 +213,6 @@ SHARD = ("splits", "train", "shards", 0)
         (("files", 0, "bytes"), 1 << 63, "number 9223372036854775808"),
         (("listed",), 9, "listed 9 is not written + rejected + skipped = 8"),
         (("listed",), 8.0, "float where an integer is expected"),
-        (("listed",), "8", "str where an integer is expected"),
         (("listed",), True, "bool where an integer is expected"),
         (("written",), 3, "written 3 is not the 4 records of the splits"),
         (("rejected", "total"), 4, "rejected by reason do not add up to 4"),

@@ -12,45 +12,27 @@ NUMBERS = st.integers(0, 10**7)
 
 def test_names_are_the_same_for_ever() -> None:
     print_ = "0123456789abcdef"
-    assert [
-        naming.shard_name("train", 0, 16),
-        naming.index_name(naming.shard_name("train", 15, 16)),
-        naming.shard_name("test", 123_456, 200_000),
-        naming.table_name(naming.shard_name("train", 15, 16)),
-        naming.split_index_name("train"),
-        naming.split_classes_name("train"),
-        naming.rejects_name(0, 2),
-        naming.work_folder(print_),
-        naming.sidecar_name(print_, "train", 17),
-        naming.part_name(print_, "train", 17, 0xABC, 1234),
-        naming.outcome_name("run-1"),
-        naming.MANIFEST,
-        naming.RUN,
-        naming.CLASSES,
-        naming.DATASET_INFO,
-        naming.FEATURES,
-        naming.CLASS_LABELS,
-        naming.CLAIM,
-    ] == [
-        "train-00000-of-00016.tfrecord",
-        "train-00015-of-00016.tfrecord.idx",
-        "test-123456-of-200000.tfrecord",
-        "train-00015-of-00016.parquet",
-        "train.index",
-        "train.classes",
-        "rejects-00000-of-00002.jsonl",
-        "_parts/0123456789abcdef",
-        "_parts/0123456789abcdef/train/00017.json",
-        "_parts/0123456789abcdef/train/00017-00000abc-1234",
-        "_parts/outcome-run-1.json",
-        "manifest.json",
-        "run.json",
-        "classes.txt",
-        "dataset_info.json",
-        "features.json",
-        "class.labels.txt",
-        "_parts/CLAIM",
-    ]
+    made = {
+        naming.shard_name("train", 0, 16): "train-00000-of-00016.tfrecord",
+        naming.shard_name("test", 123_456, 200_000): "test-123456-of-200000.tfrecord",
+        naming.index_name(naming.shard_name("train", 15, 16)): "train-00015-of-00016.tfrecord.idx",
+        naming.table_name(naming.shard_name("train", 15, 16)): "train-00015-of-00016.parquet",
+        naming.split_index_name("train"): "train.index",
+        naming.split_classes_name("train"): "train.classes",
+        naming.rejects_name(0, 2): "rejects-00000-of-00002.jsonl",
+        naming.work_folder(print_): "_parts/0123456789abcdef",
+        naming.sidecar_name(print_, "train", 17): "_parts/0123456789abcdef/train/00017.json",
+        naming.part_name(print_, "train", 17, 0xABC, 1234): "_parts/0123456789abcdef/train/00017-00000abc-1234",
+        naming.outcome_name("run-1"): "_parts/outcome-run-1.json",
+        naming.MANIFEST: "manifest.json",
+        naming.RUN: "run.json",
+        naming.CLASSES: "classes.txt",
+        naming.DATASET_INFO: "dataset_info.json",
+        naming.FEATURES: "features.json",
+        naming.CLASS_LABELS: "class.labels.txt",
+        naming.CLAIM: "_parts/CLAIM",
+    }
+    assert list(made) == list(made.values())
 
 
 @given(split=SPLITS, index=NUMBERS, count=NUMBERS)

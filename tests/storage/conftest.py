@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from shardfeed.transforms import stores
 from shardfeed.transforms.stores.base import WritableStore
 
 NOBODY = 65534
+OrdinaryUser = Callable[[], AbstractContextManager[Path]]
 
 
 @pytest.fixture
@@ -27,22 +28,18 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture(params=["local folder", "fake-gcs-server", "strict gcs"])
-def output_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
+    """An empty output."""
     if request.param == "local folder":
-        return str(tmp_path / "out")
+        return stores.open_output(str(tmp_path / "out"))
     if request.param == "fake-gcs-server":
-        return f"{request.getfixturevalue('gcs_bucket')}/a/out"
+        return stores.open_output(f"{request.getfixturevalue('gcs_bucket')}/a/out")
     request.getfixturevalue("strict_gcs")
-    return "gs://bucket/a/out"
+    return stores.open_output("gs://bucket/a/out")
 
 
 @pytest.fixture
-def store(output_url: str) -> WritableStore:
-    return stores.open_output(output_url)
-
-
-@pytest.fixture
-def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
+def as_ordinary_user() -> Iterator[OrdinaryUser]:
     """A folder in which permissions count, even if the tests run as root."""
     folder = Path(tempfile.mkdtemp())
 
@@ -58,7 +55,7 @@ def as_ordinary_user() -> Iterator[Callable[[], Iterator[Path]]]:
             if root:
                 os.seteuid(0)
 
-    yield ordinary  # type: ignore[misc]
+    yield ordinary
     for path, _, _ in os.walk(folder):
         os.chmod(path, 0o700)
     shutil.rmtree(folder)

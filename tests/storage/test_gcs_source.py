@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,22 +13,17 @@ from shardfeed.storage import Stat
 from shardfeed.storage.gcs_clients import google_client
 from shardfeed.transforms import stores
 from shardfeed.transforms.sources import open_source
-from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Listed, Source
+from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Listed
 from tests.kit.servers.gcs_objects import Object
 from tests.kit.servers.strict_gcs import StrictGCS, Transcoding
+from tests.storage.listings import listing
 
 NAMES = [
     "cat/a.jpg", "/lead", "//", "a//b.jpg", "a/../b.jpg", "../x", "./x", "a/.", "a/./x", "p/x#1", "x?y=1&z", "x%20y",
     "x%2Fy", "%", " lead", "trail ", "[1].jpg", "{a,b}*", "café", "cafe\u0301", "😀", "a\tb", "a\x7f", "\\\"'", "+a",
     "x.jpg/inside", "~^|`<>:;@$!", "\u202ertl", "n" * 1000, "deep/" * 150 + "x",
 ]  # fmt: skip
-
-
-def listing(source: Source) -> dict[bytes, Listed]:
-    found = [entry for section in source.sections() for entry in source.list(section)]
-    by_key = {entry.key: entry for entry in found}
-    assert len(by_key) == len(found), "sections overlap"
-    return by_key
+BY_CLIENT = pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
 
 
 @pytest.fixture(params=["fake-gcs-server", "strict gcs"])
@@ -41,7 +34,7 @@ def bucket(request: pytest.FixtureRequest) -> str:
     return "gs://bucket"
 
 
-@pytest.mark.parametrize("root", ["", "in", "o#d?d r%20t//é"])
+@pytest.mark.parametrize("root", ["", "o#d?d r%20t//é"])
 def test_any_name_is_listed_and_read_byte_for_byte(bucket: str, root: str) -> None:
     contents = {name: name.encode() for name in NAMES if len(root) + len(name.encode()) < 1000 or root == ""}
     for name, data in contents.items():
@@ -81,19 +74,19 @@ def test_empty_objects_that_end_in_a_slash_are_folder_markers(strict_gcs: Strict
 
 
 def test_reading_costs_one_request_an_image_and_few_connections(strict_gcs: StrictGCS) -> None:
-    for n in range(400):
+    for n in range(100):
         strict_gcs.objects.put("bucket", f"in/cat/{n:03d}.jpg", b"%d" % n * 100)
     source = open_source("gs://bucket/in")
     entries = list(source.list(b"cat/"))
     strict_gcs.log.clear()
     with ThreadPoolExecutor(8) as threads:
         read = list(threads.map(lambda entry: source.read(entry.key, entry.stat), entries))
-    assert read == [b"%d" % n * 100 for n in range(400)]
-    assert strict_gcs.counts() == {"get": 400}
+    assert read == [b"%d" % n * 100 for n in range(100)]
+    assert strict_gcs.counts() == {"get": 100}
     assert strict_gcs.connections <= 40  # about one a thread; a pool that is raced for opens a few more
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_an_object_overwritten_or_deleted_since_the_listing_is_changed(strict_gcs: StrictGCS, name: str) -> None:
     strict_gcs.objects.put("bucket", f"in/{name}", b"listed")
     source = open_source("gs://bucket/in")
@@ -104,21 +97,6 @@ def test_an_object_overwritten_or_deleted_since_the_listing_is_changed(strict_gc
     del strict_gcs.objects.buckets["bucket"][f"in/{name}"]
     with pytest.raises(ChangedError, match=name):
         source.read(name.encode(), stat)
-
-
-def test_a_process_forked_after_reading_can_read(strict_gcs: StrictGCS) -> None:
-    strict_gcs.objects.put("bucket", "in/a.jpg", b"pixels")
-    code = (
-        "import os, signal\n"
-        "from shardfeed.transforms.sources import open_source\n"
-        "source = open_source('gs://bucket/in')\n"
-        "(entry,) = source.list(b'')\n"
-        "print(source.read(entry.key, entry.stat), flush=True)\n"
-        "signal.alarm(60 if os.fork() else 30)\n"  # a child that waits for its parent's threads never ends
-        "print(source.read(entry.key, entry.stat), flush=True)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert ended.stdout == b"b'pixels'\n" * 3
 
 
 def test_a_listing_without_a_checksum_is_read_by_size(strict_gcs: StrictGCS) -> None:
@@ -168,7 +146,7 @@ def test_stored_bytes_that_never_match_the_listing_are_a_checksum_error(
 GZIPPED = gzip.compress(b"pixels" * 1000, mtime=0)
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_an_object_with_content_encoding_gzip_is_read_as_it_is_stored(bucket: str, name: str) -> None:
     blob = google_client().bucket(bucket[len("gs://") :]).blob(f"in/{name}")
     blob.content_encoding = "gzip"
@@ -191,26 +169,27 @@ def test_an_object_with_content_encoding_gzip_in_an_output_is_read_as_it_is_stor
     assert waits == []
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+def read_gzipped(strict_gcs: StrictGCS, name: str, transcoding: Transcoding) -> bytes:
+    strict_gcs.transcoding = transcoding
+    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
+    source = open_source("gs://bucket/in")
+    return source.read(name.encode(), listing(source)[name.encode()].stat)
+
+
+@BY_CLIENT
 def test_stored_gzip_that_is_sent_without_a_length_is_read_all_the_same(
     strict_gcs: StrictGCS, name: str, waits: list[float]
 ) -> None:
-    strict_gcs.transcoding = "streamed"
-    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = open_source("gs://bucket/in")
-    assert source.read(name.encode(), listing(source)[name.encode()].stat) == GZIPPED
+    assert read_gzipped(strict_gcs, name, "streamed") == GZIPPED
     assert waits == []
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "a//b.jpg"], ids=["obstore", "google"])
+@BY_CLIENT
 def test_stored_gzip_that_google_insists_on_unpacking_is_a_checksum_error_that_says_so(
     strict_gcs: StrictGCS, name: str, waits: list[float]
 ) -> None:
-    strict_gcs.transcoding = "always"
-    strict_gcs.objects.put("bucket", f"in/{name}", GZIPPED, "gzip")
-    source = open_source("gs://bucket/in")
     with pytest.raises(ChecksumError) as raised:
-        source.read(name.encode(), listing(source)[name.encode()].stat)
+        read_gzipped(strict_gcs, name, "always")
     assert str(raised.value) == (
         f"{name}: read 6,000 bytes with crc32c {crc32c(b'pixels' * 1000):08x}, 4 times; the listing says {len(GZIPPED)} bytes, "
         f"crc32c {crc32c(GZIPPED):08x} (stored with Content-Encoding: gzip and unpacked on the way? Upload it again without)"

@@ -7,7 +7,6 @@ import itertools
 import os
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,8 @@ import pytest
 from shardfeed.storage import Stat, StorageError, UnreadableError
 from shardfeed.transforms.sources.base import ChangedError, Listed
 from shardfeed.transforms.sources.local import LocalSource
-
-OrdinaryUser = Callable[[], AbstractContextManager[Path]]
-
-
-def listing(source: LocalSource) -> dict[bytes, Listed]:
-    found = [entry for section in source.sections() for entry in source.list(section)]
-    by_key = {entry.key: entry for entry in found}
-    assert len(by_key) == len(found), "sections overlap"
-    return by_key
+from tests.storage.conftest import OrdinaryUser
+from tests.storage.listings import listing
 
 
 def kinds(root: Path) -> dict[bytes, str]:

@@ -16,7 +16,19 @@ import pytest
 
 from shardfeed.storage import NotFoundError, StorageError
 from shardfeed.transforms.stores.local import WritableLocalStore
-from tests.storage.trees import files
+from tests.kit.cloud import tree
+
+
+def before(
+    step: str, act: Callable[..., object], kind: type[WritableLocalStore] = WritableLocalStore
+) -> type[WritableLocalStore]:
+    """A store that calls ``act`` with the arguments of ``step`` before each such step."""
+
+    def method(self: WritableLocalStore, *args: object) -> object:
+        act(*args)
+        return getattr(kind, step)(self, *args)
+
+    return type("Hooked", (kind,), {step: method})
 
 
 def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
@@ -30,59 +42,30 @@ def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
     [
         ("manifest.json", "_parts/tmp"),
         ("_parts/CLAIM", "_parts/tmp"),
-        ("_parts/outcome-1.json", "_parts/tmp"),
         ("_parts/f00d/train/00001.json", "_parts/f00d/tmp"),
-        ("_parts/f00d/plan", "_parts/f00d/tmp"),
     ],
 )
 def test_temporary_files_lie_where_the_sweep_of_the_same_build_finds_them(
     tmp_path: Path, name: str, folder: str
 ) -> None:
-    seen = []
-
-    class Watched(WritableLocalStore):
-        def _link(self, temp: str, final: str) -> None:
-            seen.append(os.path.relpath(os.path.dirname(temp), tmp_path))
-            super()._link(temp, final)
-
-    Watched(str(tmp_path)).create(name, b"x")
+    seen = list[str]()
+    store = before("_link", lambda temp, _final: seen.append(os.path.relpath(os.path.dirname(temp), tmp_path)))
+    store(str(tmp_path)).create(name, b"x")
     assert seen == [folder]
-    assert files(tmp_path) == {name: b"x"}
+    assert tree(tmp_path) == {name: b"x"}
 
 
 def test_a_sweep_that_takes_the_folders_away_is_survived(tmp_path: Path) -> None:
-    class SweptTwice(WritableLocalStore):
-        sweeps = 2
-
-        def _link(self, temp: str, final: str) -> None:
-            if self.sweeps:
-                self.sweeps -= 1
-                shutil.rmtree(tmp_path / "_parts")
-            super()._link(temp, final)
-
-    assert SweptTwice(str(tmp_path)).create("_parts/f/train/1", b"x")
-    assert files(tmp_path) == {"_parts/f/train/1": b"x"}
+    attempts = itertools.count(1)
+    swept_twice = before("_link", lambda *_: shutil.rmtree(tmp_path / "_parts") if next(attempts) <= 2 else None)
+    assert swept_twice(str(tmp_path)).create("_parts/f/train/1", b"x")
+    assert tree(tmp_path) == {"_parts/f/train/1": b"x"}
 
 
 def test_a_folder_that_disappears_for_ever_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    class SweptAlways(WritableLocalStore):
-        def _link(self, temp: str, final: str) -> None:
-            shutil.rmtree(tmp_path / "_parts")
-            super()._link(temp, final)
-
+    swept_always = before("_link", lambda *_: shutil.rmtree(tmp_path / "_parts"))
     with pytest.raises(StorageError, match="Another process is deleting files in this output: stop it"):
-        SweptAlways(str(tmp_path)).create("_parts/f/train/1", b"x")
-
-
-def test_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
-    class Overtaken(WritableLocalStore):
-        def _write_temp(self, path: str, data: bytes, durable: bool) -> None:
-            super()._write_temp(path, data, durable)
-            if os.path.getsize(path) == len(b"ours"):
-                self.create("manifest.json", b"theirs")
-
-    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
-    assert files(tmp_path) == {"manifest.json": b"theirs"}
+        swept_always(str(tmp_path)).create("_parts/f/train/1", b"x")
 
 
 class WithoutHardLinks(WritableLocalStore):
@@ -94,16 +77,8 @@ class WithoutHardLinks(WritableLocalStore):
 
 
 STEPS = [
-    "_mkdir",
-    "_write_temp",
-    "_concatenate_temp",
-    "_link",
-    "_mark",
-    "_replace",
-    "_sync_folder",
-    "_unlink",
-    "_rmdir",
-]
+    "_mkdir", "_write_temp", "_concatenate_temp", "_link", "_mark", "_replace", "_sync_folder", "_unlink", "_rmdir",
+]  # fmt: skip
 
 
 def build(store: WritableLocalStore) -> None:
@@ -117,18 +92,10 @@ def build(store: WritableLocalStore) -> None:
 
 
 def die_before(steps: int, kind: type[WritableLocalStore]) -> type[WritableLocalStore]:
-    left = [steps]
-
-    def mortal(step: str) -> Callable[..., object]:
-        def method(self: WritableLocalStore, *args: object) -> object:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return getattr(kind, step)(self, *args)
-
-        return method
-
-    return type("Killed", (kind,), {step: mortal(step) for step in STEPS})
+    left = itertools.count(steps, -1)
+    for step in STEPS:
+        kind = before(step, lambda *_: None if next(left) else os.kill(os.getpid(), signal.SIGKILL), kind)
+    return kind
 
 
 def kill_at_every_step(root: str, kind: type[WritableLocalStore]) -> None:
@@ -153,30 +120,32 @@ def test_killed_before_any_step_nothing_is_torn_and_the_same_steps_complete(
     complete = {"_parts/f/a": b"first|", "_parts/f/b": b"second", "train-0": b"first|second"}
     runs = sorted(tmp_path.iterdir(), key=lambda run: int(run.name))
     for run in runs:
-        torn = {name: data for name, data in files(run).items() if "/tmp/" not in name and data != complete[name]}
+        torn = {name: data for name, data in tree(run).items() if "/tmp/" not in name and data != complete[name]}
         assert torn == {}, f"killed before step {run.name}"
         build(kind(str(run)))
         assert [str(path.relative_to(run)) for path in run.rglob("*")] == ["train-0"], f"killed before step {run.name}"
-        assert files(run) == {"train-0": b"first|second"}
+        assert tree(run) == {"train-0": b"first|second"}
     assert len(runs) >= 20
 
 
-@pytest.mark.parametrize("refusal", ["EPERM", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "ENOSYS"])
+@pytest.mark.parametrize("refusal", ["EPERM", "EOPNOTSUPP", "EMLINK", "ENOSYS"])
 def test_without_hard_links_a_name_is_still_created_once(tmp_path: Path, refusal: str) -> None:
     store = WithoutHardLinks(str(tmp_path))
     store.refusal = getattr(errno, refusal)
     assert [store.create("manifest.json", b"first"), store.create("manifest.json", b"second")] == [True, False]
-    assert files(tmp_path) == {"manifest.json": b"first"}
+    assert tree(tmp_path) == {"manifest.json": b"first"}
 
 
-def test_without_hard_links_the_writer_that_finishes_first_wins(tmp_path: Path) -> None:
-    class Overtaken(WithoutHardLinks):
-        def _mark(self, marker: str, owner: bytes) -> bool:
-            WritableLocalStore(str(tmp_path)).create("manifest.json", b"theirs")
-            return super()._mark(marker, owner)
-
-    assert not Overtaken(str(tmp_path)).create("manifest.json", b"ours")
-    assert files(tmp_path) == {"manifest.json": b"theirs"}
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [(WritableLocalStore, "_link"), (WithoutHardLinks, "_mark")],
+    ids=["hard links", "no hard links"],
+)
+def test_the_writer_that_finishes_first_wins(tmp_path: Path, kind: type[WritableLocalStore], step: str) -> None:
+    other = WritableLocalStore(str(tmp_path))
+    overtaken = before(step, lambda *_: other.create("manifest.json", b"theirs"), kind)
+    assert not overtaken(str(tmp_path)).create("manifest.json", b"ours")
+    assert tree(tmp_path) == {"manifest.json": b"theirs"}
 
 
 def test_a_living_writer_s_marker_is_waited_for(tmp_path: Path, waits: list[float]) -> None:
@@ -195,14 +164,14 @@ def test_a_living_writer_s_marker_is_waited_for(tmp_path: Path, waits: list[floa
 
     store = Waiting(str(tmp_path))
     assert not store.create("manifest.json", b"ours")
-    assert (store.asked, len(waits), files(tmp_path)) == (3, 1, {"manifest.json": b"theirs"})
+    assert (store.asked, len(waits), tree(tmp_path)) == (3, 1, {"manifest.json": b"theirs"})
 
 
 def test_a_dead_writer_s_marker_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "_parts/tmp").mkdir(parents=True)
     (tmp_path / "_parts/tmp/manifest.json.marker").write_bytes(b"tmp-1-dead")
     assert WithoutHardLinks(str(tmp_path)).create("manifest.json", b"ours")
-    assert files(tmp_path) == {"manifest.json": b"ours"}
+    assert tree(tmp_path) == {"manifest.json": b"ours"}
 
 
 @pytest.mark.parametrize("refusal", ["EXDEV", "ENOSYS", "EOPNOTSUPP", "EINVAL", "there is no such call"])
@@ -246,7 +215,7 @@ def test_composing_a_missing_part_names_it_and_leaves_nothing(tmp_path: Path) ->
     store.create("_parts/f/a", b"ab")
     with pytest.raises(NotFoundError, match="_parts/f/gone is not there"):
         store.compose("whole", ["_parts/f/a", "_parts/f/gone"], scratch="_parts/f/s")
-    assert files(tmp_path) == {"_parts/f/a": b"ab"}
+    assert tree(tmp_path) == {"_parts/f/a": b"ab"}
 
 
 def test_foreign_files_and_links_are_listed_too(tmp_path: Path) -> None:
@@ -289,7 +258,7 @@ def test_a_relative_output_and_a_home_folder_work(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     WritableLocalStore("out").create("a", b"relative", durable=True)
     WritableLocalStore("~/out").create("a", b"home", durable=True)
-    assert files(tmp_path) == {"out/a": b"relative", "home/out/a": b"home"}
+    assert tree(tmp_path) == {"out/a": b"relative", "home/out/a": b"home"}
 
 
 def test_a_pipe_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ import pytest
 from shardfeed.errors import UsageError
 from shardfeed.storage import StorageError
 from shardfeed.transforms.stores.local import WritableLocalStore
-from tests.storage.trees import files
+from tests.kit.cloud import tree
+from tests.storage.conftest import OrdinaryUser
 
 
 @pytest.mark.parametrize("full", ["ENOSPC", "EDQUOT"])
@@ -32,7 +32,7 @@ def test_a_full_disk_says_what_was_to_be_written_and_leaves_nothing(tmp_path: Pa
         f"({os.strerror(getattr(errno, full))}). Free some space or choose an --output on another disk, then run the "
         "same command again."
     )
-    assert files(tmp_path) == {}
+    assert tree(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_failure_while_composing_names_what_failed_and_leaves_the_parts(
     with pytest.raises(StorageError) as raised:
         store.compose("train-0", ["_parts/f/a"], scratch="_parts/f/s")
     assert str(raised.value).startswith(said.format(folder=tmp_path))
-    assert files(tmp_path) == {"_parts/f/a": b"ab"}
+    assert tree(tmp_path) == {"_parts/f/a": b"ab"}
 
 
 def error_of(code: str, most: int) -> str:
@@ -79,7 +79,7 @@ def test_a_real_limit_on_file_sizes_while_composing_names_the_whole(tmp_path: Pa
         f"WritableLocalStore({str(tmp_path)!r}).compose('train-0', ['_parts/f/a'] * 2, scratch='_parts/f/s')"
     )
     assert error_of(code, 1_000_000).startswith(f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large")
-    assert list(files(tmp_path)) == ["_parts/f/a"]
+    assert list(tree(tmp_path)) == ["_parts/f/a"]
 
 
 def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) -> None:
@@ -88,10 +88,7 @@ def test_a_real_limit_on_file_sizes_is_an_error_with_a_remedy(tmp_path: Path) ->
         f"shardfeed.errors.UsageError: {tmp_path}/train-0 is too large for a file on this disk (File too large). Choose "
         "an --output on another disk; or a smaller --shard_bytes or more --num_shards, with --discard_incomplete."
     )
-    assert files(tmp_path) == {}
-
-
-OrdinaryUser = Callable[[], AbstractContextManager[Path]]
+    assert tree(tmp_path) == {}
 
 
 def test_an_output_without_permission_to_write_is_named(as_ordinary_user: OrdinaryUser) -> None:
@@ -126,7 +123,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path, output: str) -> Non
         f"cannot use {tmp_path / output} (Not a directory). Something that is not a folder stands in the way: remove it or "
         "choose another --output."
     )
-    assert files(tmp_path) == {"file": b"precious"}
+    assert tree(tmp_path) == {"file": b"precious"}
 
 
 @pytest.mark.parametrize(

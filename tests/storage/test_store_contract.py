@@ -14,26 +14,18 @@ from shardfeed.format.checksums import crc32c
 from shardfeed.transforms.stores.base import WritableStore
 
 
-def test_created_bytes_are_read_back(store: WritableStore) -> None:
-    assert store.create("_parts/f/train/00001.json", b"content\r\n\0")
-    assert store.read("_parts/f/train/00001.json") == b"content\r\n\0"
-    assert store.read_sealed("_parts/f/train/00001.json") == b"content\r\n\0"
-
-
-def test_an_empty_file_is_a_file(store: WritableStore) -> None:
-    assert store.create("_parts/CLAIM", b"")
-    assert (store.read("_parts/CLAIM"), store.checksum("_parts/CLAIM")) == (b"", (0, 0))
+@pytest.mark.parametrize("size", [0, 1000, 9 << 20], ids=["empty", "small", "more than Google sends in one request"])
+def test_created_bytes_are_read_back(store: WritableStore, size: int) -> None:
+    data = os.urandom(size)
+    assert store.create("_parts/f/train/00001.json", data)
+    for read in (store.read, store.read_sealed):
+        assert read("_parts/f/train/00001.json") == data
+    assert store.checksum("_parts/f/train/00001.json") == (size, crc32c(data))
 
 
 def test_creating_a_name_twice_changes_nothing(store: WritableStore) -> None:
     assert [store.create("manifest.json", b"first"), store.create("manifest.json", b"second")] == [True, False]
     assert store.read("manifest.json") == b"first"
-
-
-def test_twenty_megabytes_go_and_come_back(store: WritableStore) -> None:
-    data = os.urandom(20 << 20)
-    assert store.create("big", data)
-    assert store.read("big") == data
 
 
 def test_of_many_writers_at_once_exactly_one_creates_the_name(store: WritableStore) -> None:
@@ -45,21 +37,17 @@ def test_of_many_writers_at_once_exactly_one_creates_the_name(store: WritableSto
     assert [name for name, _ in store.list()] == ["manifest.json"]
 
 
-@pytest.mark.parametrize(
-    ("offset", "size", "expected"),
-    [(0, 4, b"0123"), (3, 2, b"34"), (8, 100, b"89"), (10, 5, b""), (99, 5, b""), (2, 0, b"")],
-)
-def test_a_range_ends_where_the_file_ends(store: WritableStore, offset: int, size: int, expected: bytes) -> None:
+def test_a_range_ends_where_the_file_ends(store: WritableStore) -> None:
     store.create("file", b"0123456789")
-    assert store.read_range("file", offset, size) == expected
+    expected = {(0, 4): b"0123", (3, 2): b"34", (8, 100): b"89", (10, 5): b"", (99, 5): b"", (2, 0): b""}
+    assert {span: store.read_range("file", *span) for span in expected} == expected
 
 
-def test_stat_and_checksum_tell_size_and_crc(store: WritableStore) -> None:
+def test_stat_tells_size_and_crc(store: WritableStore) -> None:
     store.create("file", b"0123456789")
     stat = store.stat("file")
     assert stat is not None
     assert (stat.size, stat.crc32c in (None, crc32c(b"0123456789"))) == (10, True)
-    assert store.checksum("file") == (10, crc32c(b"0123456789"))
     assert store.stat("gone") is None
 
 
@@ -87,11 +75,7 @@ def test_listing_gives_every_file_below_a_prefix(store: WritableStore) -> None:
     assert listed == {prefix: [(name, len(name)) for name in found] for prefix, found in expected.items()}
 
 
-def test_an_output_that_does_not_exist_yet_has_no_file(store: WritableStore) -> None:
-    assert (list(store.list()), store.stat("manifest.json")) == ([], None)
-
-
-@pytest.mark.parametrize("count", [1, 2, 32, 33, 70])
+@pytest.mark.parametrize("count", [1, 32, 33])
 def test_composing_concatenates_in_order_and_leaves_no_intermediates(store: WritableStore, count: int) -> None:
     parts = [f"_parts/f/train/{n:05d}" for n in range(count)]
     for n, part in enumerate(parts):
@@ -127,9 +111,3 @@ def test_publishing_other_bytes_is_a_conflict_that_names_both(store: WritableSto
         "remove what an unfinished build left there with --discard_incomplete."
     )
     assert store.read("manifest.json") == theirs
-
-
-def test_pruning_never_removes_a_file(store: WritableStore) -> None:
-    store.create("_parts/f/train/00000.json", b"kept")
-    store.prune("_parts")
-    assert [name for name, _ in store.list()] == ["_parts/f/train/00000.json"]

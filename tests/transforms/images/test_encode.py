@@ -33,9 +33,8 @@ def in_memory(image: Image.Image) -> bytes:
 
 
 def test_a_smaller_image_after_a_larger_one_has_nothing_of_it() -> None:
-    assert [encode(image, OPTIONS) for image in (*IMAGES, IMAGES[0])] == [
-        in_memory(image) for image in (*IMAGES, IMAGES[0])
-    ]
+    images = (*IMAGES, IMAGES[0])
+    assert [encode(image, OPTIONS) for image in images] == [in_memory(image) for image in images]
 
 
 def test_threads_do_not_mix() -> None:
@@ -63,7 +62,7 @@ def fork_and_encode() -> None:
     assert same
 
 
-@pytest.mark.parametrize("short", [1, 2, 1000])
+@pytest.mark.parametrize("short", [1, 1000])
 def test_a_limit_on_the_size_of_files_cuts_no_image(short: int) -> None:
     expected = in_memory(IMAGES[0])
     with limited(resource.RLIMIT_FSIZE, len(expected) - short):

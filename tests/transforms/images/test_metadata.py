@@ -18,7 +18,7 @@ SOURCES = {
     "webp": m.saved(m.photo(), "WEBP", **EVERYTHING),
     "gif": m.saved(m.photo(), "GIF", comment=SECRET),
 }
-CARRIERS = (
+CARRIERS = [
     b"Exif",
     b"eXIf",
     b"EXIF",
@@ -31,12 +31,15 @@ CARRIERS = (
     b"iTXt",
     b"pHYs",
     SECRET,
-)
+]
 
 
 @pytest.mark.parametrize("size", [(96, 64), (48, 32)], ids=["same-size", "resized"])
-@pytest.mark.parametrize("keep", [False, True], ids=["encoded", "kept"])
-@pytest.mark.parametrize("target", ["jpeg", "png", "webp"])
+@pytest.mark.parametrize(
+    ("target", "keep"),
+    [("jpeg", True), ("jpeg", False), ("png", False), ("webp", False)],
+    ids=["kept", "jpeg", "png", "webp"],
+)
 @pytest.mark.parametrize("source", SOURCES)
 def test_nothing_but_pixels_is_carried_over(source: str, target: Format, keep: bool, size: tuple[int, int]) -> None:
     options = ImageOptions(width=size[0], height=size[1], format=target, keep_original=keep)

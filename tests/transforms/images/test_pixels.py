@@ -40,10 +40,6 @@ def worst(one: Image.Image, other: Image.Image) -> int:
     return int(np.asarray(ImageChops.difference(one.convert("RGB"), other.convert("RGB"))).max())
 
 
-def test_sixteen_bit_mid_gray_stays_mid_gray() -> None:
-    assert pixels(m.gray16_png([[32768] * 8] * 8)).tobytes() == flat((128, 128, 128)).tobytes()
-
-
 def test_sixteen_bits_are_divided_by_257_and_rounded() -> None:
     values = [[0, 128, 129, 256, 257, 385, 386, 65535]] * 8
     assert (
@@ -171,19 +167,15 @@ def test_an_srgb_profile_changes_nothing_and_is_not_counted() -> None:
     assert stored == EncodedImage(picture.tobytes(), 8, 8, (), None)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_a_photo_is_turned_upright(orientation: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "orientation"), [*(("JPEG", n) for n in range(1, 9)), ("PNG", 3), ("PNG", 6), ("WEBP", 5)]
+)
+def test_a_photo_is_turned_upright(kind: str, orientation: int) -> None:
     upright = m.photo((24, 16))
     undo = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # orientation -> the transposition that stores it so
     stored = upright.transpose(Image.Transpose(undo[orientation])) if orientation > 1 else upright
-    losses: dict[str, dict[str, Any]] = {
-        "JPEG": {"quality": 100, "subsampling": 0},
-        "PNG": {},
-        "WEBP": {"lossless": True},
-    }
-    loss = losses[kind]
-    data = m.saved(stored, kind, exif=m.exif(orientation), **loss)
+    losses: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}
+    data = m.saved(stored, kind, exif=m.exif(orientation), **losses.get(kind, {}))
     assert worst(pixels(data, replace(RAW, width=24, height=16)), upright) <= (3 if kind == "JPEG" else 0)
 
 
@@ -194,21 +186,14 @@ def test_scaling_while_decoding_respects_the_turn() -> None:
     assert worst(pixels(data, options), tall.resize((300, 800), Image.Resampling.BOX)) <= 24
 
 
-def test_a_letterbox_is_centred_on_the_background() -> None:
-    stored = pixels(
-        m.saved(Image.new("RGB", (16, 4), (9, 9, 9)), "PNG"), replace(RAW, resize="pad", background=(1, 2, 3))
-    )
+@pytest.mark.parametrize(
+    ("orientation", "box"), [(1, (0, 3, 8, 5)), (6, (3, 0, 5, 8))], ids=["as it lies", "turned upright"]
+)
+def test_a_letterbox_is_centred_on_the_background(orientation: int, box: tuple[int, int, int, int]) -> None:
+    data = m.saved(Image.new("RGB", (16, 4), (9, 9, 9)), "PNG", exif=m.exif(orientation))
     expected = flat((1, 2, 3))
-    expected.paste((9, 9, 9), (0, 3, 8, 5))
-    assert stored.tobytes() == expected.tobytes()
-
-
-def test_a_letterbox_of_a_turned_photo_is_centred_upright() -> None:
-    data = m.saved(Image.new("RGB", (16, 4), (9, 9, 9)), "PNG", exif=m.exif(6))
-    stored = pixels(data, replace(RAW, resize="pad", background=(1, 2, 3)))
-    expected = flat((1, 2, 3))
-    expected.paste((9, 9, 9), (3, 0, 5, 8))
-    assert stored.tobytes() == expected.tobytes()
+    expected.paste((9, 9, 9), box)
+    assert pixels(data, replace(RAW, resize="pad", background=(1, 2, 3))).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +220,7 @@ def test_a_crop_takes_the_central_square(resizer: str) -> None:
     ("mode", "size"), [*((mode, (640, 480)) for mode in MODES), ("crop", (97, 61)), ("crop", (3100, 2300))], ids=str
 )
 def test_both_resizers_agree_within_a_few_levels(mode: ResizeMode, size: tuple[int, int]) -> None:
-    data = m.saved(m.photo(size), "PNG", compress_level=1)
+    data = m.saved(m.photo(size), "BMP")
     options = ImageOptions(height=64, width=64, resize=mode, format="raw")
     theirs = pixels(data, replace(options, resizer="pillow"))
     assert worst(pixels(data, options), theirs) <= 8  # at hard edges; mostly 2
@@ -243,11 +228,9 @@ def test_both_resizers_agree_within_a_few_levels(mode: ResizeMode, size: tuple[i
 
 @pytest.mark.parametrize("mode", MODES)
 def test_scaling_while_decoding_never_goes_below_the_target(mode: ResizeMode) -> None:
-    for size, target in product(
-        [(447, 449), (448, 448), (900, 450), (451, 1900), (1792, 1800)], [(224, 224), (100, 224)]
-    ):
-        width = target[0]
-        options = ImageOptions(width=width, height=width if mode in ("shortest", "longest") else target[1], resize=mode)
+    by_side = mode in ("shortest", "longest")
+    for size, width in product([(447, 449), (448, 448), (900, 450), (451, 1900), (1792, 1800)], [224, 100]):
+        options = ImageOptions(width=width, height=width if by_side else 224, resize=mode)
         planned = geometry_of(size, False, options)
         header = read_jpeg_header(m.saved(Image.new("RGB", size), "JPEG"))
         factor = decode.scale_jpeg(header, planned.content)
@@ -260,7 +243,7 @@ def test_scaling_while_decoding_never_goes_below_the_target(mode: ResizeMode) ->
 def test_scaling_while_decoding_shows_the_same_scene() -> None:
     picture = m.photo((1000, 750))
     scaled = pixels(m.saved(picture, "JPEG", quality=98), ImageOptions(format="raw"))
-    whole = pixels(m.saved(picture, "PNG", compress_level=1), ImageOptions(format="raw"))
+    whole = pixels(m.saved(picture, "BMP"), ImageOptions(format="raw"))
     assert worst(scaled, whole) <= 24  # at the edge of the dark corner; a shift by a pixel would give over 60
 
 
