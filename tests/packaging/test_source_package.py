@@ -223,7 +223,7 @@ def test_a_users_own_packages_with_the_names_of_our_folders_are_not_run(worker: 
     for name in ("cli.py", "errors.py", "steps.py", "utils.py"):
         (tmp_path / name).write_text("raise SystemExit('the user\\'s own code was run')\n")
     # "-m" looks for packages in the current folder first
-    command = [worker, "-m", "shardfeed", "build", "--input", "photos", "--output", "out", "--image_size", "8"]
+    command = [str(worker), "-m", "shardfeed", "build", "--input", "photos", "--output", "out", "--image_size", "8"]
     env = {**CLEAN, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

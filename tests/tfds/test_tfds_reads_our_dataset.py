@@ -55,7 +55,7 @@ def seen(datasets: dict[str, Written], tmp_path_factory: pytest.TempPathFactory)
 
 def test_the_files_do_not_depend_on_the_order_of_the_splits(datasets: dict[str, Written]) -> None:
     manifest = datasets["jpeg"].manifest
-    turned = replace(manifest, splits=dict(reversed(manifest.splits.items())))
+    turned = replace(manifest, splits=dict(reversed([*manifest.splits.items()])))
 
     assert list(turned.splits) != list(manifest.splits) and files_of(turned) == files_of(manifest)
 
