@@ -84,7 +84,7 @@ def _heading(action: argparse.Action) -> str:
 
 
 def _help(action: argparse.Action) -> str:
-    if not action.help:
+    if not action.help or action.help == argparse.SUPPRESS:
         raise ValueError(f"{action.option_strings or action.dest} has no help text")
     return _escaped(_one_line(argparse.HelpFormatter("")._expand_help(action)))
 
