@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from common import ROOT, Watched, build, link_copies, median, photos_parser, where
 
 from shardfeed.processes import descendants
-from tests.engines.worker import Worker, make_worker
+from tests.kit.beam_worker import Worker, make_worker
 from tests.kit.servers import engines as servers
 
 GOALS = {"Prism, thread": 1.8, "Prism, worker": 1.8, "two workers": 1.3}  # 1.35 of Beam's in-process engine for Prism

@@ -15,6 +15,7 @@ import pytest
 import shardfeed
 from shardfeed import storage
 from shardfeed.dataset.local_copy import mirror
+from shardfeed.inspection import table_rows
 from shardfeed.inspection.find import RecordRow, find, stored_records
 from shardfeed.inspection.first_records import StoredRecord
 from shardfeed.transforms.sources import open_source
@@ -59,7 +60,11 @@ def test_records_are_the_folder_s(place: Place, written: Written) -> None:
     assert ours.labels.tolist() == theirs.labels.tolist() and len(ours) == 37
 
 
-def test_found_records_are_the_folder_s_with_their_images(place: Place, written: Written) -> None:
+def test_found_records_are_the_folder_s_with_their_images(
+    place: Place, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_rows, "_AHEAD", 2)  # of more tables
+
     def found(where: str | Path) -> tuple[list[RecordRow], list[StoredRecord]]:
         info = shardfeed.info(where)
         hits = find(info, "label = 'rose' and number > 5", list(info.splits.values()))

@@ -11,7 +11,7 @@ from shardfeed.pipeline.dataflow import follow
 from shardfeed.storage.gcs_clients import google_client
 from tests.dataflow.cloud import Cloud
 from tests.dataflow.service import End, FakeDataflow
-from tests.engines.worker import copy_sources
+from tests.kit.beam_worker import copy_sources
 from tests.kit.graphs import look_once
 from tests.kit.images import make_photos, write
 from tests.kit.servers.fake_gcs_server import running_fake_gcs_server

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.engines.stuck import Stuck, stuck_on_prism
-from tests.engines.worker import Worker, make_worker
 from tests.kit import builds, disk, fetched
+from tests.kit.beam_worker import Worker, make_worker
 from tests.kit.images import make_photos, photo, write
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server

@@ -10,8 +10,8 @@ from pathlib import Path
 import PIL
 import pytest
 
-from tests.engines.worker import Worker, make_bare_worker
 from tests.kit import builds
+from tests.kit.beam_worker import Worker, make_bare_worker
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server
 

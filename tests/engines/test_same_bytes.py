@@ -14,8 +14,8 @@ import pytest
 from apache_beam.utils import subprocess_server
 
 from tests.engines.conftest import FLAGS, images_of
-from tests.engines.worker import Worker
 from tests.kit import builds, disk
+from tests.kit.beam_worker import Worker
 from tests.kit.hooks import put
 from tests.kit.servers import engines as servers
 from tests.kit.servers.engines import Server

@@ -22,8 +22,7 @@ SMALL = ("--image_size", 16, "--batch_size", 16, "--epochs", 3, "--learning_rate
 
 def run_on_jax(example: str, *arguments: object, cwd: Path) -> Ended:
     """``example`` in a process of its own."""
-    flags = "--xla_backend_optimization_level=0"  # compiles in half the time
-    return run_program(ROOT / "examples" / example, *arguments, backend="jax", folder=cwd, XLA_FLAGS=flags)
+    return run_program(ROOT / "examples" / example, *arguments, backend="jax", folder=cwd)
 
 
 def run_here(monkeypatch: pytest.MonkeyPatch, example: str, *arguments: object) -> object:

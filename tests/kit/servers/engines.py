@@ -22,7 +22,7 @@ import grpc  # type: ignore[import-untyped]
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from shardfeed.processes import descendants
-from tests.engines.worker import Worker
+from tests.kit.beam_worker import Worker
 from tests.kit.servers.ports import unused_port
 
 START_SECONDS = 60.0  # a worker pool starts in 2 s on an idle machine
