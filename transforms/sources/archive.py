@@ -15,7 +15,7 @@ from shardfeed.transforms.sources.base import FileSource, Listed, Source
 from shardfeed.transforms.sources.range_file import File
 
 _SUFFIXES = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tar\.[a-z0-9]{2,4})$", re.IGNORECASE)
-UNSAFE_PATH = re.compile(rb"^/|(^|/)(\.\.?)?(/|$)|\0")  # absolute, or with an empty part, "." or ".."
+UNSAFE_PATH = re.compile(rb"(^|/)(\.\.?)?(/|$)|\0")  # absolute, or with an empty part, "." or ".."
 
 
 def archive_suffix(url: str) -> str:
