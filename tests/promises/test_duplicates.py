@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 import shardfeed
-from tests.kit import builds, disk, makers
+from shardfeed.transforms.duplicates import find
+from tests.kit import builds, disk, hooks, makers
 from tests.kit.images import write
 from tests.kit.sources import ROOT
 
@@ -99,6 +100,24 @@ def test_duplicates_are_listed_counted_and_in_the_tables_and_end_the_build_if_as
     assert disk.digests(failed) == disk.digests(out)
     ended = builds.build(photos, out, *flags, "--duplicates", "fail")  # the dataset is there already
     assert (ended.code, "duplicates.jsonl" in ended.err) == (3, True)
+
+
+def _kill_after_near_pairs() -> None:
+    hooks.put(find, "join_equal", lambda *_: hooks.kill_self())
+
+
+def test_killed_while_pictures_are_compared_the_rerun_by_the_other_driver_gives_the_same_bytes(
+    photos: Path, tmp_path: Path
+) -> None:
+    for driver in builds.DRIVERS:
+        killed = builds.build(
+            photos, tmp_path / driver, *SPLITS, *builds.DRIVERS[driver], hooks=[_kill_after_near_pairs]
+        )
+        assert (killed.code, "duplicates.jsonl" in disk.files(tmp_path / driver)) == (-9, False)
+    builds.built(photos, tmp_path / "whole", *SPLITS)
+    for driver, other in zip(builds.DRIVERS, reversed(builds.DRIVERS), strict=True):
+        builds.built(photos, tmp_path / driver, *SPLITS, *builds.DRIVERS[other])
+        assert disk.digests(tmp_path / driver) == disk.digests(tmp_path / "whole")
 
 
 def test_with_off_nothing_is_compared(photos: Path, tmp_path: Path) -> None:
