@@ -21,7 +21,7 @@ from shardfeed.pipeline.engines.prism import OwnPrismRunner
 from shardfeed.pipeline.engines.quiet import Said, kept
 from shardfeed.pipeline.engines.run import run_and_wait
 from shardfeed.pipeline.report.submitted import Submitted
-from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.publish.manifest_commit import RunRecord
 from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.steps.assign_parts import AssignParts

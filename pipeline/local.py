@@ -19,10 +19,9 @@ from shardfeed.runtime import cores
 from shardfeed.transforms import stores
 from shardfeed.transforms.duplicates.find import find_duplicates
 from shardfeed.transforms.elements import Counts, Duplicates, PartFile, PartResult, Plan, RefBatch, Totals
-from shardfeed.transforms.encode.part_encoder import PartsInFlight
-from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.encode.in_flight import PartsInFlight
+from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
-from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_sections, sections_of
 from shardfeed.transforms.metadata.join_here import join_here
 from shardfeed.transforms.metadata.unmatched import UnmatchedKeys
@@ -61,7 +60,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         pool.grow(1)
         references, unmatched = _References(), UnmatchedKeys()
         totals = add_totals(_counted(config, threads, references, unmatched, pool, run))
-        plan = make_plan(totals, options, codec_versions(options.image), config.max_unmatched)
+        plan = make_plan(totals, options, pool.codec_versions(options.image), config.max_unmatched)
         claimed = claim_output(store, plan, options, totals.digest)
         run.total = totals.candidates
 

@@ -26,7 +26,8 @@ from shardfeed.pipeline.plan.sample import SAMPLE_IMAGES, Calibration, Sampler, 
 from shardfeed.transforms import stores
 from shardfeed.transforms.elements import Plan, SplitPlan, SplitTotals, Totals
 from shardfeed.transforms.encode.previous_records import require_reusable
-from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
+from shardfeed.transforms.encode.settings import EncoderSettings
+from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_all

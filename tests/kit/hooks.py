@@ -442,7 +442,7 @@ def before_encoding(act: Callable[[], object]) -> None:
 
 def lose_part() -> None:
     """A finished part never reaches the next step, whoever finished it."""
-    from shardfeed.transforms.encode import part_encoder
+    from shardfeed.transforms.encode import in_flight
 
     lost: list[tuple[str, int]] = []
 
@@ -457,8 +457,8 @@ def lose_part() -> None:
         return lose
 
     for owner, name in (
-        (part_encoder.PartsInFlight, "submit"),
-        (part_encoder.PartsInFlight, "flush"),
+        (in_flight.PartsInFlight, "submit"),
+        (in_flight.PartsInFlight, "flush"),
     ):
         put(owner, name, losing(getattr(owner, name)))
 

@@ -26,7 +26,7 @@ OPTIONS = BuildOptions(image=ImageOptions(height=16, width=16))
 # (``label_all`` holds the listing for the passes of ``--stratify``; the graph makes each a step.)
 # Only the local build ends if another one has overtaken it: a job elsewhere would end red.
 _TRANSPORT = {"open_source", "open_root", "default_threads", "reported", "sections_of", "require_same_versions",
-              "require_unpublished", "versions_here", "join_here",
+              "require_unpublished", "versions_here", "codec_versions", "join_here",
               "label_all", "label_batch", "stratify", "add_up", "metrics", "side_by_side"}  # fmt: skip
 _STEPS = (
     "list_images join_rows label_images count_images claim_output assign_parts encode_parts reconcile write_rejects "
@@ -78,8 +78,9 @@ def test_a_build_from_folder_to_folder_loads_nothing_that_it_does_not_need(tmp_p
     )
     assert ran.returncode == 0, ran.stderr
     loaded = ast.literal_eval(ran.stdout.splitlines()[-1])
-    assert {"numpy", "PIL", "pyarrow"} <= set(loaded)  # the line is what it seems to be
+    assert {"numpy", "pyarrow", "shardfeed.pipeline.local"} <= set(loaded)  # the line is what it seems to be
     assert {"apache_beam", "tensorflow", "obstore", "google.cloud.storage"}.isdisjoint(loaded)
+    assert {"PIL", "simplejpeg", "cykooz", "shardfeed.transforms.images.process"}.isdisjoint(loaded)  # only the pool's
 
 
 def test_two_builds_in_two_threads_of_one_program_both_succeed(tmp_path: Path) -> None:

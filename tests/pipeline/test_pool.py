@@ -15,7 +15,7 @@ import pytest
 
 from shardfeed.pipeline import local
 from shardfeed.transforms.elements import pack_ref
-from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.pool import pool, program
 from shardfeed.transforms.pool.watch import shared_file
 from shardfeed.transforms.pool.worker import READY, Answer
@@ -159,7 +159,7 @@ def start(fd: int) -> subprocess.Popen[bytes]:
 
 
 def test_a_process_is_told_neither_to_list_nor_to_plan_nor_to_claim() -> None:
-    code = "import sys, shardfeed.transforms.pool.worker; print(*sys.modules)"
+    code = "import sys, shardfeed.transforms.pool.worker, shardfeed.transforms.encode.part_encoder; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], cwd=builds.ROOT, capture_output=True, text=True, check=True)
     forbidden = {
         "shardfeed.transforms.inputs.listing",
@@ -169,7 +169,7 @@ def test_a_process_is_told_neither_to_list_nor_to_plan_nor_to_claim() -> None:
         "shardfeed.pipeline.run_build",
     }
     assert forbidden.isdisjoint(ran.stdout.split())
-    assert "shardfeed.transforms.encode.part_encoder" in ran.stdout.split()
+    assert "shardfeed.transforms.encode.part_encoder" in ran.stdout.split()  # what it loads when it starts
 
 
 def test_code_in_the_current_folder_is_not_run_and_the_input_is_not_written_to(tmp_path: Path) -> None:

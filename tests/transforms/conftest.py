@@ -18,8 +18,10 @@ from shardfeed.format.example import decode_example
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, PartResult, Plan, SplitPlan, pack_ref
 from shardfeed.transforms.encode import part_encoder, slices
-from shardfeed.transforms.encode.part_encoder import PartEncoder, PartsInFlight
-from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
+from shardfeed.transforms.encode.in_flight import PartsInFlight
+from shardfeed.transforms.encode.part_encoder import PartEncoder
+from shardfeed.transforms.encode.settings import EncoderSettings
+from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_files import read_sidecar

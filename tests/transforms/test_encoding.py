@@ -11,7 +11,7 @@ from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.format.hashing import MASK128, hash64, key_hash
 from shardfeed.storage import Stat
 from shardfeed.transforms.elements import ImageRef, pack_ref
-from shardfeed.transforms.encode.part_encoder import PartsInFlight
+from shardfeed.transforms.encode.in_flight import PartsInFlight
 from shardfeed.transforms.output.part_files import read_sidecar
 from shardfeed.transforms.sources.local import LocalSource
 from tests.transforms.conftest import OPTIONS, PLAN, Folder, encode_part

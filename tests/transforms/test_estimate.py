@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from shardfeed.transforms.elements import Plan, SplitPlan, unpack_refs
-from shardfeed.transforms.encode.slices import EncoderSettings, SliceEncoder
+from shardfeed.transforms.encode.settings import EncoderSettings
+from shardfeed.transforms.encode.slices import SliceEncoder
 from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.roots import InputRoot

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from shardfeed import storage
 from shardfeed.errors import clip
@@ -28,18 +28,15 @@ from shardfeed.transforms.elements import ImageRef, Plan, add_into
 from shardfeed.transforms.encode.budget import PIXEL_BUDGET, SOURCE_BUDGET, MemoryBudget
 from shardfeed.transforms.encode.fingerprints import SliceFingerprints, slice_fingerprints
 from shardfeed.transforms.encode.label_features import LabelEncoder
-from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT, default_threads
+from shardfeed.transforms.encode.settings import Codec, EncoderSettings
+from shardfeed.transforms.encode.threads import default_threads
 from shardfeed.transforms.images.limits import check_size
-from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.pixels.perceptual_hash import Samples
 from shardfeed.transforms.images.pixels.stats import Stats, add_stats
 from shardfeed.transforms.images.process import EncodedImage, Reserve, process_image, take_samples
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.metadata.row import unpack_table_row
-from shardfeed.transforms.options import BuildOptions
 from shardfeed.transforms.output.part_rows import FIX_BITS, pack_extras, pack_row
-from shardfeed.transforms.run.state import Run
 from shardfeed.transforms.sources import open_source
 from shardfeed.transforms.sources.base import ChangedError, ChecksumError, Source
 
@@ -98,39 +95,6 @@ class Slice:
         self.stats = add_stats(self.stats, other.stats)
         self.key_sum += other.key_sum
         self.reused += other.reused
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """What an encoder needs besides the plan.
-
-    ``threads``: 0 is ``default_threads``. ``encoders``: threads that encode a bucket's images,
-    while ``threads`` read; 0 is one per core of this process. ``processes``: how many on this
-    machine share its cores and the budgets of memory. ``previous``: a dataset whose records are
-    taken for images that have not changed since; empty: none. ``image_timeout``: seconds that a
-    codec may take for an image. ``max_rejected``: gives the most rejects of so many images; None:
-    no limit.
-    """
-
-    sources: Sequence[str]
-    options: BuildOptions
-    run: Run
-    threads: int
-    encoders: int = 0
-    processes: int = 1
-    previous: str = ""
-    image_timeout: int = IMAGE_TIMEOUT
-    max_rejected: Callable[[int], int] | None = None
-
-
-class Codec(Protocol):
-    """Does what the functions of ``images/process.py`` do."""
-
-    def process_image(
-        self, data: bytes, options: ImageOptions, *, with_stats: bool, reserve: Reserve, samples: Samples | None
-    ) -> EncodedImage: ...
-
-    def take_samples(self, data: bytes, options: ImageOptions, samples: Samples, reserve: Reserve) -> None: ...
 
 
 class SliceEncoder:

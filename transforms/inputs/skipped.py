@@ -18,7 +18,6 @@ from shardfeed.format.hashing import hash64
 from shardfeed.storage import Stat
 from shardfeed.transforms.images.formats.table import INPUT_FORMATS
 from shardfeed.transforms.images.rejects import RejectError
-from shardfeed.transforms.images.sniff import sniff
 from shardfeed.transforms.images.suffixes import IMAGE_SUFFIXES
 from shardfeed.transforms.inputs.roots import InputRoot
 from shardfeed.transforms.run.concurrent_requests import side_by_side
@@ -79,6 +78,8 @@ def note_of_skipped(roots: Sequence[InputRoot], files: Iterable[SkippedFile]) ->
 
 def _is_image(roots: Sequence[InputRoot], file: SkippedFile) -> bool | None:
     """Whether a file holds an image; None if it cannot be read."""
+    from shardfeed.transforms.images.sniff import sniff
+
     root, key, size, version = file
     with contextlib.suppress(ShardfeedError, ChangedError, ChecksumError):
         source, stat = open_source(roots[root].url), Stat(size, version)

@@ -19,19 +19,22 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardfeed import storage
 from shardfeed.errors import clip
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import Plan
-from shardfeed.transforms.encode.part_encoder import Made, PartEncoder, open_encoder
-from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.encode.in_flight import Made
+from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.pool import worker
-from shardfeed.transforms.pool.isolated import Isolated
 from shardfeed.transforms.pool.program import Child, Fork, Program
-from shardfeed.transforms.pool.watch import Watch, shared_file
+from shardfeed.transforms.pool.watch import longest, shared_file
 from shardfeed.transforms.run.state import LOOK_SECONDS
+
+if TYPE_CHECKING:
+    from shardfeed.transforms.encode.part_encoder import PartEncoder
+    from shardfeed.transforms.images.options import ImageOptions
 
 # Tests that look into encoding from within set 0: then parts are made in this process.
 MOST_PROCESSES = 16  # about 60 MB each
@@ -79,6 +82,18 @@ class Pool:
                 self._add(fork=self._fork)
         except OSError as error:  # the system allows no further process, or the interpreter is gone
             self._tell_once(f"no further process could be started to encode ({clip(error, 300)}). The build goes on")
+
+    def codec_versions(self, options: ImageOptions) -> dict[str, str]:
+        """``codec_versions`` of the images' module, asked of a process, once, before ``open``.
+
+        So this process loads no codec, unless it has to make parts itself.
+        """
+        for process in self._alive()[:1]:
+            if (found := process.codec_versions(options)) is not None:
+                return found
+        from shardfeed.transforms.images.versions import codec_versions
+
+        return codec_versions(options)
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
         """Gives the processes the plan and an equal share of the threads each."""
@@ -144,6 +159,9 @@ class Pool:
 
     def _encoder(self, *, isolated: bool) -> PartEncoder:
         """This process's own encoder; ``isolated``: its codecs run in a process per image."""
+        from shardfeed.transforms.encode.part_encoder import open_encoder
+        from shardfeed.transforms.pool.isolated import Isolated
+
         with self._changing:
             if (encoder := self._encoders.get(isolated)) is not None:
                 return encoder
@@ -203,11 +221,12 @@ class _Process:
         self.ended = False
         self.settings: EncoderSettings | None = None
         self._ready, self._late = False, ""
+        self._versions: Future[dict[str, str] | None] = Future()
         self._made: dict[tuple[str, int], Made] = {}
         self._lock = threading.Lock()
         self._on_end = on_end
         with shared_file() as file:
-            self._watch = Watch(mmap.mmap(file.fileno(), 0))
+            self._times = mmap.mmap(file.fileno(), 0)
             serve = functools.partial(worker.serve, watched=file.fileno())
             self._child: Child = Fork(serve) if fork else Program(_BOOT, file.fileno())
         threading.Thread(target=self._collect, name="pool", daemon=True).start()
@@ -222,6 +241,11 @@ class _Process:
         self.settings = settings
         self._send((plan, settings))
 
+    def codec_versions(self, options: ImageOptions) -> dict[str, str] | None:
+        """None if the process ends before it has answered."""
+        self._send(options)
+        return self._versions.result()
+
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
         """Gives the process a part. The future raises _LostError if the process ends."""
         made: Made = Future()
@@ -235,7 +259,7 @@ class _Process:
 
     def longest(self) -> float:
         """Seconds that the slowest image has been in a codec."""
-        return self._watch.longest()
+        return longest(self._times)
 
     def end(self, why: str) -> None:
         """Ends the process because of an image."""
@@ -256,6 +280,8 @@ class _Process:
                 self._take(self._child.recv())
         with self._lock:
             self.ended, left, self._made = True, list(self._made.values()), {}
+        if not self._versions.done():
+            self._versions.set_result(None)
         at_work = self._ready and bool(left)
         try:
             self._on_end(self, at_work, self._child.wait(), self._late or self._child.last_words())
@@ -276,5 +302,7 @@ class _Process:
                 error: BaseException = pickle.loads(message.error)
                 error.__cause__ = _Traceback(message.traceback)
                 made.set_exception(error)
+        elif isinstance(message, worker.Versions):
+            self._versions.set_result(message.of)
         else:
             self._ready = True

@@ -13,12 +13,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from shardfeed.transforms.images import process
-from shardfeed.transforms.images.options import ImageOptions
-from shardfeed.transforms.images.pixels.perceptual_hash import Samples
-from shardfeed.transforms.images.process import EncodedImage, Reserve
+from shardfeed.transforms.encode.settings import Codec
+
+if TYPE_CHECKING:
+    from shardfeed.transforms.images.options import ImageOptions
+    from shardfeed.transforms.images.pixels.perceptual_hash import Samples
+    from shardfeed.transforms.images.process import EncodedImage, Reserve
 
 _BYTES = 4096  # 512 threads: as many as --threads allows
 
@@ -31,11 +33,18 @@ def shared_file() -> IO[bytes]:
     return file
 
 
-class Watch:
-    """A codec for ``SliceEncoder`` that notes since when an image has been in it."""
+def longest(memory: mmap.mmap) -> float:
+    """Seconds that the slowest image has been in the codec of ``memory``; 0 if there is none."""
+    now = time.monotonic()
+    with memoryview(memory) as whole, whole.cast("d") as times:
+        return max((now - since for since in times if since), default=0.0)
 
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._since = memoryview(memory).cast("d")
+
+class Watch:
+    """A codec for ``SliceEncoder`` that notes in ``memory`` since when an image has been in it."""
+
+    def __init__(self, codec: Codec, memory: mmap.mmap) -> None:
+        self._codec, self._since = codec, memoryview(memory).cast("d")
         self._own, self._threads = threading.local(), itertools.count()
 
     def process_image(
@@ -43,12 +52,12 @@ class Watch:
     ) -> EncodedImage:
         """Makes an image."""
         with self._watched(reserve) as waiting:
-            return process.process_image(data, options, with_stats=with_stats, reserve=waiting, samples=samples)
+            return self._codec.process_image(data, options, with_stats=with_stats, reserve=waiting, samples=samples)
 
     def take_samples(self, data: bytes, options: ImageOptions, samples: Samples, reserve: Reserve) -> None:
         """Takes the samples of an image that is stored already."""
         with self._watched(reserve) as waiting:
-            process.take_samples(data, options, samples, waiting)
+            self._codec.take_samples(data, options, samples, waiting)
 
     @contextlib.contextmanager
     def _watched(self, reserve: Reserve) -> Iterator[Reserve]:
@@ -67,11 +76,6 @@ class Watch:
             yield waiting
         finally:
             self._since[slot] = 0.0
-
-    def longest(self) -> float:
-        """Seconds that the slowest image has been in the codec; 0 if there is none."""
-        now = time.monotonic()
-        return max((now - since for since in self._since if since), default=0.0)
 
     def _slot(self) -> int:
         try:

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from shardfeed.no_gc import no_gc
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import PartResult
-from shardfeed.transforms.encode.part_encoder import Made, open_encoder
+from shardfeed.transforms.encode.in_flight import Made
+from shardfeed.transforms.images.options import ImageOptions
 from shardfeed.transforms.pool.expendable import OTHER_BYTES, be_expendable, image_bytes
 from shardfeed.transforms.pool.watch import Watch
 
@@ -31,6 +33,13 @@ class LogLine:
 
     level: int
     text: str
+
+
+@dataclass(frozen=True)
+class Versions:
+    """``codec_versions`` of the image options that were sent."""
+
+    of: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,6 @@ def serve(pipe: Connection, watched: int) -> None:
     ``watched``: descriptor of the file that shows the builder which images are in hand.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the builder decides what Ctrl-C means
-    gc.freeze()  # in a fork: else collecting copies each page of the builder
-    watch = Watch(mmap.mmap(watched, 0))
     threading.Thread(target=_end_with, args=(pipe.recv(),), daemon=True).start()
     sending = threading.Lock()
 
@@ -72,9 +79,20 @@ def serve(pipe: Connection, watched: int) -> None:
     logger = logging.getLogger("shardfeed")
     logger.handlers, logger.propagate = [_Saying(send)], False
     try:
-        plan, settings = pipe.recv()
+        with no_gc():  # the codecs are loaded here: no builder loads them
+            from shardfeed.transforms.encode.part_encoder import open_encoder
+            from shardfeed.transforms.images import process
+            from shardfeed.transforms.images.versions import codec_versions
+
+            gc.freeze()  # in a fork: else collecting copies each page of the builder
+
+        asked = pipe.recv()
+        if isinstance(asked, ImageOptions):
+            send(Versions(codec_versions(asked)))
+            asked = pipe.recv()
+        plan, settings = asked
         be_expendable(image_bytes(settings.options.image.limits) + OTHER_BYTES)
-        with open_encoder(plan, settings, watch) as encoder:
+        with open_encoder(plan, settings, Watch(process, mmap.mmap(watched, 0))) as encoder:
             send(READY)
             while True:
                 split, part, packed = pipe.recv()

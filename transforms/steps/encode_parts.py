@@ -14,8 +14,8 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from shardfeed.transforms.elements import PartResult, Plan
-from shardfeed.transforms.encode.part_encoder import PartsInFlight
-from shardfeed.transforms.encode.slices import EncoderSettings
+from shardfeed.transforms.encode.in_flight import PartsInFlight
+from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.pool.pool import Pool
 from shardfeed.transforms.run.outcome import reported
 from shardfeed.transforms.run.versions import require_same_versions
