@@ -63,7 +63,7 @@ def _add_sources(group: argparse._ArgumentGroup) -> None:
         type=number("min_size", int),
         default=limits.min_size,
         metavar="PIXELS",
-        help="reject sources whose shorter side is shorter (default %(default)s)",
+        help="reject sources whose shorter side has fewer pixels (default %(default)s)",
     )
     add(
         "--max_pixels",
@@ -102,7 +102,7 @@ def _add_images(group: argparse._ArgumentGroup) -> None:
         help="crop: cover the size and cut out the centre; squash: stretch; pad: fit inside and fill the borders; shortest, "
         "longest: N is the length of that side, and the other keeps the ratio (default %(default)s)",
     )
-    add("--channels", default=default.channels, choices=get_args(Channels), help="default %(default)s")
+    add("--channels", default=default.channels, choices=get_args(Channels), help="stored channels: three or one (default %(default)s)")
     add(
         "--image_format",
         default=default.format,
@@ -114,7 +114,7 @@ def _add_images(group: argparse._ArgumentGroup) -> None:
         type=number("quality", int),
         default=default.quality,
         metavar="1..100",
-        help="of jpeg and webp (default %(default)s)",
+        help="quality of stored jpeg and webp (default %(default)s)",
     )
     add(
         "--background",
@@ -239,7 +239,7 @@ def _add_table(group: argparse._ArgumentGroup) -> None:
     add(
         "--max_unmatched",
         metavar="N|P%",
-        help="how many images may have no row, which skips them, and how many rows no image (default 0)",
+        help="how many images may have no row (they are skipped), and how many rows may have no image (default 0)",
     )
 
 
@@ -254,14 +254,14 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         "--duplicates",
         default="report",
         choices=("report", "fail", "off"),
-        help="near-duplicate images are listed in duplicates.jsonl (report); or they end the build with exit code 3, and nothing "
-        "is published (fail); or no image is compared (off) (default %(default)s)",
+        help="report: list near-duplicate images in duplicates.jsonl; fail: end the build with exit code 3 if there are any, "
+        "and publish nothing; off: compare no images (default %(default)s)",
     )
     add(
         "--threads",
         type=number("threads", int),
         metavar="N",
-        help="number of threads on this machine, on Dataflow per process. If the input is a bucket, these threads read, and one "
+        help="number of threads: of this machine, or of each process on Dataflow. If the input is a bucket, these threads read, and one "
         "thread per core encodes (default one per core, at least 8 for a bucket)",
     )
     add(
@@ -269,13 +269,13 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         type=number("image_timeout", int),
         default=IMAGE_TIMEOUT,
         metavar="SECONDS",
-        help="how long a codec may work on one image before the image is rejected (default %(default)s)",
+        help="CPU time that a codec may spend on one image before the image is rejected (default %(default)s)",
     )
     add(
         "--retry_rejects",
         metavar="DIR",
-        help="dataset of the same flags whose input was repaired since: unchanged images are taken from its records, and the "
-        "others are read and encoded into --output",
+        help="finished dataset of the same flags, whose input was repaired: the build takes unchanged images from its records, "
+        "and reads and encodes the others",
     )
     add("--discard_incomplete", action="store_true", help="first remove an unfinished build from --output")
     add("--keep_parts", action="store_true", help="keep the finished parts under _parts/ after publishing")

@@ -110,8 +110,8 @@ def _open_one(metadata: str, flags: TableFlags) -> MetadataTable:
     key = flags.key_column or next((name for name in KEY_COLUMNS if name in types and is_text(types[name])), None)
     if key is None:
         raise UsageError(
-            f"--metadata {clip(url)} has no column {', '.join(KEY_COLUMNS)} of text. Name the one that names the image: "
-            f"--key_column. Its columns: {_some(types)}"
+            f"--metadata {clip(url)} has no column of text that is called {', '.join(KEY_COLUMNS[:-1])} or {KEY_COLUMNS[-1]}. "
+            f"Name the column that names the image: --key_column NAME. Its columns: {_some(types)}"
         )
     twice = {name for name, count in Counter(name for name, _ in found).items() if count > 1}
     asked = {

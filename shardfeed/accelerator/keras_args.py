@@ -47,7 +47,7 @@ def compile_args(
         split: That of ``load``; only with an info or an address.
 
     Raises:
-        UsageError: a stream that is not known; no such split; a batch that does not divide by the
+        UsageError: a stream that is not known; no such split; a batch that is no multiple of the
             replicas; other hosts than those that ``load`` would read for.
     """
     return {"steps_per_execution": _plan("compile_args", train, batch_size, accelerator, split)[0]}

@@ -33,16 +33,15 @@ def host_batch(batch_size: int, hosts: int, replicas: int) -> int:
     ``replicas`` is the number of devices of all hosts together that share a batch.
 
     Raises:
-        UsageError: the batch does not divide by hosts and replicas; names the nearest sizes that
-            do.
+        UsageError: the batch is no multiple of hosts and replicas; names the nearest multiples.
     """
     unit = np.lcm(hosts, replicas)
     if batch_size % unit:
         below, above = batch_size // unit * unit, -(-batch_size // unit) * unit
         nearest = f"{below} or {above}" if below else f"{above}"
         raise UsageError(
-            f"batch_size={batch_size}: the global batch must divide by {unit}, to be shared by "
-            f"{plural(hosts, 'host')} with {plural(replicas, 'device')} in all. The nearest that does: {nearest}."
+            f"batch_size={batch_size}: the global batch must be a multiple of {unit}, to be shared by "
+            f"{plural(hosts, 'host')} with {plural(replicas, 'device')} in all. The nearest: {nearest}."
         )
     return batch_size // hosts
 

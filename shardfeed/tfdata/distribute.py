@@ -45,7 +45,7 @@ def distribute(
             ``eval_remainder``.
 
     Raises:
-        UsageError: as ``load``; a batch that does not divide by the replicas.
+        UsageError: as ``load``; a batch that is no multiple of the replicas.
     """
     if not isinstance(strategy, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
         raise UsageError(

@@ -70,7 +70,7 @@ def load(
     Args:
         dataset: What ``shardfeed.info`` gave, or an address that it takes.
         split: Name of the split, or a part of it such as "train[:10%]" (see ``info.splits``).
-        batch_size: Records per step over all hosts and devices; must divide by both.
+        batch_size: Records per step over all hosts and devices; a multiple of both numbers.
         training: True or False chooses the form. By default "train" is trained on; "validation",
             "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
             argument.

@@ -112,7 +112,8 @@ REFUSALS = {
     "an output whose folders are new, of an input that gives no dataset": Refusal(
         2,
         "1 image lies directly in the input root, without a class folder: loose.jpg. Move each into the folder of its class "
-        "(ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg').",
+        "(ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg'). If the class is no folder, say where it comes from: "
+        "--metadata TABLE --label_column NAME, or --label_from regex or none.",
         prepare=_write("in/loose.jpg", photo(0)),
         output="{output}/new/deep",
     ),

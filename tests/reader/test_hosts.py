@@ -40,14 +40,14 @@ PAIR = "expected a pair (index, count) such as (0, 8), a tf.distribute.InputCont
         (
             (0, 3),
             64,
-            "batch_size=64: the global batch must divide by 3, to be shared by 3 hosts with 3 devices in all. "
-            "The nearest that does: 63 or 66.",
+            "batch_size=64: the global batch must be a multiple of 3, to be shared by 3 hosts with 3 devices in all. "
+            "The nearest: 63 or 66.",
         ),
         (
             tf.distribute.InputContext(2, 0, 16),
             8,
-            "batch_size=8: the global batch must divide by 16, to be shared by 2 hosts with 16 devices in all. "
-            "The nearest that does: 16.",
+            "batch_size=8: the global batch must be a multiple of 16, to be shared by 2 hosts with 16 devices in all. "
+            "The nearest: 16.",
         ),
         ((3, 3), 9, "host=(3, 3): expected an index from 0 to 2 for 3 hosts."),
         ((-1, 3), 9, "host=(-1, 3): expected an index from 0 to 2 for 3 hosts."),

@@ -22,7 +22,7 @@ TPU = Accelerator("tpu", 8, "tensorflow", "", None)
 MIRRORED = Accelerator("gpu", 8, "tensorflow", "", None)
 JAX = Accelerator("tpu", 8, "jax", "", None)
 TORCH = Accelerator("cpu", 1, "torch", "", None)
-EIGHT = "the global batch must divide by 8, to be shared by 1 host with 8 devices in all. The nearest that does:"
+EIGHT = "the global batch must be a multiple of 8, to be shared by 1 host with 8 devices in all. The nearest:"
 
 
 def altered(path: Path, *, records: int = 203, size: int | None = 8) -> shardfeed.DatasetInfo:
@@ -94,7 +94,7 @@ def test_the_accelerator_is_the_one_that_was_detected_last(dataset: Path, monkey
     shardfeed.detect_accelerator()
     for function in functions:
         assert function(train) == function(train, accelerator=TPU)
-        with pytest.raises(shardfeed.UsageError, match="batch_size=20: the global batch must divide by 8"):
+        with pytest.raises(shardfeed.UsageError, match="batch_size=20: the global batch must be a multiple of 8"):
             function(uneven)
 
 

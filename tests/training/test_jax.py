@@ -65,8 +65,8 @@ def test_fit_that_reads_a_stream_twice_is_warned_of_and_fit_that_reads_it_once_i
 
 def test_what_eight_devices_cannot_share_is_refused(devices: Any) -> None:
     assert devices["refused"] == [
-        "batch_size=12: the global batch must divide by 8, to be shared by 1 host with 8 devices in all. "
-        "The nearest that does: 8 or 16.",
+        "batch_size=12: the global batch must be a multiple of 8, to be shared by 1 host with 8 devices in all. "
+        "The nearest: 8 or 16.",
         "eval_remainder='partial': expected one device, found 1 host with 8 devices in all, which need batches of one size. "
         "Use 'pad'.",
     ]

@@ -179,8 +179,8 @@ def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: s
         choose_classes(folders, (), BuildOptions())
     said = str(found.value)
     assert said.startswith(
-        f"the top folders {', '.join(sorted(folders))} look like splits, not classes. Give --splits folders to take the split "
-        "from the first folder and the class from the second."
+        f"the first folders below --input look like splits, not classes: {', '.join(sorted(folders))}. Give --splits folders "
+        "to take the split from the first folder and the class from the second."
     )
     assert ("Rename" in said) == bool(folders - {"train", "test", "val", "valid"})
     assert choose_classes(folders, (), BuildOptions(class_list=tuple(folders))) == tuple(folders)
@@ -188,7 +188,7 @@ def test_folders_that_look_like_splits_stop_the_build_with_the_remedy(folders: s
 
 @pytest.mark.parametrize("name", ["holdout", "test", "Train"])
 def test_a_split_among_classes_stops_the_build(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^the top folders {name} look like splits.* Beside them are cat, dog: move"):
+    with pytest.raises(UsageError, match=f"look like splits, not classes: {name}\\. .* Beside them are cat, dog: move"):
         choose_classes({"cat", "dog", name}, (), BuildOptions())
 
 

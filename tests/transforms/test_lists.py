@@ -147,7 +147,7 @@ def test_files_that_are_not_there_are_counted_and_named_before_any_work(photos: 
     ("folder", "said"),
     [
         ("photos", r"all images of the list lie in one folder \(photos\)"),
-        ("train", r"the top folders train look like splits.*--splits folders"),
+        ("train", r"look like splits, not classes: train\. .*--splits folders"),
     ],
 )
 def test_a_list_above_its_class_folders_would_be_of_one_class(photos: Path, folder: str, said: str) -> None:

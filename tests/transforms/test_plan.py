@@ -280,7 +280,8 @@ def test_split_folders_are_those_that_are_there() -> None:
             "no_class",
             1_200,
             "1,200 images lie directly in the input root, without a class folder: cow, docs. Move each into the folder of its "
-            "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg').",
+            "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg'). If the class is no folder, say where it "
+            "comes from: --metadata TABLE --label_column NAME, or --label_from regex or none.",
         ),
         (
             "no_images",

@@ -70,8 +70,10 @@ def _refuse_splits(names: list[str], options: BuildOptions) -> None:
     if others := [name for name in names if name not in alike]:
         how += f" Beside them are {_some(others)}: move these into the folders of the splits, or the splits out of --input."
     raise UsageError(
-        f"the top folders {_some(alike)} look like splits, not classes. Give --splits folders to take the split from the "
-        f"first folder and the class from the second.{how} If they are classes, name all classes in --class_list."
+        f"the first folders below --input look like splits, not classes: {_some(alike)}. Give --splits folders to take the "
+        f"split from the first folder and the class from the second.{how} If they are classes, name all classes in "
+        "--class_list. If the class is no folder, say where it comes from: --metadata TABLE --label_column NAME, or "
+        "--label_from regex or none."
     )
 
 

@@ -37,7 +37,8 @@ FAULTS = {
     ),
     "no_class": (
         "{images} {lie} directly in the input root, without a class folder: {examples}. Move each into the folder of its "
-        "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg')."
+        "class (ROOT/cat/1.jpg), or give a narrower glob (--input 'ROOT/*/*.jpg'). If the class is no folder, say where it comes "
+        "from: --metadata TABLE --label_column NAME, or --label_from regex or none."
     ),
     "no_split": (
         "with --splits folders the first folder must be a split and the second a class (ROOT/train/cat/1.jpg); {images} "
