@@ -75,10 +75,13 @@ class Summary:
             lines.append(f"  unmatched  {unmatched}")
         for name, split in manifest.splits.items():
             sizes = _shard_sizes([shard.bytes for shard in split.shards])
+            spread = (
+                f" (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
+                f"max {human_bytes(sizes['max_bytes'])})"
+            )
             lines.append(
                 f"  {name:<10} {plural(split.records, 'record')} in {plural(len(split.shards), 'shard')}, "
-                f"{human_bytes(split.bytes)} (min {human_bytes(sizes['min_bytes'])}, mean {human_bytes(sizes['mean_bytes'])}, "
-                f"max {human_bytes(sizes['max_bytes'])})"
+                f"{human_bytes(split.bytes)}{spread * (len(split.shards) > 1)}"
             )
         by_class = add_counts(*(split.class_counts for split in manifest.splits.values()))
         lines.append(f"  classes    {shown_classes(manifest.classes, by_class, manifest.label_kind)}")

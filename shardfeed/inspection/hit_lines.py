@@ -9,7 +9,7 @@ from typing import Any
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
 from shardfeed.inspection.find import RecordRow
-from shardfeed.words import printable_json
+from shardfeed.words import plural, printable_json
 
 _LABEL_WIDTH = 24
 
@@ -50,7 +50,7 @@ def last_line(
     """How many of the records of ``splits`` are hits, and how to read the ``first`` of them."""
     text = f"{count:,} of {sum(split.num_records for split in splits):,} records"
     if count > listed:
-        text += f", of which the first {listed:,} are listed (--limit 0 lists all)"
+        text += f"; {plural(listed, 'record')} listed (--limit 0 lists all)"
     if first is None:
         return f"{text}."
     return f"{text}. The first: shardfeed.records({dataset.url!r}, {first['split']!r})[{first['number']}]"

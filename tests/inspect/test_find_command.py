@@ -53,9 +53,9 @@ def test_a_line_per_hit_and_the_count_behind_them(written: Written, capsys: pyte
 @pytest.mark.parametrize(
     ("args", "listed", "last"),
     [
-        (["split = 'train'"], 20, "40 of 43 records, of which the first 20 are listed (--limit 0 lists all). "),
+        (["split = 'train'"], 20, "40 of 43 records; 20 records listed (--limit 0 lists all). "),
         (["split = 'train'", "--limit", "0"], 40, "40 of 43 records. "),
-        (["1", "--limit", "1"], 1, "43 of 43 records, of which the first 1 are listed (--limit 0 lists all). "),
+        (["1", "--limit", "1"], 1, "43 of 43 records; 1 record listed (--limit 0 lists all). "),
         (["1", "--split", "train[5:8]"], 3, "3 of 3 records. "),
         (["0"], 0, "0 of 43 records."),
     ],
@@ -92,7 +92,7 @@ def test_the_sheet_shows_the_listed_hits(
     lines = said(capsys, written, "--where", where, "--limit", "4", "--sheet", str(sheet)).splitlines()
     assert lines[-2:] == [
         f"contact sheet: {sheet}",
-        f"5 of 43 records, of which the first 4 are listed (--limit 0 lists all). The first: shardfeed.records("
+        f"5 of 43 records; 4 records listed (--limit 0 lists all). The first: shardfeed.records("
         f"'{written.path}', 'test')[2]",
     ]
     hits = [row for each in find(info, where, list(info.splits.values())) for row in each.rows(1000)]

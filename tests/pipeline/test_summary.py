@@ -47,7 +47,7 @@ Built: /data/out
   images     12,345 listed = 12,000 written + 45 rejected (CORRUPT 40, EMPTY 5) + 300 skipped (suffix 299, hidden 1)
   fixes      exif_orientation 1,200, upscaled 7
   train      10,000 records in 2 shards, 210.0 MB (min 104.0 MB, mean 105.0 MB, max 106.0 MB)
-  validation 2,000 records in 1 shard, 42.0 kB (min 42.0 kB, mean 42.0 kB, max 42.0 kB)
+  validation 2,000 records in 1 shard, 42.0 kB
   classes    3: cat 11,000, dög\\n 999, owl 1
   time       20.0 s, 601 img/s
 Next: shardfeed verify /data/out --deep"""
