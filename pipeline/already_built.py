@@ -61,7 +61,7 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
 
 
 def require_same(config: BuildConfig, store: WritableStore, relist: Callable[[], Totals]) -> Manifest:
-    """The manifest of the dataset in the output, if a build with ``config`` would find its own there.
+    """The manifest in the output, if a build with ``config`` would find its own dataset there.
 
     ``relist``: gives the input's totals as they are now; not called with ``trust_manifest``.
 

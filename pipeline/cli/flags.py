@@ -102,7 +102,12 @@ def _add_images(group: argparse._ArgumentGroup) -> None:
         help="crop: cover the size and cut out the centre; squash: stretch; pad: fit inside and fill the borders; shortest, "
         "longest: N is the length of that side, and the other keeps the ratio (default %(default)s)",
     )
-    add("--channels", default=default.channels, choices=get_args(Channels), help="stored channels: three or one (default %(default)s)")
+    add(
+        "--channels",
+        default=default.channels,
+        choices=get_args(Channels),
+        help="stored channels: three or one (default %(default)s)",
+    )
     add(
         "--image_format",
         default=default.format,
@@ -261,8 +266,8 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
         "--threads",
         type=number("threads", int),
         metavar="N",
-        help="number of threads: of this machine, or of each process on Dataflow. If the input is a bucket, these threads read, and one "
-        "thread per core encodes (default one per core, at least 8 for a bucket)",
+        help="number of threads: of this machine, or of each process on Dataflow. If the input is a bucket, these threads read, "
+        "and one thread per core encodes (default one per core, at least 8 for a bucket)",
     )
     add(
         "--image_timeout",

@@ -192,7 +192,7 @@ def _unfinished(store: WritableStore, files: _Files, claim: Claim, idle: float |
 
 
 def _sample(store: WritableStore, names: Sequence[str]) -> list[PartResult]:
-    """The results of finished parts: of all, or of a regular sample of at most ``SIDECARS_READ``."""
+    """The results of finished parts: all, or a regular sample of at most ``SIDECARS_READ``."""
 
     def read(name: str) -> Sidecar | None:
         try:

@@ -89,7 +89,7 @@ class Status:
 
     @property
     def code(self) -> int:
-        """0 complete, 3 too many rejects or near-duplicates, 4 incomplete or nothing, 5 conflict or discarding."""
+        """0 complete, 3 rejects or near-duplicates, 4 incomplete or nothing, 5 conflict."""
         return _MEANINGS[self.state].code
 
     @property

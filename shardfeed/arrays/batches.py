@@ -158,8 +158,8 @@ def array_batches(
     Batches straddle passes.
 
     Evaluation: ``(x, y, w)``, as many batches on every host, every record exactly once over the
-    hosts, in the order of the shards. ``w`` is float32[b]: 0 on the rows that fill batches up, all
-    rows / records on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
+    hosts, in the order of the shards. ``w`` is float32[b]: 0 on the rows that fill batches up, and
+    (number of rows / number of records) on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
     over the records.
 
     Images that are not resized have the pixels of ``load``, bit for bit. The boxes of crops are the

@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Picked(Generic[Found]):
-    """Numbers of the records ``found`` in a window that go into a batch, and the ``rows`` they go to."""
+    """The records ``found`` in a window that go into a batch, and the ``rows`` they go to."""
 
     found: Found
     numbers: Sequence[int]

@@ -36,8 +36,8 @@ class SplitInfo:
         num_records: Number of its records.
         bytes: Size of all its shards; of a part, of the blocks that hold its records.
         class_counts: Class name to number of records; classes without a record have 0. Those of a
-            part are read from the dataset's index of classes; without one, and if records have several
-            labels, asking for them is a UsageError.
+            part are read from the dataset's index of classes; without one, and if records have
+            several labels, asking for them is a UsageError.
         shards: The shards that hold its records, in the order of their numbers.
         part: The records of the whole split that these are, in the stored order.
         fingerprint: That of the dataset; of a part with "[start:stop]" behind it.

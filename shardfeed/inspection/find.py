@@ -65,8 +65,8 @@ def find(dataset: DatasetInfo, where: str, splits: Sequence[SplitInfo]) -> Itera
         dataset: The dataset.
         where: An SQL expression on the columns of a record table, and on ``split``, ``file`` (name
             of the shard) and ``number`` (of the record in its split). If records may have several
-            labels, ``classes`` and ``labels`` replace ``class`` and ``label``. These and other lists,
-            such as ``fixes``, are JSON; ``hash`` and bytes are hex digits.
+            labels, ``classes`` and ``labels`` replace ``class`` and ``label``. These and other
+            lists, such as ``fixes``, are JSON; ``hash`` and bytes are hex digits.
         splits: Splits of the dataset, or parts of them.
 
     Raises:

@@ -86,7 +86,7 @@ class SplitReader:
 
     @property
     def opened(self) -> OpenSplit:
-        """What this process has open. It is opened here if need be, which raises as ``SplitReader``."""
+        """What this process has open. Opens it if need be, and then raises as ``SplitReader``."""
         found = self._opened
         if found is None or found.forks != _forks:
             try:
@@ -97,7 +97,7 @@ class SplitReader:
         return found
 
     def all_classes(self) -> Values:
-        """Class of each record, as an array; only of a split with an index. Raises as ``opened``."""
+        """Class of each record; only of a split with an index. Raises as ``opened``."""
         try:
             return self.opened.all_classes
         except (DatasetError, NotFoundError):

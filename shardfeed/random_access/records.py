@@ -83,7 +83,7 @@ class Records:
         return self._item(number, *self._reader.read(number))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Item]:
-        """Several records in the order of ``indices``; in a bucket, one request reads neighbours."""
+        """Records in the order of ``indices``; in a bucket, one request reads neighbours."""
         try:
             numbers = list(map(self._numbers.__getitem__, indices))
         except (IndexError, TypeError):

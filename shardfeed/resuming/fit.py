@@ -52,11 +52,11 @@ def fit(
 
     The state is everything that the next step depends on: weights, moving statistics, the seeds of
     dropout, the optimizer with its learning rate, the scale of the loss, metrics, Keras' own seed
-    generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History keep,
-    epoch and step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask for, and
-    at the end. If a training has ended, the same call gives its model at once; with more ``epochs``
-    it goes on, unless a callback had stopped it. On several hosts (JAX), number 0 saves and all read
-    the same address.
+    generator and PyTorch's, what EarlyStopping, ReduceLROnPlateau, ModelCheckpoint and History
+    keep, epoch and step. It is saved after the steps that ``save_steps`` and ``save_seconds`` ask
+    for, and at the end. If a training has ended, the same call gives its model at once; with more
+    ``epochs`` it goes on, unless a callback had stopped it. On several hosts (JAX), number 0 saves
+    and all read the same address.
 
     Args:
         model: A compiled model.
@@ -304,10 +304,10 @@ class _Keeper(keras.callbacks.Callback):  # type: ignore[misc]
             keras_state.restore_callbacks(self.others, facts, self._saved.arrays, self._file.url)
 
     def _skip_steps(self) -> None:
-        """Makes the steps before the saved one cost nothing, and the first one draw what it would have drawn.
+        """Makes earlier steps cost nothing, and the first one draw what it would have drawn.
 
-        Keras runs ``steps_per_epoch`` steps in each epoch, and cannot begin in the middle of one. On
-        PyTorch, it draws a random number when it opens the stream, which is done after this.
+        Keras runs ``steps_per_epoch`` steps in each epoch, and cannot begin in the middle of one.
+        On PyTorch, it draws a random number when it opens the stream, which is done after this.
         """
         self.skip, model = self.step // self._execution, self.model
         run, logs, generators = model.train_function, model.get_metrics_result(), keras_state.generators()

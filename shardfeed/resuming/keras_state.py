@@ -127,7 +127,7 @@ def restore_variables(model: Any, arrays: Arrays, where: str) -> None:
 
 
 def generators() -> list[NDArray[Any]]:
-    """States of PyTorch's own generators, the CPU's and each GPU's; dropout without a seed draws from them there."""
+    """States of PyTorch's generators (CPU, each GPU), from which dropout without a seed draws."""
     if keras.config.backend() != "torch":
         return []
     import torch

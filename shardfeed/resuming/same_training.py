@@ -1,4 +1,4 @@
-"""Whether a training is the one that was saved: the same data, arguments and model, on all hosts."""
+"""Whether a training is the saved one: the same data, arguments and model, on all hosts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _compiled(model: Any) -> dict[str, Any]:
 
 
 def _config_of(part: Any) -> dict[str, Any]:
-    """The arguments of a loss or an optimizer; none of a function, or of a class that does not tell them."""
+    """The arguments of a loss or an optimizer; none of a function or of a class that hides them."""
     try:
         return {name: value for name, value in part.get_config().items() if name != "name"}
     except (AttributeError, NotImplementedError):  # of a schedule of the user's own, for one

@@ -1,7 +1,8 @@
 """The state of a training as one file, which is replaced as a whole, and which one run owns.
 
-The file is a line of JSON, the arrays' bytes, and a closing crc32c. A new state replaces the old one
-in one step (a rename on a disk, a conditional upload to a bucket), so a kill leaves one of the two.
+The file is a line of JSON, the arrays' bytes, and a closing crc32c. A new state replaces the old
+one in one step (a rename on a disk, a conditional upload to a bucket), so a kill leaves one of the
+two.
 
 Two runs must not share an address. On a disk the run holds a lock (``flock``), which ends with its
 process, and a second run is refused. A bucket has no such lock, and nobody can tell a run that was

@@ -32,7 +32,7 @@ Words = NDArray[np.uint64]
 
 
 def shown_boxes(crop: str | None, sizes: Ints, positions: Ints, seed: int) -> list[list[int] | None]:
-    """The box to show of each image, as ``center_boxes`` or ``random_boxes`` has it; None = all of it."""
+    """The box of each image, by ``center_boxes`` or ``random_boxes``; None = the whole image."""
     if crop is None:
         return [None] * len(sizes)
     boxes: list[list[int] | None]

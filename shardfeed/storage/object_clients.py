@@ -244,8 +244,9 @@ def _load_again() -> None:
 def _forget_clients() -> None:
     """In a forked child: no client is of use any more.
 
-    None may be destroyed either, not even when the child ends: that would ask for a lock of obstore's
-    threads, which one of them may have held at the fork, and the child would wait for it for ever.
+    None may be destroyed either, not even when the child ends: that would ask for a lock of
+    obstore's threads, which one of them may have held at the fork, and the child would wait for it
+    for ever.
     """
     global _lock, _is_forked
     _lock = threading.Lock()

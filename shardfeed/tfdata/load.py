@@ -61,8 +61,8 @@ def load(
     ``fit`` a ``steps_per_epoch`` (``info.steps_per_epoch``).
 
     Evaluation: ``(x, y, w)`` of known length, the same on every host; every record exactly once,
-    in the order of the shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, all
-    rows / records on the others. With it, Keras' ``weighted_metrics`` and a ``loss`` with Keras'
+    in the order of the shards. ``w`` is float32[b]: 0 on rows that fill up the last batch, and
+    (number of rows / number of records) on the others. With it, Keras' ``weighted_metrics`` and a ``loss`` with Keras'
     default reduction ("sum_over_batch_size") are exactly those of the records. ``metrics=`` ignore
     weights and count the padding. Losses with reduction="mean_with_sample_weight" or "sum" are
     exact with eval_remainder="partial" only.
@@ -75,8 +75,8 @@ def load(
             "valid", "val", "dev", "test" and "eval" are evaluated; any other name needs this
             argument.
         epochs: Training: end after this many passes, that is after floor(epochs × records /
-            batch_size) batches. Left out at the end of the last pass is less than a batch (and up
-            to (hosts - 1) × epochs records, if the hosts do not divide the streams). None = never
+            batch_size) batches. The last pass leaves out less than a batch at its end (and up to
+            (hosts - 1) × epochs records, if the hosts do not divide the streams). None = never
             end. Read such a stream once: each reading is the same, and a second one warns.
         seed: Training: seed of the order and of random crops.
         shuffle_buffer: Training: bytes shuffled together over all hosts ("64MB", "1GB" or an int);
@@ -171,7 +171,7 @@ _process: int | None = None  # that has made a stream
 
 
 def _refuse_fork() -> None:
-    """Raises UsageError in a process forked from one that has made a stream: TensorFlow's threads are not in it."""
+    """Raises UsageError in a process forked from one that made a stream: it lacks the threads."""
     global _process
     if _process not in (None, os.getpid()):
         raise UsageError(

@@ -96,7 +96,7 @@ def _places(window: ReadWindow, blocks: list[LoadedBlock]) -> tuple[list[bytes],
 
 
 class _Waiting(NamedTuple):
-    """A reading that is ready to give the chunk ``number``; ``since``: when it gave the one before."""
+    """A reading that is ready to give chunk ``number``; ``since``: when it gave the one before."""
 
     number: int
     since: float

@@ -145,7 +145,11 @@ BAD: dict[str, tuple[File | None, dict[str, str], str]] = {
         {"split": "a"},
         "^--splits column:a: --metadata T has no such",
     ),
-    "no column for the key": (csv("b,label\n1,2\n"), LABEL, "has no column of text that is called file_name, filename.*--key_column NAME. Its columns: b, label"),
+    "no column for the key": (
+        csv("b,label\n1,2\n"),
+        LABEL,
+        "column of text that is called file_name, filename.*Its columns: b, label",
+    ),
     "a doubled column": (csv("file_name,label,label\n1,2,3\n"), LABEL, "has this column twice. Rename one"),
     "UTF-16": (("t.csv", "file_name,label\n1,2\n".encode("utf-16")), LABEL, "is UTF-16. Save it as UTF-8."),
     "Latin-1 labels": (("t.csv", b"file_name,label\n1,k\xe4fer\n"), LABEL, "invalid UTF8 data"),

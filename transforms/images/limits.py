@@ -1,9 +1,9 @@
 """Limits, so that no hostile image takes a worker down; checked before any pixel is allocated.
 
-They bound what one image can take (64 Mpx of RGB are 256 MiB in Pillow); ``encode/budget.py`` bounds
-what all images of a process take together. They decide which images are rejects, so those that a user can set
-are options of the build and in its fingerprint. The defaults are powers of two, so that the images
-of 64-megapixel phones (9280 x 6944) and outputs of 2048 x 2048 pass.
+They bound what one image can take (64 Mpx of RGB are 256 MiB in Pillow); ``encode/budget.py``
+bounds what all images of a process take together. They decide which images are rejects, so those
+that a user can set are options of the build and in its fingerprint. The defaults are powers of two,
+so that the images of 64-megapixel phones (9280 x 6944) and outputs of 2048 x 2048 pass.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _MOST_COMPRESSED = 200  # bytes of a photo that cost as much as one of a page or
 
 
 def record_estimate(options: ImageOptions) -> Callable[[int], int]:
-    """Gives the estimated bytes of a record by those of its source, which matter only with ``keep_original``."""
+    """Estimates the bytes of a record; those of its source matter only with ``keep_original``."""
     area = options.height * options.width
     if options.resize == "shortest":
         area = area * 4 // 3  # the common photo is 3:4

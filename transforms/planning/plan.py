@@ -140,7 +140,7 @@ def _refuse_faults(totals: Totals, messages: Mapping[str, str], options: BuildOp
 
 
 def _refuse_unmatched(totals: Totals, limit: Limit) -> None:
-    """Names both sides if both are there: how the paths of rows and images differ is then plain to see."""
+    """Names both sides if both are there: one then sees how paths of rows and images differ."""
     most = limit.images(totals.candidates + totals.skipped.get(NO_ROW, 0))
     found = {what: totals.faults[what] for what in UNMATCHED_KINDS if what in totals.faults}
     if too_many := [what for what, (count, _) in found.items() if count > most]:

@@ -8,8 +8,8 @@ three for a billion.
 
 Hashes have 128 bits, so no two images share one. With ``--group_by`` it is the group's name that is
 hashed, and all images of a group share its hash. A group counts for one class, the first of its
-images' by their bytes. It is never divided: where a share ends in it, the class is cut at its nearer
-end.
+images' classes in byte order. It is never divided: where a share ends in it, the class is cut at
+its nearer end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ClassSizes(Element):
 
 @dataclass(frozen=True)
 class Cuts(Element):
-    """The bounds of each class, as far as they are known; with ``--group_by`` the ``classes`` of groups."""
+    """The known bounds of each class; with ``--group_by`` the ``classes`` of groups."""
 
     places: Mapping[str, tuple[Bound, ...]] = field(default_factory=dict)
     classes: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Cuts(Element):
 
     @cached_property
     def bounds(self) -> dict[str, tuple[int, ...]]:
-        """Upper bounds of the splits' hashes by class, or by group; the last split has no other bound."""
+        """Upper bounds of the splits' hashes by class, or by group; the last split has none."""
         found = {name: (*(low for low, _, _, _ in places), 1 << _BITS) for name, places in self.places.items()}
         return {group: found[name] for group, name in self.classes.items()} if self.classes else found
 
@@ -214,7 +214,7 @@ def label_all(batches: Iterable[RefBatch], options: BuildOptions) -> Iterator[Re
 
 
 def _units(batch: RefBatch, options: BuildOptions) -> Iterator[tuple[str, bytes]]:
-    """(class, key or group) of the images whose label is known; those without one are a class, too."""
+    """(class, key or group) of images whose label is known; those without one are a class, too."""
     if batch.fault:
         return
     label, grouped = labeller(options).labels_or_fault, split_rule(options).grouped

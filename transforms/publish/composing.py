@@ -22,7 +22,9 @@ _AT_ONCE = 4  # shards; each sends 16 requests at a time, a process keeps 64 con
 def compose_shards(
     run: Run, plan: Plan, options: BuildOptions, duplicates: Duplicates, shards: Iterable[ShardPlan]
 ) -> list[ShardResult]:
-    """Publishes shards with all that goes with them, four at a time: one is copied while others wait for the disk or the bucket.
+    """Publishes shards with all that goes with them, four at a time.
+
+    One is copied while others wait for the disk or the bucket.
 
     Raises:
         ConflictError, IncompleteError: as ``compose_shard``; or the run shall stop.

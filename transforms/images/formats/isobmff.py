@@ -166,7 +166,7 @@ def _boxes(data: bytes, start: int, end: int) -> Iterator[tuple[bytes, tuple[int
 
 
 def _meta(data: bytes) -> dict[bytes, tuple[int, int]]:
-    """Names and places of the boxes in the first ``meta``. What follows it is not looked at, so it may be cut."""
+    """Names and places of the boxes in the first ``meta``. What follows it may be cut."""
     for name, (start, end) in _boxes(data, 0, len(data)):
         if name == b"meta":
             return dict(_boxes(data, start + 4, end))

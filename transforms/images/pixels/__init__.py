@@ -1,1 +1,1 @@
-"""What happens to the decoded pixels: which are taken, how they are turned and resized, and what is measured?"""
+"""Which decoded pixels are taken, and how are they turned, resized and measured?"""

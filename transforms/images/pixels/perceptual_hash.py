@@ -1,13 +1,13 @@
 """Two perceptual fingerprints of a picture: of 64 bits to find candidates, of 256 to confirm them.
 
 The whole picture, as it was decoded, is averaged to 32 x 32 cells of gray and turned upright. Their
-levels become logarithms: a brighter picture then adds a constant, and white areas that it clips weigh
-less. A bit says whether a coefficient of the cells' cosine transform is above the median. The 64 bits
-are the lowest 8 x 8 frequencies, the 256 are the frequencies 1 to 16 in both directions (those of
-Facebook's PDQ).
+levels become logarithms: a brighter picture then adds a constant, and white areas that it clips
+weigh less. A bit says whether a coefficient of the cells' cosine transform is above the median. The
+64 bits are the lowest 8 x 8 frequencies, the 256 are the frequencies 1 to 16 in both directions
+(those of Facebook's PDQ).
 
-All arithmetic is exact: integers, also where they are stored as floats. So neither the processor nor
-the size of a stored image changes a bit. What could change one is the scale at which a JPEG is
+All arithmetic is exact: integers, also where they are stored as floats. So neither the processor
+nor the size of a stored image changes a bit. What could change one is the scale at which a JPEG is
 decoded; ``HASH_SIDE`` fixes it.
 """
 
@@ -70,13 +70,13 @@ class Samples:
         self._cells[self.count] = other._cells[other.count]
 
     def hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
-        """Of the first ``count`` pictures: uint64[n], uint64[n, 4], and which of them tell something."""
+        """Of the first ``count`` pictures: uint64[n], uint64[n, 4], and which tell something."""
         gray = np.asarray(self._together.convert("L"))
         return fingerprints(gray.reshape(-1, CELLS, CELLS)[: self.count])
 
 
 def fingerprints(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
-    """Fingerprints of cells uint8[n, 32, 32]: uint64[n], uint64[n, 4], and which of them tell something."""
+    """Fingerprints of cells uint8[n, 32, 32]: uint64[n], uint64[n, 4], and which tell something."""
     # Products of at most 8 and 10 bits, 32 of them: exact as float32, then as float64.
     lines = np.matmul(_LOGARITHMS.take(cells), _COSINES.T).astype(np.float64)
     waves = np.matmul(_COSINES.astype(np.float64), lines)

@@ -43,7 +43,7 @@ def _cropping(box: tuple[float, float, float, float]) -> ResizeOptions:
 
 
 def shrink(image: Image.Image, result: Image.Image) -> None:
-    """``image`` into ``result``, of the same mode: each pixel is the mean of those that it covers."""
+    """``image`` into ``result``, of one mode: each pixel is the mean of those that it covers."""
     _engine().resize_pil(image, result, _MEANS)
 
 
