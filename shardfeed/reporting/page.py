@@ -156,8 +156,11 @@ def _title(url: str) -> str:
 
 
 def _shape(image: ImageInfo) -> str:
-    size = f"{image.width:,} × {image.height:,}" if image.height and image.width else "varying size"
-    return f"{size} {'gray' if image.channels == 1 else 'RGB'}, {image.format}"
+    colours = "gray" if image.channels == 1 else "RGB"
+    if not (image.height and image.width):
+        return f"{colours} of varying size, {image.format}"
+    order = " (height × width)" * (image.height != image.width)
+    return f"{image.height:,} × {image.width:,}{order} {colours}, {image.format}"
 
 
 def _channels(image: ImageInfo) -> tuple[str, ...]:
