@@ -123,7 +123,7 @@ if [[ ${PLAN:-} != no ]]; then
   plan=$("$python" -m shardfeed plan --list_at_most 1000000 "${arguments[@]}" "$@") || code=$?
   [[ -z $plan ]] || printf '%s\n' "$plan" >&2  # standard output is the build's, for --json
   [[ $code -eq 0 || -z $plan ]] ||
-    note "no job was submitted, for it would end with exit code $code, by the plan's notes. To submit it all the same: PLAN=no"
+    note "no job was submitted, because it would end with exit code $code, by the plan's notes. To submit it all the same: PLAN=no"
   [[ $code -eq 0 ]] || exit "$code"
 fi
 exec "$python" -m shardfeed build "${arguments[@]}" "$@"

@@ -84,7 +84,7 @@ def _leave(runner: DataflowRunner, cloud: Any) -> NoReturn:
 def _not_staged(error: Exception) -> ShardfeedError:
     if isinstance(error, InvalidResponse):
         error = from_http_response(error.response)
-    what = f"no job was submitted, for a file could not be staged: {clip(_words_of(error), 600)}"
+    what = f"no job was submitted, because a file could not be staged: {clip(_words_of(error), 600)}"
     # OSError itself is Beam's for 403 and 404.
     if type(error) is OSError or getattr(error, "code", None) in (400, 401, 403, 404):
         return UsageError(
@@ -127,4 +127,4 @@ def _unpackaged(error: RuntimeError) -> str:
     if not isinstance(cause, subprocess.CalledProcessError):
         return f"{clip((str(error) or type(error).__name__).splitlines()[0].rstrip('.'), 300)}."
     flag = "--requirements_file" if "pip" in cause.cmd else "--setup_file"
-    return f"the command that packs {flag} ended with exit code {cause.returncode}; its own message is above. Mend that file."
+    return f"the command that packs {flag} ended with exit code {cause.returncode}; its own message is above. Repair that file."

@@ -33,7 +33,7 @@ _MEANINGS: Mapping[BuildState, _Meaning] = {
         TooManyRejectsError.code,
         "images that cannot be used stopped it; nothing was published",
         "look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it takes (a higher "
-        "--max_rejected, or mended images and --discard_incomplete)",
+        "--max_rejected, or repaired images and --discard_incomplete)",
     ),
     "duplicates": _Meaning(
         TooManyRejectsError.code,

@@ -142,7 +142,7 @@ def test_a_plan_that_is_sure_of_no_dataset_ends_it_before_the_job(
     code = main(["plan", "--input", str(tmp_path / "photos"), "--output", str(tmp_path / "out")])
     plan = capsys.readouterr().out.rstrip("\n")
     ran = run(tmp_path, *COMMAND, PLANNED=plan, PLAN_CODE=str(code))
-    said = "no job was submitted, for it would end with exit code 3, by the plan's notes. To submit it all the same: PLAN=no"
+    said = "no job was submitted, because it would end with exit code 3, by the plan's notes. To submit it all the same: PLAN=no"
     assert (ran.code, ran.out, ran.err) == (3, "", f"{plan}\nrun_dataflow.sh: {said}\n")
     assert ran.commands == ["plan"]
 

@@ -103,7 +103,9 @@ def test_a_job_beside_this_one_that_dataflow_was_asked_for_is_not_taken_for_it()
         assert "whether it took job" in str(not_submitted(answered(LOST("hung up"))))
         raise ConnectionResetError("hung up")
 
-    assert str(not_submitted(stage_while_another_is_asked)).startswith("no job was submitted, for a file could not be")
+    assert str(not_submitted(stage_while_another_is_asked)).startswith(
+        "no job was submitted, because a file could not be"
+    )
 
 
 def test_a_job_that_dataflow_does_not_take_publishes_nothing(cloud: Cloud) -> None:
@@ -187,5 +189,5 @@ def test_a_bucket_that_takes_no_file_is_named_and_no_job_was_asked_for(
     ended = cloud.submit(*IMAGE)
     said, last = ended.err.splitlines()[-2:]
     assert (ended.code, ended.out, len(cloud.service.jobs)) == (code, "", before)
-    assert re.match(r"shardfeed: no job was submitted, for a file could not be staged: .*no such thing", said)
+    assert re.match(r"shardfeed: no job was submitted, because a file could not be staged: .*no such thing", said)
     assert last.startswith(told)

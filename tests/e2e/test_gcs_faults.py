@@ -121,7 +121,7 @@ def test_images_that_change_after_the_listing_or_never_arrive_as_listed_are_reje
     assert (reason, detail.startswith("dog/001.jpg: read ")) == ("CHECKSUM", True)
 
 
-# What is the user's to mend
+# What is the user's to repair
 
 DENIED: dict[str, tuple[Callable[[Request], bool], str]] = {
     "listing the input": (asks("list", "", "photos"), "list is missing on bucket photos for gs://photos/in/"),

@@ -86,7 +86,7 @@ REFUSALS = {
     ),
     "a class without one good image": Refusal(
         3,
-        "no image of 1 class can be used: cow. Rejected: EMPTY 1. Nothing was published. Mend those images, or take their "
+        "no image of 1 class can be used: cow. Rejected: EMPTY 1. Nothing was published. Repair those images, or take their "
         "folders out of --input, then rerun with --discard_incomplete.\nRejects:\n"
         "  {output}/_parts/FINGERPRINT/rejects/rejects-00000-of-00001.jsonl",
         prepare=_write("in/cow/1.jpg", b""),

@@ -99,8 +99,8 @@ def test_of_several_labels_each_needs_a_record_and_without_labels_each_split_doe
     assert "no image of split fold_1 can be used (EMPTY 2)" in none.err
     assert [len(disk.rejects(rejects_named(ended.err)[0].parent)) for ended in (several, none)] == [2, 2]
     write(photos, "3.jpg", photo(3))
-    builds.built(photos, tmp_path / "mended", *table, "--label_column", "labels")
-    assert disk.manifest(tmp_path / "mended")["splits"]["train"]["class_counts"] == {"common": 1, "rare": 1}
+    builds.built(photos, tmp_path / "repaired", *table, "--label_column", "labels")
+    assert disk.manifest(tmp_path / "repaired")["splits"]["train"]["class_counts"] == {"common": 1, "rare": 1}
 
 
 def test_rejects_come_in_files_of_a_fixed_number_of_lines_in_one_order(tmp_path: Path) -> None:

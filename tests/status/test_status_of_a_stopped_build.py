@@ -40,7 +40,7 @@ def test_too_many_rejects_name_the_file_that_lists_them_until_a_rerun_publishes(
     assert f"  rejects    {rejects}" in lines
     assert lines[-1] == (
         "Next: look at the rejects, then rerun the same `shardfeed build`: it keeps finished work, and says what it takes (a "
-        "higher --max_rejected, or mended images and --discard_incomplete)"
+        "higher --max_rejected, or repaired images and --discard_incomplete)"
     )
 
     def stopped(*_: object) -> None:

@@ -63,7 +63,7 @@ def test_one_reject_more_than_allowed_stops_the_build(limit: Limit) -> None:
         3,
         f"10 of 1,000 images cannot be used (CORRUPT 7, EMPTY 3); --max_rejected allows {limit.images(1_000)}. Nothing was "
         "published. Look at the rejects. Rerun with --max_rejected 10 to go on without them: the finished work is kept and "
-        "is not done again. Or mend or remove those images, then rerun with --discard_incomplete.",
+        "is not done again. Or repair or remove those images, then rerun with --discard_incomplete.",
     )
 
 
@@ -72,8 +72,8 @@ OTHER_REMEDIES = {
         replace(GOOD, class_counts={"train": {"cat": 990}, "test": {}}),
         9,
         "10 of 1,000 images cannot be used (CORRUPT 7, EMPTY 3); --max_rejected allows 9. Nothing was published. Look at the "
-        "rejects. A higher limit would not help: a class or split would be left without an image. Mend those images, then rerun "
-        "with --discard_incomplete.",
+        "rejects. A higher limit would not help: a class or split would be left without an image. Repair those images, then "
+        "rerun with --discard_incomplete.",
     ),
     "changed while it was read": (
         replace(GOOD, rejected={"CHANGED": 1, "EMPTY": 9}),
@@ -84,7 +84,7 @@ OTHER_REMEDIES = {
     "a class without a record": (
         replace(GOOD, class_counts={"test": {"cat": 198}, "train": {"cat": 792}}),
         1_000,
-        "no image of 1 class can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Mend those images, or "
+        "no image of 1 class can be used: dog. Rejected: CORRUPT 7, EMPTY 3. Nothing was published. Repair those images, or "
         "take their folders out of --input, then rerun with --discard_incomplete.",
     ),
     "a split without a record": (
@@ -92,7 +92,7 @@ OTHER_REMEDIES = {
             GOOD, class_counts={"train": {"cat": 1, "dog": 1}}, rejects_by_part=(("test", 0, GOOD.images["test"]),)
         ),
         1_000,
-        "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Mend them, then rerun with "
+        "no image of split test can be used (CORRUPT 7, EMPTY 3). Nothing was published. Repair them, then rerun with "
         "--discard_incomplete.",
     ),
 }

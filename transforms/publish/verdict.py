@@ -90,11 +90,11 @@ def _too_many(counts: Counts, plan: Plan, limit: Limit) -> str:
         return ""
     remedy = (
         f"Look at the rejects. Rerun with --max_rejected {rejected} to go on without them: the finished work is kept and is not "
-        "done again. Or mend or remove those images, then rerun with --discard_incomplete."
+        "done again. Or repair or remove those images, then rerun with --discard_incomplete."
     )
     if _emptied(counts, plan):
         remedy = (
-            "Look at the rejects. A higher limit would not help: a class or split would be left without an image. Mend those "
+            "Look at the rejects. A higher limit would not help: a class or split would be left without an image. Repair those "
             "images, then rerun with --discard_incomplete."
         )
     if counts.rejected.get("CHANGED"):  # a rerun would list another input, which this claim is not for
@@ -113,7 +113,7 @@ def _emptied(counts: Counts, plan: Plan) -> str:
         shown = some_of([clip(name, 60) for name in lost], 10)
         return (
             f"no image of {plural(len(lost), 'class', 'es')} can be used: {shown}. Rejected: {by_count(counts.rejected)}. "
-            "Nothing was published. Mend those images, or take their folders out of --input, then rerun with "
+            "Nothing was published. Repair those images, or take their folders out of --input, then rerun with "
             "--discard_incomplete."
         )
     rejected: dict[str, int] = {}
@@ -122,7 +122,7 @@ def _emptied(counts: Counts, plan: Plan) -> str:
     for split in plan.splits:
         if counts.images.get(split, 0) == rejected.get(split, 0):
             return (
-                f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Mend them, then "
+                f"no image of split {split} can be used ({by_count(counts.rejected)}). Nothing was published. Repair them, then "
                 "rerun with --discard_incomplete."
             )
     return ""
