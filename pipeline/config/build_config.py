@@ -150,7 +150,7 @@ def _check_options(options: BuildOptions) -> None:
     if image.height * image.width > MAX_OUTPUT_PIXELS:
         raise UsageError(
             f"--image_size {image.height}x{image.width} is {image.height * image.width:,} pixels; at most {MAX_OUTPUT_PIXELS:,} "
-            "are allowed."
+            "are allowed, such as 2048x2048."
         )
     _check_limits(image.limits)
     if image.resize in ("shortest", "longest") and image.height != image.width:

@@ -186,6 +186,11 @@ def _check_no_arguments(args: tuple[str, ...]) -> None:
         raise UsageError(
             f"{flag} is an option of Beam's DirectRunner. Leave it out: a build without --runner uses all cores by itself."
         )
+    if not flag.startswith("-"):  # such as a glob that the shell has expanded
+        raise UsageError(
+            f"{clip(flag)} belongs to no flag. Name each input and the output by a flag: --input a/ --input b/ --output out/. "
+            "Quote a glob, or a name with spaces: --input 'photos/*/*.jpg'"
+        )
     raise UsageError(
         f"unknown argument {clip(flag)}. If it is an option of Apache Beam, it needs --runner (for example --runner "
         "DirectRunner). For shardfeed's own flags see `shardfeed build --help`."

@@ -51,7 +51,8 @@ def read_class_map(path: str) -> tuple[tuple[str, str], ...]:
             reader = csv.reader(file, strict=True)
             lines = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{said} cannot be read: {error}. {_FORM}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{said} cannot be read: {why}. {_FORM}") from None
     if not lines or lines[0][1] != _HEADER:
         first = ",".join(lines[0][1]) if lines else ""
         raise UsageError(f"{said} begins with {clip(first)!r} and not with from,to. {_FORM}")

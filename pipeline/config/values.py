@@ -141,8 +141,9 @@ def read_class_list(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8-sig") as file:  # editors on Windows begin files with a byte order mark
             names = [line.rstrip("\r\n") for line in file]
     except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"--class_list {clip(path)} cannot be read: {error}. Give a UTF-8 text file, one class per line."
+            f"--class_list {clip(path)} cannot be read: {why}. Give a UTF-8 text file, one class per line."
         ) from None
     names = [_unescaped(name, path) for name in names if name]
     twice = sorted(name for name, count in Counter(names).items() if count > 1)

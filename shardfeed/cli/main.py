@@ -139,6 +139,8 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        message = message.replace("invalid int value:", "expected a whole number, not")
+        message = message.replace("invalid float value:", "expected a number, not")
         print(f"shardfeed: {message}. See `{self.prog} --help`.", file=sys.stderr)
         raise SystemExit(UsageError.code)
 

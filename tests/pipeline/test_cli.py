@@ -117,9 +117,15 @@ NEITHER = f"It is neither a flag of shardfeed nor of Apache Beam. {SEE}"
         ("--zzz 1 --runer=DirectRunner", f"build: unknown argument --runer; did you mean --runner? {SEE}"),
         (
             "more",
-            "unknown argument more. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). "
+            "more belongs to no flag. Name each input and the output by a flag: --input a/ --input b/ --output out/. "
+            "Quote a glob, or a name with spaces: --input 'photos/*/*.jpg'",
+        ),
+        (
+            "--more",
+            "unknown argument --more. If it is an option of Apache Beam, it needs --runner (for example --runner DirectRunner). "
             "For shardfeed's own flags see `shardfeed build --help`.",
         ),
+        ("--quality x", f"argument --quality: 'x' is no whole number; allowed are 1 to 100 (95 by default). {SEE}"),
         ("--runner DirectRunner --zzz", f"build: unknown argument --zzz. {NEITHER}"),
         ("--runner DirectRunner more", f"build: unknown argument more. {NEITHER}"),
     ],

@@ -133,7 +133,7 @@ ONE_NUMBER = "takes one number for --image_size (the length of that side), not"
         (_image(width=100_000), f"--image_size: a side of 100000 pixels; {SIDE}"),
         (
             _image(height=2_049, width=2_048),
-            "--image_size 2049x2048 is 4,196,352 pixels; at most 4,194,304 are allowed.",
+            "--image_size 2049x2048 is 4,196,352 pixels; at most 4,194,304 are allowed, such as 2048x2048.",
         ),
         (_image(resize="shortest", width=320), f"--resize shortest {ONE_NUMBER} 224x320."),
         (_image(resize="longest", height=320), f"--resize longest {ONE_NUMBER} 320x224."),
