@@ -182,6 +182,14 @@ def test_a_random_record_holds_its_columns_in_the_order_of_the_manifest(found: s
     }
 
 
+def test_a_random_record_holds_the_chosen_columns_alone(found: shardfeed.DatasetInfo) -> None:
+    usual = ["image", *["label"] * (found.label_kind != "none"), "key"]
+    ds = shardfeed.records(found, "train", columns=usual)
+
+    for item in (ds[7], *ds.__getitems__([7]), next(iter(ds))):
+        assert list(item) == usual
+
+
 def test_chosen_columns_travel_to_other_processes(found: shardfeed.DatasetInfo) -> None:
     item = pickle.loads(pickle.dumps(shardfeed.records(found, "train", columns=["age", "size"])))[1]
 
