@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -266,7 +267,12 @@ def test_one_name_stands_for_a_list_of_one(found: shardfeed.DatasetInfo) -> None
 @pytest.mark.parametrize("found", ["none"], indirect=True)
 def test_a_list_that_is_longer_than_max_len_is_never_cut(found: shardfeed.DatasetInfo) -> None:
     options: dict[str, Any] = {"as_dict": True, "max_len": 2, "columns": ["words"], "training": False}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="column words: a list is longer than its max_len, 2"):
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(tf.errors.InvalidArgumentError, match="column words: a list is longer than its max_len, 2"),
+        shardfeed.explain_errors(found),
+    ):
+        warnings.simplefilter("error")  # of a disk that errs, for one
         list(shardfeed.load(found, "train", 23, **options))
     with pytest.raises(
         UsageError, match=r"^column words: a list of 3 values is longer than its max_len, 2\. Pass a larger"
