@@ -163,9 +163,9 @@ def array_batches(
     rows / records on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
     over the records.
 
-    Images that are not resized have the pixels of ``load``, bit for bit. The boxes of crops are the
-    same, too; a resized value may differ by 1 level. The order inside a window of
-    ``shuffle_buffer`` bytes is another one.
+    Images that are not resized have the pixels of ``load``, bit for bit; a resized value may differ
+    by 1 level. The order inside a window of ``shuffle_buffer`` bytes is another one. Row for row,
+    the random numbers of crops are the same.
 
     Args:
         dataset: What ``shardfeed.info`` gave, or an address that it takes.
