@@ -36,6 +36,7 @@ from shardfeed.runtime import cores
 from shardfeed.sampling import order
 from shardfeed.sampling.steps import host_batch
 from shardfeed.sampling.streams import is_elastic
+from shardfeed.words import plural
 
 _MAX_THREADS = 64
 
@@ -71,7 +72,7 @@ class ArrayBatches:
 
     def __repr__(self) -> str:
         found, split, _ = self._again.args
-        many = "endless batches" if self._end is None else f"{len(self)} batches"
+        many = "endless batches" if self._end is None else plural(len(self), "batch", "es")
         return f"ArrayBatches({many} of {self.batch_size} from {split} of {found.url})"
 
     # without it Python asks for the length, which an endless stream does not have
@@ -112,8 +113,8 @@ class ArrayBatches:
         step = self._name.step(state)
         if self._end is not None and step > self._end:
             raise UsageError(
-                f"load_state_dict: the state is before step {step}, and this stream ends after {self._end} steps. Give it "
-                "more epochs, or begin anew without the state."
+                f"load_state_dict: the state is before step {step}, and this stream ends after {plural(self._end, 'step')}. "
+                "Give it more epochs, or begin anew without the state."
             )
         self._next = self._step = step
 
@@ -162,9 +163,9 @@ def array_batches(
     (number of rows / number of records) on the others. So a mean of ``w * loss`` over all batches and hosts is the mean
     over the records.
 
-    Images that are not resized have the pixels of ``load``, bit for bit. The boxes of crops are the
-    same, too; a resized value may differ by 1 level. The order inside a window of
-    ``shuffle_buffer`` bytes is another one.
+    Images that are not resized have the pixels of ``load``, bit for bit; a resized value may differ
+    by 1 level. The order inside a window of ``shuffle_buffer`` bytes is another one. Row for row,
+    the random numbers of crops are the same.
 
     Args:
         dataset: What ``shardfeed.info`` gave, or an address that it takes.

@@ -78,6 +78,8 @@ class TorchBatches(IterableDataset):  # type: ignore[misc]
             return values
         if values.dtype == object:
             return values.tolist()
+        if any(stride < 0 for stride in values.strides):  # flipped by a slice, which PyTorch refuses
+            values = values.copy()
         tensor = values.base if isinstance(values.base, torch.Tensor) else torch.from_numpy(values)
         if values.dtype == np.int32:
             tensor = tensor.long()

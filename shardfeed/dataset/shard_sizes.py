@@ -1,7 +1,8 @@
 """Checks before the first record is read that every shard is there and has the manifest's size.
 
 A TFRecord file that is cut at a record's boundary reads as a shorter file without any error. So
-sizes are compared; no file is opened.
+sizes are compared; no shard is opened. A dataset that was built again has shards of the same sizes
+if only its classes changed, so the split's index is asked whose it is.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from shardfeed import storage
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.dataset.parts import whole_name
+from shardfeed.dataset.same_dataset import same_dataset
 from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
+from shardfeed.format import naming
 from shardfeed.format.manifest import Shard
-from shardfeed.storage.base import Stat, UnreadableError
+from shardfeed.format.record_index import INDEX_HEADER_BYTES, parse_header
+from shardfeed.storage.base import NotFoundError, Stat, UnreadableError
 
 _THREADS = 16  # requests at a time; a stat in a bucket waits about 50 ms for the network
 # Up to so many shards in a bucket are asked for one by one, and so are fewer than a tenth of a split's
@@ -30,8 +34,8 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
     Returns the version of each shard by name.
 
     Raises:
-        DatasetError: the split has no records, or a shard is absent or of another size. The first
-            such shard is named.
+        DatasetError: the split has no records, the dataset is another one than ``info`` says, or a
+            shard is absent or of another size. The first such shard is named.
     """
     shards = split.shards if shards is None else shards
     if not split.num_records:
@@ -48,6 +52,9 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             wrong.append((shard, stat))
         else:
             versions[shard.file] = stat.version
+    # After the stats: shards of a dataset that is built from now on have other versions.
+    if wrong or _indexed_fingerprint(info.url, split) != info.fingerprint:
+        same_dataset(info.url, info.fingerprint)
     if wrong:
         shard, stat = wrong[0]
         what = "no such file" if stat is None else f"{stat.size:,} bytes"
@@ -57,6 +64,14 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
             f"{others} {COPY_OR_REBUILD}"
         )
     return versions
+
+
+def _indexed_fingerprint(url: str, split: SplitInfo) -> str | None:
+    """Fingerprint of the dataset that is there now, as the split's index says; None if it does not."""
+    name = naming.split_index_name(whole_name(split.name))
+    with contextlib.suppress(NotFoundError, ValueError):
+        return parse_header(storage.open_store(url).read_range(name, 0, INDEX_HEADER_BYTES), "offsets").fingerprint
+    return None
 
 
 def _stats(url: str, split: SplitInfo, shards: Sequence[Shard]) -> Mapping[str, Stat | None]:

@@ -15,6 +15,7 @@ from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import UsageError, clip
 from shardfeed.format.columns import Column
 
+LONGER = "is longer than its max_len"  # what every reader says of such a list; it is no damage
 _NUMPY = {"bytes": "O", "string": "O", "int64": "int64", "float": "float32", "bool": "bool"}
 
 
@@ -55,7 +56,7 @@ class ShownColumn:
         expected = 1 if self.length is None else self.length
         if self.varies and len(feature) > expected:
             raise UsageError(
-                f"column {self.name}: a list of {len(feature)} values is longer than its max_len, {expected}. Pass a larger "
+                f"column {self.name}: a list of {len(feature)} values {LONGER}, {expected}. Pass a larger "
                 "max_len, or leave the column out with columns=."
             )
         if len(feature) != expected and not self.varies:

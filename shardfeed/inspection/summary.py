@@ -11,7 +11,7 @@ from shardfeed.dataset.info import DatasetInfo
 from shardfeed.errors import clip
 from shardfeed.format.columns import as_flag
 from shardfeed.format.manifest import Manifest
-from shardfeed.words import by_count, human_bytes
+from shardfeed.words import by_count, human_bytes, plural
 
 _CLASS_ROWS = 20  # rows of classes that a screen has room for
 _CLASS_WIDTH = 32  # columns of a class name
@@ -73,7 +73,7 @@ def _classes(manifest: Manifest) -> list[str]:
         rows = [*largest[: _CLASS_ROWS // 2], rest, *largest[-_CLASS_ROWS // 2 :]]
     rows.insert(0, ("class", "#", *list(manifest.splits)[:_SPLIT_COLUMNS], "all"))
     sums = (f"{split.records:,}" for split in splits)
-    rows.append((f"{len(totals):,} classes", "", *sums, f"{manifest.written:,}"))
+    rows.append((plural(len(totals), "class", "es"), "", *sums, f"{manifest.written:,}"))
     note = ["  A record may have several classes, or none."] if manifest.label_kind == "multi" else []
     return _table(rows) + note
 

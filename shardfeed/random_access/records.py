@@ -141,7 +141,8 @@ class Records:
         return view
 
     def _show(self, numbers: range, columns: tuple[str, ...]) -> None:
-        self._numbers, self._columns, self._is_usual = numbers, columns, columns == _COLUMNS
+        self._numbers, self._columns = numbers, columns
+        self._is_usual = self._parse.plain and columns == _COLUMNS
         # Half of the time of a read that does not decode is Python's, so this is not asked at each.
         self._known = self._parse.known if self._parse.plain and "size" not in columns else None
 

@@ -59,16 +59,15 @@ def training_steps(
     """
     fewest = records // hosts
     if not fewest:
-        raise UsageError(f"split {split} has {records} records for {hosts} hosts: train on fewer hosts.")
+        raise UsageError(f"split {split} has {plural(records, 'record')} for {hosts} hosts: train on fewer hosts.")
     if epochs is None:
         return None
     passes = positive("epochs", epochs)
     steps = passes * records // (share * hosts) if elastic else passes * fewest // share
     if not steps:
         raise UsageError(
-            f"batch_size={share * hosts}: {epochs} × {records if elastic else fewest * hosts} records of {split} are less than "
-            "one batch. "
-            "Use a smaller batch_size or more epochs."
+            f"batch_size={share * hosts}: {epochs} × {plural(records if elastic else fewest * hosts, 'record')} of {split} "
+            "are less than one batch. Use a smaller batch_size or more epochs."
         )
     if start >= steps:
         raise UsageError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from shardfeed.dataset.shown_columns import ShownColumn
+from shardfeed.dataset.shown_columns import LONGER, ShownColumn
 from shardfeed.errors import UsageError
 from shardfeed.format.manifest import ImageInfo
 from shardfeed.sampling.boxes import center_side
@@ -137,7 +137,7 @@ def _shown(values: Any, shown: ShownColumn) -> Any:
     """A parsed column as it is handed out."""
     if shown.varies:  # filled up to the longest list of the chunk
         found = tf.shape(values)[1]
-        message = f"column {shown.name}: a list is longer than its max_len, {shown.length}; pass a larger one"
+        message = f"column {shown.name}: a list {LONGER}, {shown.length}; pass a larger one"
         with tf.control_dependencies([tf.debugging.assert_less_equal(found, shown.length, message)]):
             values = tf.pad(values, [[0, 0], [0, tf.maximum(shown.length - found, 0)]])
         values = tf.ensure_shape(values, [None, shown.length])

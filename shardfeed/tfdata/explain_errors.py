@@ -22,6 +22,7 @@ from shardfeed.arrays.blocks import BlockReader
 from shardfeed.dataset.info import DatasetInfo, opened
 from shardfeed.dataset.local_copy import copies_read, copy_remedy
 from shardfeed.dataset.same_dataset import same_dataset
+from shardfeed.dataset.shown_columns import LONGER
 from shardfeed.decoding import RecordProblem
 from shardfeed.errors import DatasetError, clip
 from shardfeed.format.manifest import Shard
@@ -99,7 +100,7 @@ def explain_errors(dataset: DatasetInfo | str | os.PathLike[str], split: str | N
 def _may_be_damage(error: Exception) -> bool:
     """Whether a tf.data iterator raised ``error``, and damage can be its cause.
 
-    A model's own error has another operation in its text.
+    A model's own error has another operation in its text; a list that is too long for ``max_len`` is none.
     """
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
@@ -111,7 +112,7 @@ def _may_be_damage(error: Exception) -> bool:
     # records.
     names = ("DataLossError", "InvalidArgumentError", "NotFoundError", "FailedPreconditionError")
     damaged = tuple(getattr(tensorflow.errors, name) for name in names)
-    return isinstance(error, damaged) and "IteratorGetNext" in str(error)
+    return isinstance(error, damaged) and "IteratorGetNext" in str(error) and LONGER not in str(error)
 
 
 def _damage(found: DatasetInfo, shards: list[Shard], error: Exception, until: float) -> DatasetError | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -172,13 +171,12 @@ def test_the_state_of_another_stream_is_refused(folder: Path, changed: dict[str,
     )
 
 
-def test_the_state_of_another_dataset_is_refused(folder: Path) -> None:
-    info = shardfeed.info(folder)
-    other = replace(info, manifest=replace(info.manifest, fingerprint="f" * 32))
+def test_the_state_of_another_dataset_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = write_dataset(tmp_path, size=(24, 20), fingerprint="f" * 32).path
 
     difference = r"dataset \(fingerprint\) is 0123456789abcdef in the state and ffffffffffffffff here"
     with pytest.raises(shardfeed.UsageError, match=difference):
-        stream(other).load_state_dict(stream(info).state_dict())
+        stream(other).load_state_dict(stream(folder).state_dict())
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,13 @@ class Tensor:
         return Tensor(self.array.transpose(axes), self.pinned)
 
 
+def from_numpy(array: Any) -> Tensor:
+    """Refuses what PyTorch refuses: an array that is read backwards."""
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError("At least one stride in the given numpy array is negative")
+    return Tensor(array)
+
+
 def Numpy(tensor: Tensor) -> Any:
     """An array whose base is the tensor, as PyTorch gives it."""
     tensor.__array_interface__ = tensor.array.__array_interface__  # type: ignore[attr-defined]
@@ -63,7 +70,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The stand-in, in the place of PyTorch; ``torch.cuda.found`` says whether there is a GPU."""
     modules = [ModuleType(name) for name in ("torch", "torch.utils", "torch.utils.data", "torch.cuda")]
     torch, utils, data, cuda = (one.__dict__ for one in modules)
-    torch.update(utils=modules[1], cuda=modules[3], Tensor=Tensor, from_numpy=Tensor)
+    torch.update(utils=modules[1], cuda=modules[3], Tensor=Tensor, from_numpy=from_numpy)
     torch["empty"] = lambda shape, dtype, pin_memory: Tensor(np.empty(shape, dtype), pinned=pin_memory)
     utils.update(data=modules[2])
     data.update(IterableDataset=type("IterableDataset", (), {}), get_worker_info=lambda: None)
@@ -148,11 +155,16 @@ def test_what_map_batches_returns_becomes_tensors(folder: Path, torch: Any) -> N
         images, labels = batch
         return [images[:, ::2] / 2, labels, "a text"]
 
+    def flipped(batch: Any, seed: int) -> Any:
+        return batch[0][:, :, ::-1], batch[1]
+
     x, y, text = next(iter(shardfeed.torch_batches(folder, "train", 9, map_batches=halves)))
     only = next(iter(shardfeed.torch_batches(folder, "train", 9, map_batches=lambda batch, seed: batch[0])))
 
     assert (x.array.shape, x.dtype, y.dtype, text) == ((9, 3, 4, 12), np.float64, np.int64, "a text")
     assert only.array.shape == (9, 3, 8, 12)
+    back, _ = next(iter(shardfeed.torch_batches(folder, "train", 9, map_batches=flipped)))
+    assert np.array_equal(back.array, only.array[:, :, :, ::-1])
 
 
 def test_a_state_resumes_the_stream_and_travels(folder: Path, torch: Any) -> None:

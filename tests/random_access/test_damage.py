@@ -154,8 +154,7 @@ def test_a_dataset_that_was_built_again_is_another_one(path: Path, tmp_path_fact
     assert refusal(lambda: ds.labels) == expected
     (path / "train.classes").write_bytes(b"")  # as if of fewer records
     assert refusal(lambda: ds.labels) == expected
-    said = refusal(lambda: shardfeed.records(stale, "train"))
-    assert said.startswith(f"{path}/train-00000-of-00003.tfrecord is damaged: expected ")
+    assert refusal(lambda: shardfeed.records(stale, "train")) == expected
 
 
 def test_a_dataset_that_is_copied_over_itself_is_read_on(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

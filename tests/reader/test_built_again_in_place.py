@@ -112,6 +112,18 @@ def test_in_a_folder(tmp_path: Path) -> None:
     assert_noticed(str(path), DOORS[:3], lambda: write(path, seed=1, fingerprint="f" * 32))
 
 
+@pytest.mark.parametrize("size", [(8, 12), (9, 12)], ids=["shards of one size", "other sizes"])
+@pytest.mark.parametrize("door", DOORS)
+def test_before_a_reader_is_made(door: Door, size: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "flowers"
+    write(path)
+    found = shardfeed.info(path)
+    write(path, seed=1, size=size, fingerprint="f" * 32)
+
+    with pytest.raises(DatasetError, match="is another one since it was opened"):
+        door(found)
+
+
 def test_in_a_bucket(server: StrictGCS, tmp_path: Path) -> None:
     path = tmp_path / "flowers"
     write(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -182,6 +183,14 @@ def test_a_random_record_holds_its_columns_in_the_order_of_the_manifest(found: s
     }
 
 
+def test_a_random_record_holds_the_chosen_columns_alone(found: shardfeed.DatasetInfo) -> None:
+    usual = ["image", *["label"] * (found.label_kind != "none"), "key"]
+    ds = shardfeed.records(found, "train", columns=usual)
+
+    for item in (ds[7], *ds.__getitems__([7]), next(iter(ds))):
+        assert list(item) == usual
+
+
 def test_chosen_columns_travel_to_other_processes(found: shardfeed.DatasetInfo) -> None:
     item = pickle.loads(pickle.dumps(shardfeed.records(found, "train", columns=["age", "size"])))[1]
 
@@ -258,7 +267,12 @@ def test_one_name_stands_for_a_list_of_one(found: shardfeed.DatasetInfo) -> None
 @pytest.mark.parametrize("found", ["none"], indirect=True)
 def test_a_list_that_is_longer_than_max_len_is_never_cut(found: shardfeed.DatasetInfo) -> None:
     options: dict[str, Any] = {"as_dict": True, "max_len": 2, "columns": ["words"], "training": False}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="column words: a list is longer than its max_len, 2"):
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(tf.errors.InvalidArgumentError, match="column words: a list is longer than its max_len, 2"),
+        shardfeed.explain_errors(found),
+    ):
+        warnings.simplefilter("error")  # of a disk that errs, for one
         list(shardfeed.load(found, "train", 23, **options))
     with pytest.raises(
         UsageError, match=r"^column words: a list of 3 values is longer than its max_len, 2\. Pass a larger"

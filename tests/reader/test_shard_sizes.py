@@ -27,7 +27,7 @@ def test_up_to_a_hundred_shards_are_asked_for_one_by_one(strict_gcs: StrictGCS, 
 
     check_split(info, info.splits["train"])
 
-    assert strict_gcs.counts() == {"stat": 100}
+    assert strict_gcs.counts() == {"stat": 100, "get": 1}  # the header of the index
 
 
 def test_more_shards_are_listed_with_what_lies_beside_them_and_no_other_split(
@@ -38,7 +38,7 @@ def test_more_shards_are_listed_with_what_lies_beside_them_and_no_other_split(
 
     check_split(info, info.splits["train"])
 
-    assert strict_gcs.counts() == {"list": 7}  # 303 names
+    assert strict_gcs.counts() == {"list": 7, "get": 1}  # 303 names
 
 
 def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
@@ -48,10 +48,10 @@ def test_one_hosts_shards_of_many_are_asked_for_one_by_one(
     info = dataset(strict_gcs, tmp_path, 101)
 
     check_split(info, info.splits["train"], info.splits["train"].shards[7:17])
-    assert strict_gcs.counts() == {"stat": 10}
+    assert strict_gcs.counts() == {"stat": 10, "get": 1}
     check_split(info, info.splits["train"], info.splits["train"].shards[7:18])
 
-    assert strict_gcs.counts() == {"stat": 10, "list": 1}
+    assert strict_gcs.counts() == {"stat": 10, "list": 1, "get": 2}
 
 
 @pytest.mark.parametrize(("shards", "gone"), [(9, True), (101, False)], ids=["asked for: gone", "listed: cut"])
@@ -79,4 +79,4 @@ def test_who_may_read_but_not_list_has_shards_asked_for_one_by_one(strict_gcs: S
 
     check_split(info, info.splits["train"])
 
-    assert strict_gcs.counts() == {"list": 1, "stat": 101}
+    assert strict_gcs.counts() == {"list": 1, "stat": 101, "get": 1}
