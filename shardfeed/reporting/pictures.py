@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -28,8 +28,7 @@ BUDGET = 3_000_000  # bytes of the page
 SIDE = 160  # pixels, the longest side
 _SMALL = 80  # pixels; smaller images are enlarged by whole pixels, and keep their quality
 _MOST_PIXELS = 64 << 20  # to decode, of a JPEG after it is scaled; by default a build decodes no more
-_GAP = 256 << 10  # bytes between two records that one request reads
-_RUN = 8 << 20  # bytes that one request reads at most, unless a record is larger
+_REQUESTS = 16  # to a bucket at a time; one waits about 50 ms for some 20 kB
 _AT_ONCE = 128  # records whose thumbnails are made before the budget is asked again
 _SOURCES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF")  # JPEG is MPO, too
 
@@ -81,38 +80,17 @@ def draw_pictures(
         StorageError: the store kept failing.
     """
     left, out = iter(dict.fromkeys(places)), {}
-    with ThreadPoolExecutor(8 if storage.is_remote(dataset.url) else cores()) as pool:
+    with ThreadPoolExecutor(_REQUESTS if storage.is_remote(dataset.url) else cores()) as pool:
         while budget.left and (some := list(islice(left, _AT_ONCE))):
-            made: dict[RecordPlace, Picture] = {}
-            for pictures in pool.map(lambda run: _drawn(dataset, run), _runs(some)):
-                made |= pictures
-            for place in some:
-                if budget.takes(made[place].thumbnail):
-                    out[place] = made[place]
+            for place, picture in zip(some, pool.map(lambda each: _drawn(dataset, each), some), strict=True):
+                if budget.takes(picture.thumbnail):
+                    out[place] = picture
     return out
 
 
-def _runs(places: Sequence[RecordPlace]) -> Iterator[list[RecordPlace]]:
-    """Places that are read at once, because they lie close together."""
-    run: list[RecordPlace] = []
-    for place in sorted(places):
-        if run:
-            last = run[-1]
-            near = last.shard == place.shard and place.offset - last.offset - last.bytes <= _GAP
-            if not near or place.offset + place.bytes - run[0].offset > _RUN:
-                yield run
-                run = []
-        run.append(place)
-    if run:
-        yield run
-
-
-def _drawn(dataset: DatasetInfo, run: Sequence[RecordPlace]) -> dict[RecordPlace, Picture]:
-    start, end = run[0].offset, run[-1].offset + run[-1].bytes
-    data = storage.open_store(dataset.url).read_range(run[0].shard, start, end - start)
-    return {
-        place: _picture(place, data[place.offset - start :][: place.bytes], dataset.manifest.image) for place in run
-    }
+def _drawn(dataset: DatasetInfo, place: RecordPlace) -> Picture:
+    framed = storage.open_store(dataset.url).read_range(place.shard, place.offset, place.bytes)
+    return _picture(place, framed, dataset.manifest.image)
 
 
 def _picture(place: RecordPlace, framed: bytes, image: ImageInfo) -> Picture:
