@@ -21,12 +21,12 @@ _COUNT = """
 import os
 from shardfeed.transforms.pool import pool
 pool.MOST_PROCESSES = 0  # encode in this process
-from shardfeed.transforms.encode import slices
-process, log = slices.process_image, os.open({log!r}, os.O_WRONLY | os.O_APPEND)
+from shardfeed.transforms.images import process
+good, log = process.process_image, os.open({log!r}, os.O_WRONLY | os.O_APPEND)
 def counted(*args, **kwargs):
     os.write(log, b".")
-    return process(*args, **kwargs)
-slices.process_image = counted
+    return good(*args, **kwargs)
+process.process_image = counted
 """
 FLAGS = ("--splits", "train=0.8,validation=0.2", "--num_shards", "2")
 

@@ -19,15 +19,15 @@ _HOOK = """
 import glob, itertools
 from shardfeed.transforms.pool import pool
 pool.MOST_PROCESSES = 0  # encode in this process
-from shardfeed.transforms.encode import slices
-process, count = slices.process_image, itertools.count()
+from shardfeed.transforms.images import process
+good, count = process.process_image, itertools.count()
 def stuck(*args, **kwargs):
     if next(count) >= 10 and glob.glob({sidecars!r}):
         with open({reached!r}, "w") as reached:
             reached.write(f"{{os.getpid()}}\\n")
         os.read(os.open({gate!r}, os.O_RDONLY), 1)
-    return process(*args, **kwargs)
-slices.process_image = stuck
+    return good(*args, **kwargs)
+process.process_image = stuck
 """
 
 

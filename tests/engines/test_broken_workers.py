@@ -18,10 +18,10 @@ from tests.kit.servers.engines import Server
 BUG = """
 from shardfeed.transforms.pool import pool
 pool.MOST_PROCESSES = 0  # encode in this process
-from shardfeed.transforms.encode import slices
+from shardfeed.transforms.images import process
 def broken(*args, **kwargs):
     raise ValueError("a bug")
-slices.process_image = broken
+process.process_image = broken
 """
 OTHER_CODEC = """
 import PIL.Image

@@ -17,7 +17,7 @@ from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.run_build import run_build
 from shardfeed.processes import descendants
 
-from shardfeed.transforms.encode import slices
+from shardfeed.transforms.images import process
 from shardfeed.transforms.pool import pool
 pool.MOST_PROCESSES = 0  # encode in this process
 
@@ -25,16 +25,16 @@ photos, out, prism = sys.argv[1:]
 waiting = [sys.executable, "-c", "import signal; signal.pause()", "prism", "gs://sunbeam-photos/"]
 own = subprocess.Popen(waiting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 atexit.register(own.kill)
-process = slices.process_image
+good = process.process_image
 
 def first(does, *args, **kwargs):
-    slices.process_image = process
+    process.process_image = good
     print("handler kept:", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     print("engines:", len(descendants(os.getpid())) - 1)
     if does == "stop":
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.3)  # the step ends after the build, which nobody must hear of
-    return process(*args, **kwargs)
+    return good(*args, **kwargs)
 
 def state():
     from apache_beam.runners.worker import sdk_worker
@@ -44,7 +44,7 @@ def state():
     return [mine, handlers, threading.excepthook, "print" in vars(sdk_worker), dict(os.environ)]
 
 def run(name, does, engine):
-    slices.process_image = functools.partial(first, does)
+    process.process_image = functools.partial(first, does)
     before = state()
     try:
         run_build(BuildConfig(inputs=(photos,), output=os.path.join(out, name), threads=1, engine=engine))

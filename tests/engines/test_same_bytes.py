@@ -25,13 +25,13 @@ from tests.kit.worker_python import run
 WITNESS = """
 from shardfeed.transforms.pool import pool
 pool.MOST_PROCESSES = 0  # encode in this process
-from shardfeed.transforms.encode import slices
-process = slices.process_image
+from shardfeed.transforms.images import process
+good = process.process_image
 def witnessed(*args, **kwargs):
     with open({log!r}, "a") as log:
-        log.write(f"{{os.getpid()}} {{os.getppid()}} {{os.getcwd()}} {{slices.__file__}}\\n")
-    return process(*args, **kwargs)
-slices.process_image = witnessed
+        log.write(f"{{os.getpid()}} {{os.getppid()}} {{os.getcwd()}} {{process.__file__}}\\n")
+    return good(*args, **kwargs)
+process.process_image = witnessed
 """
 
 
@@ -113,7 +113,7 @@ def test_a_worker_of_these_tests_has_nothing_of_the_extras(worker: Worker) -> No
 
 def installed(worker: Worker) -> set[tuple[str, str]]:
     """In ``/``, with the source package's own code."""
-    return {("/", str(worker.site / "shardfeed" / "transforms" / "encode" / "slices.py"))}
+    return {("/", str(worker.site / "shardfeed" / "transforms" / "images" / "process.py"))}
 
 
 def test_prism_with_a_worker_that_has_only_beam_and_the_source_package_and_a_launcher_that_does_not_wait(

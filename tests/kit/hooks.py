@@ -55,17 +55,15 @@ def run_other(other: Request, answer: Path) -> None:
 
 def _before_images(act: Callable[[int], None]) -> None:
     """Calls ``act(number)`` in the pool's threads before an image is decoded."""
-    from shardfeed.transforms.encode import slices
     from shardfeed.transforms.images import process
 
-    make, count = vars(slices)["process_image"], iter(range(1 << 30))
+    make, count = process.process_image, iter(range(1 << 30))
 
     def acting(*args: Any, **kwargs: Any) -> Any:
         act(next(count))
         return make(*args, **kwargs)
 
-    for module in (slices, process):  # the second: in a process of the pool
-        put(module, "process_image", acting)
+    put(process, "process_image", acting)
 
 
 def count_images(log: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfeed import __main__
-from shardfeed.transforms.encode import slices
+from shardfeed.transforms.images import process
 from shardfeed.transforms.pool import pool
 
 FREE = 5  # images before the gate
@@ -29,7 +29,7 @@ def main() -> int:
 
 def close_gate(wait: Callable[[], object], free: int) -> None:
     """Has the encoder call ``wait`` after ``free`` images, and hold all other threads meanwhile."""
-    process, count = vars(slices)["process_image"], itertools.count()
+    make, count = process.process_image, itertools.count()
     opened, lock = threading.Event(), threading.Lock()
 
     def gated(*args: Any, **kwargs: Any) -> Any:
@@ -38,9 +38,9 @@ def close_gate(wait: Callable[[], object], free: int) -> None:
                 if not opened.is_set():
                     wait()
                     opened.set()
-        return process(*args, **kwargs)
+        return make(*args, **kwargs)
 
-    setattr(slices, "process_image", gated)  # noqa: B010 (another module's name)
+    process.process_image = gated
 
 
 def _wait_for_line() -> None:

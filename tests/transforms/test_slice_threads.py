@@ -103,7 +103,7 @@ def test_many_images_of_a_bucket_are_read_at_a_time_and_one_a_core_is_encoded(
     refs = [bucket.add(b"cat/%d.png" % i) for i in range(96)]
     _read_together(8, monkeypatch)
     process_image, encoding = _count_callers(images.process_image)
-    monkeypatch.setattr(slices, "process_image", process_image)
+    monkeypatch.setattr(images, "process_image", process_image)
 
     assert bucket.encode(refs, threads=8, processes=cores()).records == 96
     assert encoding == [1] * 96
@@ -138,7 +138,7 @@ def test_what_is_read_and_not_yet_encoded_stays_within_its_share_of_the_memory(
     cut = slices.cut_slices
     monkeypatch.setattr(slices, "cut_slices", cut_slices)
     monkeypatch.setattr(LocalSource, "read", read)
-    monkeypatch.setattr(slices, "process_image", process_image)
+    monkeypatch.setattr(images, "process_image", process_image)
     assert bucket.encode(refs, threads=8, processes=2).records == 96
     assert 2_000 < most <= 8_000
 
@@ -193,7 +193,7 @@ def test_no_thread_is_left_and_nothing_is_encoded_after_a_stop(bucket: Folder, m
             bucket.run.stop.set()
         return process(*args, **more)
 
-    monkeypatch.setattr(slices, "process_image", process_image)
+    monkeypatch.setattr(images, "process_image", process_image)
     with pytest.raises(IncompleteError, match="rerun the same command"):
         bucket.encode(refs, threads=8, encoders=1)
     bucket.close()

@@ -30,9 +30,10 @@ from shardfeed.transforms.encode.fingerprints import SliceFingerprints, slice_fi
 from shardfeed.transforms.encode.label_features import LabelEncoder
 from shardfeed.transforms.encode.settings import Codec, EncoderSettings
 from shardfeed.transforms.encode.threads import default_threads
+from shardfeed.transforms.images import process
 from shardfeed.transforms.images.limits import check_size
 from shardfeed.transforms.images.pixels.stats import Stats, add_stats
-from shardfeed.transforms.images.process import EncodedImage, Reserve, process_image, take_samples
+from shardfeed.transforms.images.process import EncodedImage, Reserve
 from shardfeed.transforms.images.rejects import Reason, RejectError
 from shardfeed.transforms.inputs.labels import labeller
 from shardfeed.transforms.metadata.row import unpack_table_row
@@ -107,7 +108,7 @@ class SliceEncoder:
     def __init__(self, plan: Plan, settings: EncoderSettings, codec: Codec | None = None) -> None:
         self.plan, self.settings = plan, settings
         options, sources, processes = settings.options, settings.sources, settings.processes
-        self._stop, self._codec = settings.run.stop, codec
+        self._stop, self._codec = settings.run.stop, codec or process
         self._previous: PreviousRecords | None = None
         if settings.previous:  # few builds need what it imports
             from shardfeed.transforms.encode.previous_records import PreviousRecords
@@ -215,10 +216,15 @@ class SliceEncoder:
         if isinstance(data, Reused):
             image = data.image
             if prints is not None:
-                take = take_samples if self._codec is None else self._codec.take_samples
-                take(data.source, self.settings.options.image, prints.samples, self._reserve)
+                self._codec.take_samples(data.source, self.settings.options.image, prints.samples, self._reserve)
         else:
-            image = self._process(data, prints, with_stats=hashed < self._stats_below)
+            image = self._codec.process_image(
+                data,
+                self.settings.options.image,
+                with_stats=hashed < self._stats_below,
+                reserve=self._reserve,
+                samples=None if prints is None else prints.samples,
+            )
         features: Sequence[bytes] = (  # in the order of their names
             class_feature,
             feature_head("image", len(image.data)),
@@ -248,16 +254,6 @@ class SliceEncoder:
             prints.add(data.source if isinstance(data, Reused) else data)
         out.stats = add_stats(out.stats, image.stats)
         out.reused += isinstance(data, Reused)
-
-    def _process(self, data: bytes, prints: SliceFingerprints | None, *, with_stats: bool) -> EncodedImage:
-        make = process_image if self._codec is None else self._codec.process_image
-        return make(
-            data,
-            self.settings.options.image,
-            with_stats=with_stats,
-            reserve=self._reserve,
-            samples=None if prints is None else prints.samples,
-        )
 
     def _fetch(self, ref: ImageRef) -> Fetched:
         """An image's bytes, its finished image of an earlier dataset, or why it is rejected."""
