@@ -90,12 +90,6 @@ def decode_example(data: bytes) -> dict[str, list[Any]]:
 
 
 def _varint(value: int) -> bytes:
-    if 0 <= value < 0x80:
-        return bytes((value,))
-    if 0 <= value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    if 0 <= value < 0x200000:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
