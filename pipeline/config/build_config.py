@@ -16,7 +16,7 @@ from shardfeed.errors import UsageError, clip
 from shardfeed.pipeline.config.engine import Engine
 from shardfeed.pipeline.config.labels import check_labels
 from shardfeed.pipeline.config.table import below_roots
-from shardfeed.pipeline.config.values import ALLOWED, MAX_TIMEOUT, MOST_FILE_BYTES, MOST_PIXELS, shown_bytes
+from shardfeed.pipeline.config.values import ALLOWED, MAX_TIMEOUT, MOST_FILE_BYTES, MOST_PIXELS
 from shardfeed.transforms.encode.threads import IMAGE_TIMEOUT
 from shardfeed.transforms.images.limits import MAX_OUTPUT_PIXELS, Limits
 from shardfeed.transforms.inputs.labels import labeller
@@ -172,8 +172,7 @@ def _check_limits(limits: Limits) -> None:
     if not 1 <= limits.max_pixels <= MOST_PIXELS:
         raise UsageError(f"--max_pixels {limits.max_pixels}: {ALLOWED['max_pixels']}")
     if not 1 <= limits.max_file_bytes <= MOST_FILE_BYTES:
-        shown = shown_bytes(limits.max_file_bytes)
-        raise UsageError(f"--max_file_bytes {shown}: allowed are 1 byte to {shown_bytes(MOST_FILE_BYTES)}.")
+        raise UsageError(f"--max_file_bytes {limits.max_file_bytes}: {ALLOWED['max_file_bytes']}")
     if not 1 <= limits.max_aspect <= 65_535:  # false for nan too
         raise UsageError(f"--max_aspect {limits.max_aspect}: {ALLOWED['max_aspect']}")
     if limits.min_size**2 > limits.max_pixels:

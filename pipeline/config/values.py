@@ -24,6 +24,7 @@ ALLOWED = {
     "label_depth": "give the number of the folder that is the class, from 1 on. The first is the one below the root or, with "
     "--splits folders, below the split.",
     "max_aspect": "allowed are 1 to 65,535; 2 rejects what is more than twice as long as wide.",
+    "max_file_bytes": "allowed are 1 byte to 1GiB.",
     "max_pixels": f"allowed are 1 to {MOST_PIXELS:,}. 64 Mpx is 67108864.",
     "min_size": "allowed are 1 to 65,535 pixels of the shorter side.",
     "quality": "allowed are 1 to 100 (95 by default).",
@@ -58,12 +59,6 @@ def parse_bytes(text: str, flag: str = "--shard_bytes", usual: str = "100MB") ->
     if not match or match[2].upper() not in _UNITS:
         raise UsageError(f"{flag} {clip(text)}: give bytes with an optional unit (KB, MB, GB, KiB, MiB, GiB): {usual}.")
     return math.ceil(Fraction(match[1]) * _UNITS[match[2].upper()])
-
-
-def shown_bytes(size: int) -> str:
-    """``size`` as ``parse_bytes`` reads it, in the largest unit that gives a whole number."""
-    units = [unit for unit in ("GiB", "GB", "MiB", "MB", "KiB", "KB") if size and size % _UNITS[unit.upper()] == 0]
-    return f"{size // _UNITS[units[0].upper()]}{units[0]}" if units else str(size)
 
 
 def parse_num_shards(text: str) -> int | tuple[tuple[str, int], ...]:

@@ -119,7 +119,7 @@ ONE_NUMBER = "takes one number for --image_size (the length of that side), not"
             "--max_pixels 1073741825: allowed are 1 to 1,073,741,824. 64 Mpx is 67108864.",
         ),
         (_limits(max_file_bytes=0), "--max_file_bytes 0: allowed are 1 byte to 1GiB."),
-        (_limits(max_file_bytes=10 << 30), "--max_file_bytes 10GiB: allowed are 1 byte to 1GiB."),
+        (_limits(max_file_bytes=10 << 30), "--max_file_bytes 10737418240: allowed are 1 byte to 1GiB."),
         (
             _limits(max_aspect=float("nan")),
             "--max_aspect nan: allowed are 1 to 65,535; 2 rejects what is more than twice as long as wide.",
