@@ -53,11 +53,11 @@ class SplitInfo:
     # of the first shard: records before ``part``
     _skipped: int = 0
 
-    def blocks(self, merged_bytes: int = 0) -> Blocks:
+    def blocks(self) -> Blocks:
         """Blocks of these records, as ``blocks_in``."""
         from shardfeed.sampling.blocks import blocks_in  # imports NumPy
 
-        return blocks_in(self.shards, merged_bytes=merged_bytes, skip=self._skipped, take=self.num_records)
+        return blocks_in(self.shards, skip=self._skipped, take=self.num_records)
 
 
 class _Splits(dict[str, SplitInfo]):

@@ -55,19 +55,13 @@ class Blocks:
         return map(self.__getitem__, range(len(self)))
 
 
-def blocks_in(shards: Sequence[Shard], *, merged_bytes: int = 0, skip: int = 0, take: int | None = None) -> Blocks:
-    """Blocks of ``shards`` in file order: those of ``take`` records after the first ``skip``.
-
-    Neighbours in a shard are merged into one block while it has at most ``merged_bytes``.
-    """
+def blocks_in(shards: Sequence[Shard], *, skip: int = 0, take: int | None = None) -> Blocks:
+    """Blocks of ``shards`` in file order: those of ``take`` records after the first ``skip``."""
     rows: list[list[int]] = []
     for index, shard in enumerate(shards):
         first = offset = 0
         for records, size in shard.blocks:
-            if first and rows[-1][-1] + size <= merged_bytes:
-                rows[-1][-2:] = rows[-1][-2] + records, rows[-1][-1] + size
-            else:
-                rows.append([index, first, offset, records, size])
+            rows.append([index, first, offset, records, size])
             first, offset = first + records, offset + size
     shard, first_record, place, stored, sizes = np.array(rows, np.int64).reshape(-1, 5).T
     ends = np.cumsum(stored)

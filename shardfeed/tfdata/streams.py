@@ -38,8 +38,6 @@ from shardfeed.tfdata.explain_errors import explain_errors
 from shardfeed.tfdata.remote_records import RemoteRecords
 from shardfeed.warning import warn
 
-_RUN_BYTES = 16_000_000  # bytes that an evaluation reads from one place at most
-
 
 @dataclass(frozen=True)
 class SplitStream:
@@ -58,7 +56,7 @@ class SplitStream:
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The blocks in which a training shuffles."""
+        """The blocks of the split."""
         return self.split.blocks()
 
     def train(self, epochs: int | None, seed: int, window_bytes: int, start_step: int) -> tf.data.Dataset:
@@ -162,12 +160,11 @@ class SplitStream:
 
     def _in_order(self, mine: range, versions: Mapping[str, int]) -> batching.Records:
         """The serialised records ``mine`` in file order."""
+        blocks = self.blocks
         if self._remote:
-            blocks = self.blocks
             return RemoteRecords(
                 self._block_reader(versions), lambda row: evaluation_windows(blocks, mine[row:]), len(mine)
             )
-        blocks = self.split.blocks(merged_bytes=_RUN_BYTES)
         runs = runs_in(blocks.records, mine)
         read_runs = records.record_runs(self._paths(self._shards_of(mine)), blocks)
         return cast(batching.Records, read_runs(runs.block, runs.skip, runs.take))

@@ -35,14 +35,6 @@ def test_blocks_know_where_they_start_in_their_shard() -> None:
     ]
 
 
-def test_neighbouring_blocks_of_a_shard_are_merged_up_to_the_limit() -> None:
-    assert list(blocks_in(SHARDS, merged_bytes=810)) == [
-        Block(SHARDS[0], 0, 0, 8, 810),
-        Block(SHARDS[0], 8, 810, 1, 90),
-        Block(SHARDS[1], 0, 0, 7, 720),
-    ]
-
-
 def test_offsets_stay_64_bits_wide() -> None:
     blocks = blocks_in((shard(0, (1, 1 << 40), (1, 7)),))
 
