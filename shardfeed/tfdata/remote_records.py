@@ -12,11 +12,10 @@ import atexit
 import functools
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +26,6 @@ from shardfeed.arrays.read_ahead import REMOTE_READERS, picked_batches, reading_
 from shardfeed.errors import DatasetError, ShardfeedError
 from shardfeed.sampling.record_order import ReadWindow
 
-_IDLE = 60.0  # seconds that a reading waits to be asked for its next chunk
 _MOST = 2  # readings of a stream that wait: each may hold two windows
 _FOREVER = 1 << 62  # chunks
 
@@ -95,28 +93,19 @@ def _places(window: ReadWindow, blocks: list[LoadedBlock]) -> tuple[list[bytes],
     return data, starts, [stop for block in blocks for stop in block.stops.tolist()]
 
 
-class _Waiting(NamedTuple):
-    """A reading that is ready to give chunk ``number``; ``since``: when it gave the one before."""
-
-    number: int
-    since: float
-    reading: _Reading
-
-
 class _Readings:
     """Gives any chunk below ``count``; readings go on where they stopped.
 
     What a chunk holds depends on its number alone. So any iterator takes the reading that is ready
     to give what it asks for. If there is none, a new one begins there. An iterator that was left
-    leaves a reading behind: the one that waits longest ends if there are more than ``_MOST``, and
-    each ends after ``_IDLE`` seconds. Behind a chunk that failed nothing is read, until somebody
-    asks for it again or for one before it.
+    leaves a reading behind: the one that waits longest ends if there are more than ``_MOST``. Behind
+    a chunk that failed nothing is read, until somebody asks for it again or for one before it.
     """
 
     def __init__(self, begin: Callable[[int], _Reading], count: int) -> None:
         self._begin, self._count = begin, count
-        self._lock, self._waiting = threading.Lock(), list[_Waiting]()  # the one that waits longest first
-        self._watched = False
+        # Next chunk and reading, the one that waits longest first.
+        self._lock, self._waiting = threading.Lock(), list[tuple[int, _Reading]]()
         self._failed: tuple[int, type[Exception], str] | None = None
 
     def chunk(self, number: int) -> NDArray[np.object_]:
@@ -127,9 +116,9 @@ class _Readings:
                 raise kind(text)
             self._failed = None
         with self._lock:
-            place = next((place for place, one in enumerate(self._waiting) if one.number == number), None)
-            ready = None if place is None else self._waiting.pop(place)
-        reading = self._begin(number) if ready is None else ready.reading
+            place = next((place for place, (due, _) in enumerate(self._waiting) if due == number), None)
+            ready = None if place is None else self._waiting.pop(place)[1]
+        reading = self._begin(number) if ready is None else ready
         try:
             found = next(reading)
         except ShardfeedError as error:
@@ -138,43 +127,12 @@ class _Readings:
             self._failed = number, kind, str(error)
             raise kind(str(error)) from None
         if number + 1 < self._count:
-            self._wait(_Waiting(number + 1, time.monotonic(), reading))
+            with self._lock:
+                self._waiting.append((number + 1, reading))
+                too_many, self._waiting = self._waiting[:-_MOST], self._waiting[-_MOST:]
+            for _, old in too_many:
+                old.close()
         return found
-
-    def _wait(self, one: _Waiting) -> None:
-        with self._lock:
-            self._waiting.append(one)
-            too_many = self._waiting[:-_MOST]
-            self._waiting = self._waiting[-_MOST:]
-            watch, self._watched = not self._watched, True
-        for old in too_many:
-            old.reading.close()
-        if watch:
-            _look_later(weakref.ref(self))
-
-    def end_idle(self) -> bool:
-        """Ends readings that have waited too long; whether any waits still."""
-        oldest = time.monotonic() - _IDLE
-        with self._lock:
-            idle = [one for one in self._waiting if one.since < oldest]
-            self._waiting = self._waiting[len(idle) :]
-            self._watched = bool(self._waiting)
-        for one in idle:
-            one.reading.close()
-        return self._watched
-
-
-def _look_later(kept: weakref.ref[_Readings]) -> None:
-    """Ends idle readings after a while, as long as the dataset keeps them."""
-
-    def look() -> None:
-        readings = kept()
-        if readings is not None and readings.end_idle():
-            _look_later(kept)
-
-    timer = threading.Timer(_IDLE, look)
-    timer.daemon = True
-    timer.start()
 
 
 @functools.cache

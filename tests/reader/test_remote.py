@@ -117,7 +117,6 @@ class Begun:
 
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.ended = threading.Event()
 
     def __call__(self, number: int) -> Generator[Any, None, None]:
         self.log.append(f"begin {number}")
@@ -128,7 +127,6 @@ class Begun:
                 yield np.array([at], object)
         finally:
             self.log.append(f"end {number}")
-            self.ended.set()
 
 
 def test_a_reading_goes_on_for_whoever_asks_for_its_next_chunk() -> None:
@@ -150,17 +148,6 @@ def test_of_more_than_two_readings_the_one_that_waits_longest_ends() -> None:
         readings.chunk(number)
 
     assert begun.log == ["begin 0", "begin 7", "begin 9", "end 7"]
-
-
-def test_a_reading_that_nobody_asks_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_records, "_IDLE", 0.01)
-    begun = Begun()
-    readings = remote_records._Readings(begun, 100)
-
-    readings.chunk(0)
-
-    assert begun.ended.wait(PATIENCE)
-    assert readings.chunk(1).tolist() == [1] and begun.log[-1] == "begin 1"
 
 
 def test_chunks_behind_one_that_failed_are_not_read() -> None:
