@@ -21,7 +21,6 @@ from shardfeed.transforms import stores
 from shardfeed.transforms.elements import RefBatch, Totals
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
-from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.metadata.join_here import join_here
 from shardfeed.transforms.output.claim import Claim, describe_conflict, discard_incomplete, read_manifest
 from shardfeed.transforms.planning.plan import make_plan
@@ -50,7 +49,7 @@ def find_existing(config: BuildConfig, *, discard: bool) -> Manifest | None:
     store = stores.open_output(output)
     complete = has_manifest(store)
     for root in config.roots:
-        check_root(root, open_root(root))
+        open_root(root).check()
     if discard:
         if not complete:
             make_plan(_relist(config), options, {}, config.max_unmatched)

@@ -32,7 +32,6 @@ from shardfeed.transforms.encode.threads import REMOTE_THREADS, default_threads
 from shardfeed.transforms.images.versions import codec_versions
 from shardfeed.transforms.inputs.listing import list_all
 from shardfeed.transforms.inputs.lists import open_root
-from shardfeed.transforms.inputs.roots import check_root
 from shardfeed.transforms.inputs.skipped import note_of_skipped
 from shardfeed.transforms.inputs.splits import parse_splits
 from shardfeed.transforms.metadata.join_here import join_here
@@ -71,7 +70,7 @@ def plan_build(config: BuildConfig, *, sample: int = SAMPLE_IMAGES, list_at_most
     if config.retry_rejects is not None:
         require_reusable(config.retry_rejects, options)
     for root in config.roots:
-        check_root(root, open_root(root))
+        open_root(root).check()
     if os.path.isdir(config.output):  # if it is not there, check_folder would make it for a moment
         check_folder(config.output)
     store = stores.open_output(config.output)

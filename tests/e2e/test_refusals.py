@@ -196,19 +196,6 @@ def test_a_current_folder_that_has_been_deleted(tmp_path: Path) -> None:
 # Buckets
 
 
-def test_brackets_of_a_buckets_folder_that_a_glob_takes_for_a_set(out: Path) -> None:
-    with StrictGCS() as server:
-        server.objects.put("photos", "pets[1]/cat/1.jpg", photo(0))
-        flags = ("--input", "gs://photos/pets[1]/*/*.jpg", "--output", str(out))
-        ended = builds.run("build", *flags, env={"STORAGE_EMULATOR_HOST": server.url})
-
-    assert outcome(ended) == refused(
-        2,
-        "--input gs://photos/pets[1]/*/*.jpg: in a glob, [ ] is a set of characters, so that pets[1] does not match the folder "
-        "of that very name. Write [ as [[]: --input 'gs://photos/pets[[]1]/*/*.jpg'",
-    )
-
-
 def test_credentials_in_a_file_that_is_not_there(out: Path) -> None:
     path = out.parent / "key.json"
     with StrictGCS() as metadata:

@@ -16,16 +16,14 @@ from shardfeed import storage
 from shardfeed.errors import UsageError, clip
 from shardfeed.transforms.sources import suffix_of
 from shardfeed.transforms.sources.archive import archive_suffix
-from shardfeed.transforms.sources.base import Source
 
 _WILDCARDS = re.compile(r"[*?\[]")
 _ESCAPED = re.compile(r"\[([*?\[\]{}])\]")
-_BRACES = re.compile(r"(?<!\[)\{([^{}]*,[^{}]*)\}")
+_BRACES = re.compile(r"(?<!\[)\{[^{}]*,[^{}]*\}")
 _SET = re.compile(r"\[(!?)(\]?[^\]]*)\]", re.DOTALL)
 _SET_OPERATORS = re.compile(r"[\\^\[\]&|~]")  # special inside a set of a regular expression
 _LIST_COLUMN = re.compile(r"(.+\.(?:csv|parquet)):([^/]+)", re.IGNORECASE)
 _PACKED = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip"})
-_SHOWN = 4  # inputs that a message spells out
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,11 @@ def _split_glob(text: str) -> tuple[str, str | None]:
         text = os.path.expanduser(text)
         if os.path.isdir(text):
             return _normal(text, remote), None
-    _refuse_braces(text)
+    if _BRACES.search(text):
+        raise UsageError(
+            f"--input {clip(text)}: braces are not supported in globs. Give one --input for each: --input '*/*.jpg' --input "
+            "'*/*.png'. (A brace that is part of a name is written [{].)"
+        )
     if not _has_wildcards(text):
         return _whole(text, _normal(_ESCAPED.sub(r"\1", text), remote)), None
     root, glob = _cut(text, remote)
@@ -184,26 +186,6 @@ def _has_wildcards(text: str) -> bool:
     return bool(_WILDCARDS.search(_ESCAPED.sub("", text)))
 
 
-def _refuse_braces(text: str) -> None:
-    if _BRACES.search(text):
-        each = _without_braces(text)
-        raise UsageError(
-            f"--input {clip(text)}: braces are not supported in globs. Give one --input for each: "
-            + " ".join(f"--input '{clip(one)}'" for one in each[:_SHOWN])
-            + (" …" if len(each) > _SHOWN else "")
-            + ". (A brace that is part of a name is written [{].)"
-        )
-
-
-def _without_braces(text: str) -> list[str]:
-    """The globs to which a shell would expand the braces; only as many as a message shows."""
-    match = _BRACES.search(text)
-    if match is None:
-        return [text]
-    some = match[1].split(",")[: _SHOWN + 1]
-    return [one for word in some for one in _without_braces(text[: match.start()] + word + text[match.end() :])]
-
-
 def _normal(root: str, remote: bool) -> str:
     return storage.normal_url(root) if remote else os.path.realpath(root)
 
@@ -234,25 +216,3 @@ def glob_regex(glob: str) -> re.Pattern[str]:
         else:
             out, at = out + re.escape(glob[at]), at + 1
     return re.compile(out, re.DOTALL)
-
-
-def check_root(root: InputRoot, source: Source) -> None:
-    """Checks a root at the start: one request, or for a glob with brackets a listing of one level.
-
-    Raises:
-        UnreadableError: the root is absent or may not be listed.
-        UsageError: the first part of a glob matches no folder, but is exactly the name of one. In
-            a bucket, only a listing shows that the brackets were meant literally.
-    """
-    if not any("[" in glob.partition("/")[0] for glob in root.globs):
-        return source.check()
-    sections = source.sections()
-    names = [os.fsdecode(section.rstrip(b"/")) for section in sections]
-    for glob in root.globs:
-        first, slash, rest = glob.partition("/")
-        if "[" in first and first in names and not any(map(glob_regex(first).fullmatch, names)):
-            escaped = storage.join_url(root.url, first.replace("[", "[[]") + slash + rest)
-            raise UsageError(
-                f"--input {clip(storage.join_url(root.url, glob))}: in a glob, [ ] is a set of characters, so that {clip(first)} "
-                f"does not match the folder of that very name. Write [ as [[]: --input '{clip(escaped)}'"
-            )
