@@ -144,8 +144,10 @@ def test_an_empty_input_is_refused() -> None:
     [
         ("*/*.{jpg,png}", "--input '*/*.jpg' --input '*/*.png'"),
         ("gs://b/{a,b}", "--input 'gs://b/a' --input 'gs://b/b'"),
-        ("{a,b}/*.{jpg,png}", "--input 'a/*.jpg' --input 'a/*.png' --input 'b/*.jpg' --input 'b/*.png'"),
-        ("{a,b,c,d,e,f}/*", "--input 'a/*' --input 'b/*' --input 'c/*' --input 'd/*' …"),
+        ("{a,b}/*/*.{jpg,png}", "--input 'a/*/*.jpg' --input 'a/*/*.png' --input 'b/*/*.jpg' --input 'b/*/*.png'"),
+        ("{a,b,c,d,e,f}/*/*", "--input 'a/*/*' --input 'b/*/*' --input 'c/*/*' --input 'd/*/*' …"),
+        # Classes: 'gs://b/cat/*.jpg' would have the root gs://b/cat, and its images no class.
+        ("gs://b/{cat,dog}/*.jpg", "--input 'gs://b/[c]at/*.jpg' --input 'gs://b/[d]og/*.jpg'"),
     ],
 )
 def test_braces_are_refused_with_what_to_give_instead(text: str, said: str) -> None:

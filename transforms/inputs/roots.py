@@ -196,12 +196,14 @@ def _refuse_braces(text: str) -> None:
 
 
 def _without_braces(text: str) -> list[str]:
-    """The globs to which a shell would expand the braces; only as many as a message shows."""
+    """Globs that match what a shell would make of the braces; only as many as a message shows."""
     match = _BRACES.search(text)
     if match is None:
         return [text]
-    some = match[1].split(",")[: _SHOWN + 1]
-    return [one for word in some for one in _without_braces(text[: match.start()] + word + text[match.end() :])]
+    some, before, behind = match[1].split(",")[: _SHOWN + 1], text[: match.start()], text[match.end() :]
+    if behind.count("/") == 1 and not _has_wildcards(before):  # as a set it stays behind the root, and is the class
+        some = [f"[{word[0]}]{word[1:]}" if word[:1].isalnum() else word for word in some]
+    return [one for word in some for one in _without_braces(before + word + behind)]
 
 
 def _normal(root: str, remote: bool) -> str:
