@@ -86,6 +86,11 @@ def test_a_table_is_read_by_its_first_or_a_named_column_of_text(photos: Path, co
         plan(f"@{photos}/t.parquet:n")
 
 
+def test_a_column_whose_name_is_also_the_path_of_a_field_is_read(photos: Path) -> None:
+    pq.write_table(pa.table({"a": [{"b": "dog/3.jpg"}], "a.b": ["cat/1.jpg"]}), photos / "t.parquet")
+    assert keys(f"@{photos}/t.parquet:a.b") == [b"cat/1.jpg"]
+
+
 def test_doubled_rows_count_once_also_across_lists_and_spellings(photos: Path) -> None:
     (photos / "1.txt").write_text(f"cat/1.jpg\n{photos}/cat/1.jpg\ncat/2.jpg\ncat/1.jpg\n")
     (photos / "2.csv").write_text("file\ncat/1.jpg\ndog/3.jpg\n")

@@ -197,7 +197,8 @@ def _parquet_rows(file: io.BufferedReader, found: InputList) -> Iterator[tuple[i
             )
         number = 0
         for batch in table.iter_batches(columns=[names[at]]):
-            for name in batch.column(0).to_pylist():
+            column = batch.schema.names.index(names[at])  # not always 0: a.b is also the field b of a struct a
+            for name in batch.column(column).to_pylist():
                 number += 1
                 if name:
                     yield number, name.encode()

@@ -140,7 +140,19 @@ def _raw(url: str) -> IO[bytes]:
     return open_file(store, name, found.size)
 
 
-def _csv(file: IO[bytes], url: str, types: Mapping[str, pa.DataType | None] | None) -> pa.RecordBatchReader:
+def _open_csv(url: str) -> Any:
+    """The uncompressed bytes, for Arrow's threads, which read ahead.
+
+    They would abort the process if they called a file object of a Python that is just ending.
+    """
+    import pyarrow as pa
+
+    if storage.is_remote(url):
+        return _open(url)
+    return pa.input_stream(url, compression=_COMPRESSED.get(os.path.splitext(url.lower())[1]))
+
+
+def _csv(file: Any, url: str, types: Mapping[str, pa.DataType | None] | None) -> pa.RecordBatchReader:
     import pyarrow.csv as csv
 
     options = csv.ConvertOptions()
@@ -157,12 +169,12 @@ def _csv(file: IO[bytes], url: str, types: Mapping[str, pa.DataType | None] | No
 
 
 def _csv_head(url: str) -> list[tuple[str, pa.DataType]]:
-    with _open(url) as file, contextlib.closing(_csv(file, url, None)) as reader:
+    with _open_csv(url) as file, contextlib.closing(_csv(file, url, None)) as reader:
         return [(field.name, field.type) for field in reader.schema]
 
 
 def _csv_batches(url: str, types: Mapping[str, pa.DataType | None]) -> Iterator[dict[str, pa.Array]]:
-    with _open(url) as file, contextlib.closing(_csv(file, url, types)) as reader:
+    with _open_csv(url) as file, contextlib.closing(_csv(file, url, types)) as reader:
         for block in reader:
             for start in range(0, len(block), _ROWS):
                 batch = block.slice(start, _ROWS)
