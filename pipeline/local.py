@@ -60,7 +60,7 @@ def build_here(config: BuildConfig, record: RunRecord, run: Run) -> None:
         pool.grow(1)
         references, unmatched = _References(), UnmatchedKeys()
         totals = add_totals(_counted(config, threads, references, unmatched, pool, run))
-        plan = make_plan(totals, options, pool.codec_versions(options.image), config.max_unmatched)
+        plan = make_plan(totals, options, pool.codec_versions(options.image, run), config.max_unmatched)
         claimed = claim_output(store, plan, options, totals.digest)
         run.total = totals.candidates
 

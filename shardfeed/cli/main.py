@@ -88,6 +88,15 @@ def _result(known: argparse.Namespace, rest: Sequence[str]) -> tuple[int, str | 
             "the current folder has been deleted, so that relative paths mean nothing. Change to a folder that is there (cd), "
             "then run the command again.",
         )
+    except RuntimeError as error:
+        if "start new thread" not in str(error):  # Python's own words, on every system
+            raise
+        return (
+            IncompleteError.code,
+            "",
+            "the system allows no further thread or process. Raise the limit (ulimit -u, ulimit -v, the container's pids limit), "
+            "or end other programs, then run the same command again.",
+        )
     except KeyboardInterrupt:  # in a host program, which has its own handler
         return IncompleteError.code, "", f"stopped before {known.command} was complete; rerun the same command."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,19 @@ def test_a_result_that_cannot_be_printed_changes_the_exit_code_only_if_it_is_all
         shell=True, executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=60, check=False,
     )  # fmt: skip
     assert (shown.returncode, "Traceback" in shown.stderr) == (code, False)
+
+
+def test_a_system_that_allows_no_further_thread_ends_the_build_as_incomplete(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert _run("build", "--input", photos, "--output", tmp_path / "out") == 4
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith("shardfeed: the system allows no further thread or process.")
+    )

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from shardfeed.errors import IncompleteError
 from shardfeed.pipeline import local
 from shardfeed.transforms.elements import pack_ref
 from shardfeed.transforms.encode.settings import EncoderSettings
@@ -149,6 +152,15 @@ def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the
         ours.send((sys.path, ""))
         ours.send(dead.pid)
         assert process.wait(60) == 0
+
+
+def test_a_stopped_build_does_not_wait_for_a_process_that_tells_nothing(tmp_path: Path) -> None:
+    processes, run = pool.Pool(), Folder(tmp_path).run
+    silent = SimpleNamespace(ended=False, codec_versions=lambda _options: Future())
+    vars(processes)["_processes"].append(silent)
+    run.stop.set()
+    with pytest.raises(IncompleteError):
+        processes.codec_versions(OPTIONS.image, run)
 
 
 def start(fd: int) -> subprocess.Popen[bytes]:

@@ -380,3 +380,27 @@ def test_an_empty_text_of_csv_takes_the_default_and_a_negative_zero_stays_one(tm
 
     assert [values["site"] for values in values_of(found)] == [[b"none"], [b"x"]]
     assert [str(values["score"][0]) for values in values_of(found)] == ["0.0", "-0.0"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (
+            ["18446744073709551615", "7"],
+            b"18446744073709551615",
+        ),  # as text: as a float it would be its neighbour's number
+        (["-9223372036854775809", ""], b"-9223372036854775809"),
+        (["1.8446744073709552e19", "0.5"], float(1 << 64)),
+        (["1e400", "1.0"], float("inf")),
+        (["9223372036854775807", "7"], (1 << 63) - 1),
+    ],
+    ids=["unsigned", "negative", "floats", "infinity", "64 bits"],
+)
+def test_integers_of_csv_that_are_too_long_for_an_int64_are_text(
+    cells: list[str], kind: object, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text("".join(f"{cell}\n" for cell in ["file_name,id", f"1,{cells[0]}", f"2,{cells[1]}"]))
+
+    found = rows(tmp_path / "t.csv", columns="id")
+
+    assert values_of(found)[0]["id"] == [kind]

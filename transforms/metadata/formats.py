@@ -33,7 +33,7 @@ _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 FIRST_ROW = {"csv": 2, "jsonl": 1, "parquet": 1}  # as spreadsheets and editors number them
 _BLOCK = 1 << 20  # bytes of CSV at a time; a row must fit. pyarrow reads up to 32 blocks ahead
 _ROWS = 8_192  # at a time, as the values of a batch become Python's
-_HEAD_ROWS = 1_000  # of JSON Lines, from which types are guessed
+_HEAD_ROWS = 1_000  # from which types of JSON Lines are guessed, and long integers of CSV are told
 _LINE = 16 << 20  # bytes of a line of JSON at most
 _BUFFER = 1 << 20  # bytes asked of a store or of a column of Parquet at a time
 
@@ -169,8 +169,26 @@ def _csv(file: Any, url: str, types: Mapping[str, pa.DataType | None] | None) ->
 
 
 def _csv_head(url: str) -> list[tuple[str, pa.DataType]]:
+    import pyarrow as pa
+
     with _open_csv(url) as file, contextlib.closing(_csv(file, url, None)) as reader:
-        return [(field.name, field.type) for field in reader.schema]
+        first = next(iter(reader), None)
+        return [
+            (field.name, pa.string() if first is not None and _are_long_integers(first.column(number)) else field.type)
+            for number, field in enumerate(reader.schema)
+        ]
+
+
+def _are_long_integers(column: pa.Array) -> bool:
+    """Whether pyarrow took integers of more than 64 bits for floats, which would make some of them equal."""
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type):
+        return False
+    values = [value for value in column.slice(0, _HEAD_ROWS).to_pylist() if value is not None]
+    return any(abs(value) >= 1 << 63 for value in values) and all(
+        value.is_integer() and abs(value) < 1 << 128 for value in values
+    )
 
 
 def _csv_batches(url: str, types: Mapping[str, pa.DataType | None]) -> Iterator[dict[str, pa.Array]]:

@@ -17,7 +17,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.pool import worker
 from shardfeed.transforms.pool.program import Child, Fork, Program
 from shardfeed.transforms.pool.watch import longest, shared_file
-from shardfeed.transforms.run.state import LOOK_SECONDS
+from shardfeed.transforms.run.state import LOOK_SECONDS, Run
 
 if TYPE_CHECKING:
     from shardfeed.transforms.encode.part_encoder import PartEncoder
@@ -83,13 +83,16 @@ class Pool:
         except OSError as error:  # the system allows no further process, or the interpreter is gone
             self._tell_once(f"no further process could be started to encode ({clip(error, 300)}). The build goes on")
 
-    def codec_versions(self, options: ImageOptions) -> dict[str, str]:
+    def codec_versions(self, options: ImageOptions, run: Run) -> dict[str, str]:
         """``codec_versions`` of the images' module, asked of a process, once, before ``open``.
 
         So this process loads no codec, unless it has to make parts itself.
         """
         for process in self._alive()[:1]:
-            if (found := process.codec_versions(options)) is not None:
+            asked = process.codec_versions(options)
+            while not wait([asked], LOOK_SECONDS).done:
+                run.check()
+            if (found := asked.result()) is not None:
                 return found
         from shardfeed.transforms.images.versions import codec_versions
 
@@ -241,10 +244,10 @@ class _Process:
         self.settings = settings
         self._send((plan, settings))
 
-    def codec_versions(self, options: ImageOptions) -> dict[str, str] | None:
-        """None if the process ends before it has answered."""
+    def codec_versions(self, options: ImageOptions) -> Future[dict[str, str] | None]:
+        """Its answer; None if the process ends before."""
         self._send(options)
-        return self._versions.result()
+        return self._versions
 
     def begin(self, split: str, part: int, packed: Sequence[bytes]) -> Made:
         """Gives the process a part. The future raises _LostError if the process ends."""
