@@ -35,6 +35,7 @@ from shardfeed.transforms.run.state import LOOK_SECONDS, Run
 if TYPE_CHECKING:
     from shardfeed.transforms.encode.part_encoder import PartEncoder
     from shardfeed.transforms.images.options import ImageOptions
+    from shardfeed.transforms.pool.isolated import Isolated
 
 # Tests that look into encoding from within set 0: then parts are made in this process.
 MOST_PROCESSES = 16  # about 60 MB each
@@ -163,7 +164,6 @@ class Pool:
     def _encoder(self, *, isolated: bool) -> PartEncoder:
         """This process's own encoder; ``isolated``: its codecs run in a process per image."""
         from shardfeed.transforms.encode.part_encoder import open_encoder
-        from shardfeed.transforms.pool.isolated import Isolated
 
         with self._changing:
             if (encoder := self._encoders.get(isolated)) is not None:
@@ -172,6 +172,8 @@ class Pool:
             plan, settings = self._opened
             codec: Isolated | None = None
             if isolated:
+                from shardfeed.transforms.pool.isolated import Isolated
+
                 # Of a bucket's images only the reading is side by side.
                 threads = settings.threads if any(map(storage.is_remote, settings.sources)) else 1
                 settings = replace(settings, threads=threads, encoders=1)
