@@ -327,11 +327,13 @@ def test_arrow_reads_a_csv_ahead_without_python(name: str, tmp_path: Path, monke
     # Else its thread may call a file object of a Python that is ending, and the process aborts: now and then, and
     # oftener with tables of 50 MB, an error in --columns ended with "terminate called" in place of exit code 2.
     opened: list[object] = []
-    monkeypatch.setattr(
-        pyarrow.csv,
-        "open_csv",
-        lambda file, *args, _as=pyarrow.csv.open_csv: (opened.append(file), _as(file, *args))[1],
-    )
+    open_csv = pyarrow.csv.open_csv
+
+    def noted(file: object, *args: Any) -> Any:
+        opened.append(file)
+        return open_csv(file, *args)
+
+    monkeypatch.setattr(pyarrow.csv, "open_csv", noted)
     table = open_table(TableFlags([str(write_table(tmp_path / name, ROWS))], columns="age"), label_from="none")
     assert table is not None
     with pytest.raises(UsageError, match="row 3: column age is empty"):
