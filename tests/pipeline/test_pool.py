@@ -15,13 +15,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from shardfeed.errors import IncompleteError
+from shardfeed.errors import IncompleteError, UsageError
 from shardfeed.pipeline import local
 from shardfeed.transforms.elements import pack_ref
 from shardfeed.transforms.encode.settings import EncoderSettings
 from shardfeed.transforms.pool import pool, program
 from shardfeed.transforms.pool.watch import shared_file
 from shardfeed.transforms.pool.worker import READY, Answer
+from shardfeed.transforms.run.state import Run
 from tests.kit import builds, disk, hooks
 from tests.kit.commands import environment
 from tests.kit.images import make_photos, photo, write
@@ -152,6 +153,15 @@ def test_a_process_ends_when_its_builder_has_ended_and_another_process_holds_the
         ours.send((sys.path, ""))
         ours.send(dead.pid)
         assert process.wait(60) == 0
+
+
+def test_a_decoder_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "shardfeed.transforms.images.versions", raising=False)
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    with pytest.raises(
+        UsageError, match=r"^a decoder cannot be loaded: import of simplejpeg .*pip install --force-reinstall"
+    ):
+        pool.Pool().codec_versions(OPTIONS.image, Run("run", "out"))
 
 
 def test_a_stopped_build_does_not_wait_for_a_process_that_tells_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shardfeed import storage
-from shardfeed.errors import clip
+from shardfeed.errors import UsageError, clip
 from shardfeed.storage import retry
 from shardfeed.transforms.elements import Plan
 from shardfeed.transforms.encode.in_flight import Made
@@ -88,6 +88,10 @@ class Pool:
         """``codec_versions`` of the images' module, asked of a process, once, before ``open``.
 
         So this process loads no codec, unless it has to make parts itself.
+
+        Raises:
+            UsageError: a codec cannot be loaded.
+            IncompleteError: the run was stopped.
         """
         for process in self._alive()[:1]:
             asked = process.codec_versions(options)
@@ -95,9 +99,15 @@ class Pool:
                 run.check()
             if (found := asked.result()) is not None:
                 return found
-        from shardfeed.transforms.images.versions import codec_versions
+        try:
+            from shardfeed.transforms.images.versions import codec_versions
 
-        return codec_versions(options)
+            return codec_versions(options)
+        except ImportError as error:
+            raise UsageError(
+                f"a decoder cannot be loaded: {clip(error, 300)}. Install what it needs, or install it again: pip install "
+                "--force-reinstall pillow simplejpeg pi-heif cykooz-resizer"
+            ) from None
 
     def open(self, plan: Plan, settings: EncoderSettings) -> None:
         """Gives the processes the plan and an equal share of the threads each."""
