@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -384,6 +386,22 @@ def test_an_empty_text_of_csv_takes_the_default_and_a_negative_zero_stays_one(tm
     assert [str(values["score"][0]) for values in values_of(found)] == ["0.0", "-0.0"]
 
 
+def test_a_long_integer_of_csv_behind_many_short_ones_makes_the_column_text(tmp_path: Path) -> None:
+    cells = [*map(str, range(2_000)), "NA", "18446744073709551615", "18446744073709551614"]
+    (tmp_path / "t.csv").write_text("".join(["file_name,id\n", *(f"{n},{cell}\n" for n, cell in enumerate(cells))]))
+
+    found = values_of(rows(tmp_path / "t.csv", columns="id"))
+
+    assert {values["id"][0] for values in found} == {cell.encode() for cell in cells}
+
+
+def test_a_csv_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    path.write_text("file_name,site\n1,x\n")
+
+    assert [values["site"] for values in values_of(rows(path, columns="site"))] == [[b"x"]]
+
+
 @pytest.mark.parametrize(
     ("cells", "kind"),
     [
@@ -392,11 +410,14 @@ def test_an_empty_text_of_csv_takes_the_default_and_a_negative_zero_stays_one(tm
             b"18446744073709551615",
         ),  # as text: as a float it would be its neighbour's number
         (["-9223372036854775809", ""], b"-9223372036854775809"),
+        (["1" * 48, "7"], b"1" * 48),  # as of a hash
         (["1.8446744073709552e19", "0.5"], float(1 << 64)),
+        (["1e20", "2e20"], float(np.float32(1e20))),
+        (["1e20", "2"], float(np.float32(1e20))),
         (["1e400", "1.0"], float("inf")),
         (["9223372036854775807", "7"], (1 << 63) - 1),
     ],
-    ids=["unsigned", "negative", "floats", "infinity", "64 bits"],
+    ids=["unsigned", "negative", "48 digits", "floats", "exponents", "one exponent", "infinity", "64 bits"],
 )
 def test_integers_of_csv_that_are_too_long_for_an_int64_are_text(
     cells: list[str], kind: object, tmp_path: Path

@@ -33,7 +33,8 @@ _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 FIRST_ROW = {"csv": 2, "jsonl": 1, "parquet": 1}  # as spreadsheets and editors number them
 _BLOCK = 1 << 20  # bytes of CSV at a time; a row must fit. pyarrow reads up to 32 blocks ahead
 _ROWS = 8_192  # at a time, as the values of a batch become Python's
-_HEAD_ROWS = 1_000  # from which types of JSON Lines are guessed, and long integers of CSV are told
+_HEAD_ROWS = 1_000  # of JSON Lines, from which types are guessed
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _LINE = 16 << 20  # bytes of a line of JSON at most
 _BUFFER = 1 << 20  # bytes asked of a store or of a column of Parquet at a time
 
@@ -147,9 +148,17 @@ def _open_csv(url: str) -> Any:
     """
     import pyarrow as pa
 
-    if storage.is_remote(url):
+    if storage.is_remote(url) or not _is_utf8(url):  # Arrow takes no other names
         return _open(url)
     return pa.input_stream(url, compression=_COMPRESSED.get(os.path.splitext(url.lower())[1]))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _csv(file: Any, url: str, types: Mapping[str, pa.DataType | None] | None) -> pa.RecordBatchReader:
@@ -171,23 +180,41 @@ def _csv(file: Any, url: str, types: Mapping[str, pa.DataType | None] | None) ->
 def _csv_head(url: str) -> list[tuple[str, pa.DataType]]:
     import pyarrow as pa
 
-    with _open_csv(url) as file, contextlib.closing(_csv(file, url, None)) as reader:
-        first = next(iter(reader), None)
-        return [
-            (field.name, pa.string() if first is not None and _are_long_integers(first.column(number)) else field.type)
-            for number, field in enumerate(reader.schema)
-        ]
+    schema, block = _first_block(url, None)
+    types = [(field.name, field.type) for field in schema]
+    # A name that comes twice cannot be asked for.
+    long = [name for name, _ in types if len(schema.get_all_field_indices(name)) == 1 and _has_long(block.column(name))]
+    if not long:
+        return types
+    _, texts = _first_block(url, dict.fromkeys(long, pa.string()))
+    integers = {name for name in long if _are_integers(texts.column(name), block.column(name))}
+    return [(name, pa.string() if name in integers else kind) for name, kind in types]
 
 
-def _are_long_integers(column: pa.Array) -> bool:
-    """Whether pyarrow took integers of more than 64 bits for floats, which would make some of them equal."""
+def _first_block(url: str, types: Mapping[str, pa.DataType | None] | None) -> tuple[pa.Schema, pa.RecordBatch]:
+    import pyarrow as pa
+
+    with _open_csv(url) as file, contextlib.closing(_csv(file, url, types)) as reader:
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in reader.schema.types], schema=reader.schema)
+        return reader.schema, next(iter(reader), empty)
+
+
+def _has_long(column: pa.Array) -> bool:
+    """Whether pyarrow took a column for floats and found a number that no int64 holds."""
+    import numpy as np
     import pyarrow as pa
 
     if not pa.types.is_floating(column.type):
         return False
-    values = [value for value in column.slice(0, _HEAD_ROWS).to_pylist() if value is not None]
-    return any(abs(value) >= 1 << 63 for value in values) and all(
-        value.is_integer() and abs(value) < 1 << 128 for value in values
+    return bool((np.abs(column.to_numpy(zero_copy_only=False)) >= 1 << 63).any())
+
+
+def _are_integers(texts: pa.Array, numbers: pa.Array) -> bool:
+    """Whether all ``numbers`` are written without point and exponent: as floats, some of them would be equal."""
+    return all(
+        _INTEGER.fullmatch(text)
+        for text, known in zip(texts.to_pylist(), numbers.is_valid().to_pylist(), strict=True)
+        if known
     )
 
 
