@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import decode
 from shardfeed.transforms.images.encode import encode, pixel_stats
@@ -64,6 +64,11 @@ def process_image(
         RejectError: the image cannot be used.
     """
     check_size(len(data), options.limits)
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise RuntimeError(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True: truncated images would pass as whole ones. "
+            "Something else in this process set it; set it back to False."
+        )
     kind = sniff(data, options.formats)
     if kind == "JPEG":
         return _process_jpeg(data, options, with_stats, reserve, samples)

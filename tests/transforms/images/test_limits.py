@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from shardfeed.transforms.images import limits
 from shardfeed.transforms.images.limits import check_size
@@ -47,6 +47,12 @@ def test_sides_of_100_to_1_are_the_longest() -> None:
     assert process_image(m.saved(Image.new("L", (200, 2)), "PNG"), ImageOptions()).height == 224
     with pytest.raises(RejectError, match="ASPECT"):
         process_image(m.saved(Image.new("L", (201, 2)), "PNG"), ImageOptions())
+
+
+def test_tolerating_truncation_anywhere_in_the_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(RuntimeError, match="LOAD_TRUNCATED_IMAGES is True"):
+        process_image(m.saved(m.photo(), "JPEG"), ImageOptions())
 
 
 @contextlib.contextmanager
