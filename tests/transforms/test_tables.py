@@ -395,6 +395,14 @@ def test_a_long_integer_of_csv_behind_many_short_ones_makes_the_column_text(tmp_
     assert {values["id"][0] for values in found} == {cell.encode() for cell in cells}
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet"])
+def test_a_pipe_is_refused_before_anything_waits_for_it(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+
+    with pytest.raises(UsageError, match=r"is a pipe or a device, .*Save it as a file\.$"):
+        rows(tmp_path / name, columns="a")
+
+
 def test_a_csv_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.csv")
     path.write_text("file_name,site\n1,x\n")

@@ -1,7 +1,7 @@
 """A part's references become a finished part: the job's hot path, without Beam.
 
 One thread per part looks for a sidecar that an earlier run left, sorts the part's references by
-their hashes, makes or collects their slices in that order and writes. ``PartsInFlight`` keeps the
+their hashes, makes or collects their slices in that order and writes. ``in_flight.py`` keeps the
 next parts in flight while one is written, so that nothing idles between parts, nor while a bucket
 answers.
 """

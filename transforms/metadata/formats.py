@@ -69,6 +69,10 @@ def found_types(url: str) -> list[tuple[str, pa.DataType]]:
         UsageError: the file is absent or not a table of its format.
     """
     kind = format_of(url)
+    if not storage.is_remote(url) and os.path.exists(url) and not (os.path.isfile(url) or os.path.isdir(url)):
+        raise UsageError(
+            f"--metadata {clip(url)} is a pipe or a device, and a table is read more than once. Save it as a file."
+        )
     with _explained(url):
         if kind != "parquet":
             with _open(url) as file:
