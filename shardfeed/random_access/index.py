@@ -38,7 +38,7 @@ from shardfeed.format.record_index import (
     index_files,
     parse_header,
 )
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage.base import NotFoundError, Store, UnreadableError
 from shardfeed.storage.local import LocalStore
 
 _PAGE_BYTES = 1 << 20
@@ -194,6 +194,8 @@ class TextIndexes:
             raise DatasetError(
                 f"{where} is damaged: expected {records:,} lines, found no such file. {COPY_OR_REBUILD}"
             ) from None
+        except UnreadableError:  # which is a ValueError
+            raise
         except ValueError as error:
             raise DatasetError(
                 f"{where} is damaged: expected numbers, found {clip(error)}. {COPY_OR_REBUILD}"
