@@ -152,7 +152,15 @@ def test_the_columns_of_a_metadata_table_can_be_named(where: str, expected: list
     )  # fmt: skip
     extra = [
         {'a "b"': "x", "age": 9, "blob": b"\x00\xff", "good": True, "price": 0.25, "words": [], "near": [float("nan")]},
-        {'a "b"': "x", "age": 10, "blob": b"", "good": False, "price": 0.75, "words": ["a", "b"], "near": [1.5, float("inf")]},
+        {
+            'a "b"': "x",
+            "age": 10,
+            "blob": b"",
+            "good": False,
+            "price": 0.75,
+            "words": ["a", "b"],
+            "near": [1.5, float("inf")],
+        },
     ]
     missing = {"offset": 0, "bytes": 9, "height": 8, "format": "jpeg", "root": 0, "source_bytes": 9, "version": 1}
     rows = [missing | row | more for row, more in zip(ROWS, extra, strict=False)]

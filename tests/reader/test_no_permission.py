@@ -14,7 +14,6 @@ from tests.kit.datasets import upload, write_dataset
 from tests.kit.indexes import without_indexes
 from tests.kit.servers.strict_gcs import StrictGCS
 
-
 READS: dict[str, Callable[[str, Path], object]] = {
     "train-00000-of-00003.parquet": lambda url, to: main(["find", url, "--where", "1"]),
     "train-00001-of-00003.parquet": lambda url, to: main(["verify", url, "--deep"]),
