@@ -65,18 +65,18 @@ class TorchBatches(IterableDataset):  # type: ignore[misc]
         return found
 
     def _tensors(self, batch: Any) -> Any:
-        """``batch`` with tensors for its arrays; of keys, a list."""
+        """``batch`` with tensors for its arrays, however deep; of keys and texts, lists."""
         if isinstance(batch, dict):
-            return {name: self._tensor(values) for name, values in batch.items()}
+            return {name: self._tensors(values) for name, values in batch.items()}
         if isinstance(batch, (tuple, list)):
-            made = [self._tensor(values) for values in batch]
+            made = [self._tensors(values) for values in batch]
             return batch._make(made) if hasattr(batch, "_make") else type(batch)(made)  # a named tuple
         return self._tensor(batch)
 
     def _tensor(self, values: Any) -> Any:
         if not isinstance(values, np.ndarray):  # map_batches made it
             return values
-        if values.dtype == object:
+        if values.dtype.kind in "OSU":  # of which PyTorch has no tensors
             return values.tolist()
         if any(stride < 0 for stride in values.strides):  # flipped by a slice, which PyTorch refuses
             values = values.copy()

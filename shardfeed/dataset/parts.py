@@ -113,6 +113,8 @@ class ClassCounts(Mapping[str, int]):
             counts = np.bincount(np.frombuffer(data, DTYPE["classes"]), minlength=len(manifest.classes)).tolist()
             if sum(counts) != len(self._part) or len(counts) != len(manifest.classes):
                 raise ValueError(f"{sum(counts)} records in {len(counts)} classes")
+        except storage.UnreadableError:  # which is a ValueError
+            raise
         except (ValueError, storage.NotFoundError) as error:
             raise DatasetError(
                 f"{clip(storage.join_url(self._url, name))} is damaged: {error}. {COPY_OR_REBUILD}"

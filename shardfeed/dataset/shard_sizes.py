@@ -69,7 +69,7 @@ def check_split(info: DatasetInfo, split: SplitInfo, shards: Sequence[Shard] | N
 def _indexed_fingerprint(url: str, split: SplitInfo) -> str | None:
     """Fingerprint of the dataset that is there now, as the split's index says; None if it does not."""
     name = naming.split_index_name(whole_name(split.name))
-    with contextlib.suppress(NotFoundError, ValueError):
+    with contextlib.suppress(NotFoundError, ValueError):  # an UnreadableError is a ValueError
         return parse_header(storage.open_store(url).read_range(name, 0, INDEX_HEADER_BYTES), "offsets").fingerprint
     return None
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 import sqlite3
 import weakref
@@ -144,7 +145,8 @@ def _columns_read(sql: str, types: dict[str, str]) -> list[str]:
 
 def _database(types: dict[str, str]) -> sqlite3.Connection:
     """A database in memory with an empty table of these columns."""
-    database = sqlite3.connect(":memory:")
+    # Another thread may collect the garbage, and close it.
+    database = sqlite3.connect(":memory:", check_same_thread=False)
     columns = ", ".join('"{}" {}'.format(name.replace('"', '""'), kind) for name, kind in types.items())
     database.execute(f"CREATE TABLE {_TABLE} ({columns})")
     return database
@@ -154,8 +156,15 @@ def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
     """A column as SQLite has it: lists as JSON."""
     values = plain_values(batch, name)
     if batch.schema.field(name).type.num_fields:  # a list
-        return [json.dumps(value, ensure_ascii=False) for value in values]
+        return [json.dumps(finite(value), ensure_ascii=False) for value in values]
     return values
+
+
+def finite(value: Any) -> Any:
+    """A value or a list for JSON, which has no NaN and no infinity: they are null."""
+    if isinstance(value, list):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain_values(batch: pa.RecordBatch, name: str) -> list[Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from shardfeed.dataset.info import DatasetInfo, SplitInfo
 from shardfeed.errors import clip
+from shardfeed.inspection.condition import finite
 from shardfeed.inspection.find import RecordRow
 from shardfeed.words import plural, printable_json
 
@@ -16,13 +15,7 @@ _LABEL_WIDTH = 24
 
 def json_line(row: RecordRow) -> str:
     """One JSON object with all columns. JSON has no NaN and no infinity: they are null."""
-    return printable_json({name: _finite(value) for name, value in row.items()}, sort_keys=True)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return printable_json({name: finite(value) for name, value in row.items()}, sort_keys=True)
 
 
 def line_of(dataset: DatasetInfo) -> Callable[[RecordRow], str]:

@@ -63,6 +63,8 @@ def _rows(
                 yield batch
     except storage.NotFoundError:
         raise damaged(dataset.url, table.file, "it is not there") from None
+    except storage.UnreadableError:  # which is a ValueError
+        raise
     except ValueError as error:
         raise damaged(dataset.url, table.file, clip(error)) from None
     if rows != shard.records:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardfeed import storage
+from shardfeed.dataset.same_dataset import same_dataset
 from shardfeed.errors import COPY_OR_REBUILD, DatasetError, clip
 from shardfeed.format import naming
 from shardfeed.format.checksums import crc32c, to_hex
@@ -37,7 +38,7 @@ from shardfeed.format.record_index import (
     index_files,
     parse_header,
 )
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage.base import NotFoundError, Store, UnreadableError
 from shardfeed.storage.local import LocalStore
 
 _PAGE_BYTES = 1 << 20
@@ -79,7 +80,7 @@ class IndexFile:
         """The column, to be asked for single records. It is mapped, or fetched by the page."""
         if isinstance(self._store, LocalStore):
             return self._mapped().data  # an int from it takes 40 ns, from the array 200
-        return _Pages(self._store, self._name, self._column, self._records)
+        return _Pages(self._store, self._name, self._column, self._records, self._expected[0])
 
     def values(self) -> Values:
         """The whole column, read-only. It is mapped, or read once and compared with its crc."""
@@ -128,8 +129,8 @@ class IndexFile:
 class _Pages:
     """A column in a bucket, by the page. Threads wait for each other's pages."""
 
-    def __init__(self, store: Store, name: str, column: IndexColumn, records: int) -> None:
-        self._store, self._name, self._dtype = store, name, DTYPE[column]
+    def __init__(self, store: Store, name: str, column: IndexColumn, records: int, fingerprint: str) -> None:
+        self._store, self._name, self._dtype, self._fingerprint = store, name, DTYPE[column], fingerprint
         size = records * ITEM_BYTES[column]
         page_bytes = _PAGE_BYTES if size <= _CACHE_BYTES else _SMALL_PAGE_BYTES
         self._page_bytes, self._per_page = page_bytes, page_bytes // ITEM_BYTES[column]
@@ -152,11 +153,16 @@ class _Pages:
     def _fetched(self, page: int) -> Numbers:
         start = INDEX_HEADER_BYTES + page * self._page_bytes
         size = min(self._page_bytes, self._end - start)
-        data = self._store.read_range(self._name, start, size)
+        try:
+            data = self._store.read_range(self._name, start, size)
+            found = f"{len(data):,}"
+        except NotFoundError:
+            data, found = b"", "no such file"
         if len(data) != size:
+            same_dataset(self._store.url, self._fingerprint)
             where = clip(storage.join_url(self._store.url, self._name))
             raise DatasetError(
-                f"{where} is damaged: expected {size:,} bytes from byte {start:,} on, found {len(data):,}. {COPY_OR_REBUILD}"
+                f"{where} is damaged: expected {size:,} bytes from byte {start:,} on, found {found}. {COPY_OR_REBUILD}"
             )
         return np.frombuffer(data, self._dtype).data
 
@@ -188,6 +194,8 @@ class TextIndexes:
             raise DatasetError(
                 f"{where} is damaged: expected {records:,} lines, found no such file. {COPY_OR_REBUILD}"
             ) from None
+        except UnreadableError:  # which is a ValueError
+            raise
         except ValueError as error:
             raise DatasetError(
                 f"{where} is damaged: expected numbers, found {clip(error)}. {COPY_OR_REBUILD}"

@@ -249,6 +249,8 @@ def _run(dataset: DatasetInfo) -> Mapping[str, Any]:
         found = json.loads(store.read(naming.RUN))
     except storage.NotFoundError:
         return {}
+    except storage.UnreadableError:  # which is a ValueError
+        raise
     except ValueError as error:
         raise DatasetError(
             f"{clip(storage.join_url(dataset.url, naming.RUN))} is damaged: not JSON ({clip(error)}). Delete it, and rerun "

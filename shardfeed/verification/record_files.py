@@ -30,7 +30,7 @@ from shardfeed.format.record_index import (
     parse_header,
 )
 from shardfeed.format.record_table import batch_digest, read_batches
-from shardfeed.storage.base import NotFoundError, Store
+from shardfeed.storage.base import NotFoundError, Store, UnreadableError
 from shardfeed.storage.stored_file import open_file
 from shardfeed.verification.record import value_hash
 from shardfeed.verification.report import Finding, no_file, restore
@@ -99,6 +99,8 @@ def _header(
             _, crc = crc32c_file(file)
     except NotFoundError:
         yield no_file(name, size, store.url)
+    except UnreadableError:  # which is a ValueError
+        raise
     except ValueError as error:
         yield Finding(name, 0, "header", "a header in order", str(error), remedy)
     else:
@@ -167,6 +169,8 @@ def _table(
                 rows, digest = rows + len(batch), (digest + batch_digest(batch)) & MASK128
     except NotFoundError:
         yield no_file(table.file, file_size, store.url)
+    except UnreadableError:  # which is a ValueError
+        raise
     except ValueError as error:
         yield Finding(table.file, None, "table", f"a record table of {table.rows} rows", str(error), remedy)
     else:

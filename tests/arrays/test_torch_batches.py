@@ -48,7 +48,9 @@ class Tensor:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """Refuses what PyTorch refuses: an array that is read backwards."""
+    """Refuses what PyTorch refuses: texts, and an array that is read backwards."""
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"can't convert np.ndarray of type {array.dtype.type}")
     if any(stride < 0 for stride in array.strides):
         raise ValueError("At least one stride in the given numpy array is negative")
     return Tensor(array)
@@ -237,3 +239,21 @@ def test_its_arguments_are_those_of_array_batches(torch: Any) -> None:
 
     assert [*ours] == [*theirs, "pin_memory"]
     assert all(ours[name].default == one.default and ours[name].kind == one.kind for name, one in theirs.items())
+
+
+def nested(batch: Any, seed: int) -> Any:
+    x, y = batch
+    return {"views": [x, {"half": x[:, ::2]}], "names": np.array(["a", "b"]), "target": (y, 0.5)}
+
+
+def test_arrays_deep_in_what_map_batches_makes_become_tensors(torch: Any, folder: Path) -> None:
+    options: dict[str, Any] = {"training": True, "epochs": 1}
+    x, y = next(iter(shardfeed.array_batches(folder, "train", 6, **options)))
+
+    found = next(iter(shardfeed.torch_batches(folder, "train", 6, map_batches=nested, **options)))
+
+    whole, half = found["views"][0], found["views"][1]["half"]
+    assert np.array_equal(whole.array, x.transpose(0, 3, 1, 2))
+    assert np.array_equal(half.array, x[:, ::2].transpose(0, 3, 1, 2))
+    assert found["names"] == ["a", "b"] and found["target"][1] == 0.5
+    assert found["target"][0].dtype == np.int64 and found["target"][0].array.tolist() == y.tolist()

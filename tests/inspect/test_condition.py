@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 import pytest
 
@@ -138,19 +140,36 @@ def test_one_of_several_labels() -> None:
         ("good and price < 0.5", [0]),
         ("blob = '00ff'", [0]),
         ("json_array_length(words) = 2", [1]),
+        ("exists (select 1 from json_each(near) where value > 1)", [1]),
+        ("json_extract(near, '$[0]') is null", [0]),
         ("`a \"b\"` = 'x'", [0, 1]),
     ],
 )
 def test_the_columns_of_a_metadata_table_can_be_named(where: str, expected: list[int]) -> None:
     columns = (
         Column('a "b"', "string"), Column("age", "int64"), Column("blob", "bytes"), Column("good", "bool"),
-        Column("price", "float"), Column("words", "string", (None,)),
+        Column("price", "float"), Column("words", "string", (None,)), Column("near", "float", (None,)),
     )  # fmt: skip
     extra = [
-        {'a "b"': "x", "age": 9, "blob": b"\x00\xff", "good": True, "price": 0.25, "words": []},
-        {'a "b"': "x", "age": 10, "blob": b"", "good": False, "price": 0.75, "words": ["a", "b"]},
+        {'a "b"': "x", "age": 9, "blob": b"\x00\xff", "good": True, "price": 0.25, "words": [], "near": [float("nan")]},
+        {
+            'a "b"': "x",
+            "age": 10,
+            "blob": b"",
+            "good": False,
+            "price": 0.75,
+            "words": ["a", "b"],
+            "near": [1.5, float("inf")],
+        },
     ]
     missing = {"offset": 0, "bytes": 9, "height": 8, "format": "jpeg", "root": 0, "source_bytes": 9, "version": 1}
     rows = [missing | row | more for row, more in zip(ROWS, extra, strict=False)]
     batch = pa.RecordBatch.from_pylist(rows, schema(columns))
     assert Condition(where, columns=columns).matches("train", FILE, 0, batch) == expected
+
+
+def test_a_condition_may_be_forgotten_in_another_thread() -> None:
+    held = [Condition("1")]
+    thread = threading.Thread(target=held.clear)  # as the garbage collector does, in whatever thread it runs
+    thread.start()
+    thread.join()

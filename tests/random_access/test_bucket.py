@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_labels_of_a_dataset_that_was_built_again_are_not_called_damaged(strict_gcs: StrictGCS, path: Path) -> None:
+@pytest.mark.parametrize("read", [lambda ds: ds.labels, lambda ds: ds[0], lambda ds: ds.__getitems__([3, 1])])
+def test_a_dataset_that_was_built_again_is_not_called_damaged(
+    strict_gcs: StrictGCS, path: Path, read: Callable[[shardfeed.Records], object]
+) -> None:
     ds = shardfeed.records(upload(path, URL), "train")
     shutil.rmtree(path)
     path.mkdir()
@@ -39,7 +43,7 @@ def test_labels_of_a_dataset_that_was_built_again_are_not_called_damaged(strict_
     upload(path, URL)
 
     with pytest.raises(DatasetError, match=f"is another one since .* found {'f' * 32}"):
-        _ = ds.labels
+        read(ds)
 
 
 def texts(items: Any) -> list[tuple[Any, ...]]:
@@ -134,6 +138,21 @@ def test_a_torn_index_is_named_at_its_page(strict_gcs: StrictGCS, path: Path) ->
     assert str(refused.value) == (
         f"{URL}/train.index is damaged: expected 296 bytes from byte 64 on, found 288. {COPY}"
     )
+
+
+def test_an_index_or_a_dataset_that_goes_away_is_named(strict_gcs: StrictGCS, path: Path) -> None:
+    ds = shardfeed.records(upload(path, URL), "train")
+    stores.open_output(URL).delete("train.index")
+
+    for read in (lambda: ds[0], lambda: ds.__getitems__([3, 1])):
+        with pytest.raises(DatasetError) as refused:
+            read()
+        assert str(refused.value) == (
+            f"{URL}/train.index is damaged: expected 296 bytes from byte 64 on, found no such file. {COPY}"
+        )
+    strict_gcs.objects.buckets["bucket"].clear()
+    with pytest.raises(DatasetError, match=f"^no dataset at {URL}: "):
+        ds[0]
 
 
 def test_damage_is_named(strict_gcs: StrictGCS, path: Path) -> None:
