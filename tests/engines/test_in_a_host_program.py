@@ -56,7 +56,7 @@ def run(name, does, engine):
 
 run("direct", "stop", Engine("DirectRunner"))
 for thread in threading.enumerate()[1:]:
-    thread.join(5)
+    thread.join(60)
 print("threads:", threading.active_count())
 for does in ("stop", "build"):
     run("prism", does, Engine("PrismRunner", ("--prism_location", prism)))
@@ -69,15 +69,12 @@ def test_an_engine_ends_with_its_build_and_no_other_process_and_a_stopped_build_
     program = [sys.executable, "-c", HOST, str(photos), str(tmp_path), str(prism_program)]
     ended = subprocess.run(program, capture_output=True, text=True, env=environment(), timeout=120, check=False)
     after = ["as before: True -1", "left: own"]
-    assert (ended.returncode, ended.stdout.splitlines(), ended.stderr) == (
-        0,
-        [
-            *("handler kept: True", "engines: 0", "KeyboardInterrupt", *after, "threads: 1"),
-            *("handler kept: True", "engines: 1", "KeyboardInterrupt", *after),
-            *("handler kept: True", "engines: 1", "built", *after),
-        ],
-        "",
-    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == [
+        *("handler kept: True", "engines: 0", "KeyboardInterrupt", *after, "threads: 1"),
+        *("handler kept: True", "engines: 1", "KeyboardInterrupt", *after),
+        *("handler kept: True", "engines: 1", "built", *after),
+    ]
     for out in ("direct", "whole"):
         builds.built(photos, tmp_path / out, "--image_size", "224")
     digests = [disk.digests(tmp_path / out) for out in ("direct", "prism", "whole")]
